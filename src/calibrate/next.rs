@@ -132,6 +132,7 @@ fn experts(format: KernelFormat) -> Vec<Kernel> {
         Kernel::Moe(MoeShape {
             tokens,
             hidden,
+            matrices: 3,
             intermediate,
             experts,
             experts_per_token,

@@ -3,6 +3,7 @@
 mod arithmetic;
 mod json;
 mod loading;
+mod states;
 mod text;
 
 use std::io::Write;
@@ -272,6 +273,30 @@ mod tests {
             ("vllm@0.11".into(), "--gpu-memory-utilization 0.9".into())
         );
         assert!(older < newer);
+    }
+
+    #[test]
+    fn the_states_of_a_hybrid_are_counted_as_vllm_lays_them_out() {
+        let (text, _) = fit("Qwen3-Next-80B-A3B-Instruct --gpu H100-SXM-80GB --tp 4 --why");
+        let lines: Vec<&str> = text.lines().filter(|line| line.contains("state")).collect();
+        insta::assert_snapshot!(lines.join("\n"), @r#"
+        states        a request keeps 3 blocks of 12 layers for its states, 9.6 MiB, whatever its length; blocks of attention layers are 272 tokens long, so that a state fits into one
+            state            3 inputs × 2,048 channels × 2 B + 8 heads × 128 × 128 × 2 B = 274,432 B a layer and request
+            block size       274,432 B ÷ 1,024 B of a token in an attention layer = 272 tokens, the next multiple of 16; 1.5 % of a state's page is padding
+            states           3 groups of 12 recurrent layers, a block of each for a request
+            if cached        with prefix caching vLLM has 2,788,718 tokens in 8,819 blocks of 320 tokens: a request may keep 3 states in a group
+        "#);
+        assert!(
+            text.contains("KV blocks        34,678,596,384 B ÷ (272 tokens × 12,288 B) = 10,375 blocks\n")
+        );
+        assert!(text.contains("--no-enable-prefix-caching"), "{text}");
+        let (text, _) = fit("Qwen3-Next-80B-A3B-Instruct --gpu H100-SXM-80GB --tp 4 --format json");
+        let json: Value = serde_json::from_str(&text).unwrap();
+        let states = &json["states"];
+        assert_eq!(
+            (&states["block_size"], &states["state_blocks_per_request"]),
+            (&272.into(), &3.into())
+        );
     }
 
     #[test]

@@ -7,7 +7,7 @@ use serde_json::{Value, json};
 
 use super::figures::{grouped, plain, short};
 use super::inputs;
-use crate::model::{self, Attention, Dtype, LayerGroup, Mlp, ModelShape, Quantization};
+use crate::model::{self, Attention, Dtype, LayerGroup, Mlp, ModelShape, Quantization, Recurrence, Rule};
 
 /// The models that resolve without a network, or one in full.
 ///
@@ -158,24 +158,28 @@ fn show_text(shape: &ModelShape, notes: &[String], out: &mut dyn Write) -> anyho
 }
 
 fn layers(group: &LayerGroup) -> String {
-    let attention = match group.attention {
-        Attention::Grouped {
+    let attention = match &group.attention {
+        &Attention::Grouped {
             query_heads,
             kv_heads,
             head_dim,
             window,
+            output_gate,
         } => {
+            let gate = if output_gate { ", gated" } else { "" };
             let window = window.map_or(String::new(), |window| {
                 format!(", window {}", grouped(u64::from(window)))
             });
-            format!("{query_heads} query and {kv_heads} KV heads of {head_dim}{window}")
+            format!("{query_heads} query and {kv_heads} KV heads of {head_dim}{window}{gate}")
         }
-        Attention::Latent {
+        &Attention::Latent {
             query_heads,
             kv_rank,
             rope_dim,
             ..
         } => format!("{query_heads} heads on a latent of {kv_rank} + {rope_dim}"),
+        Attention::Recurrent(recurrence) => told(recurrence),
+        Attention::Absent => String::new(),
     };
     let mlp = match group.mlp {
         Mlp::Dense { intermediate, gated } => {
@@ -190,19 +194,52 @@ fn layers(group: &LayerGroup) -> String {
             experts_per_token,
             intermediate,
             shared_intermediate,
+            gated,
+            latent,
         } => {
+            let kind = if gated { "" } else { "ungated " };
+            let latent = latent.map_or(String::new(), |width| {
+                format!(" on a latent of {}", grouped(u64::from(width)))
+            });
             let shared = if shared_intermediate > 0 {
                 format!(" and a shared one of {}", grouped(u64::from(shared_intermediate)))
             } else {
                 String::new()
             };
             format!(
-                "{experts_per_token} of {experts} experts of {}{shared}",
+                "{experts_per_token} of {experts} {kind}experts of {}{latent}{shared}",
                 grouped(u64::from(intermediate))
             )
         }
+        Mlp::Absent => String::new(),
     };
-    format!("{} × ({attention}; {mlp})", group.count)
+    let parts: Vec<String> = [attention, mlp]
+        .into_iter()
+        .filter(|part| !part.is_empty())
+        .collect();
+    format!("{} × ({})", group.count, parts.join("; "))
+}
+
+fn told(recurrence: &Recurrence) -> String {
+    let dtype = recurrence.state_dtype.name();
+    match recurrence.rule {
+        Rule::GatedDelta {
+            key_heads,
+            value_heads,
+            key_dim,
+            value_dim,
+        } => format!(
+            "gated delta net, {key_heads} key heads of {key_dim} and {value_heads} value heads of {value_dim}, states in {dtype}"
+        ),
+        Rule::StateSpace {
+            heads,
+            head_dim,
+            groups,
+            state_size,
+        } => format!(
+            "Mamba2, {heads} heads of {head_dim} × {state_size} in {groups} groups, states in {dtype}"
+        ),
+    }
 }
 
 fn model_json(shape: &ModelShape, notes: &[String]) -> Value {
@@ -227,14 +264,23 @@ fn model_json(shape: &ModelShape, notes: &[String]) -> Value {
 }
 
 fn group_json(group: &LayerGroup) -> Value {
-    let attention = match group.attention {
+    let attention = match &group.attention {
         Attention::Grouped {
             query_heads,
             kv_heads,
             head_dim,
             window,
-        } => json!({"num_attention_heads": query_heads, "num_key_value_heads": kv_heads,
-            "head_dim": head_dim, "sliding_window": window}),
+            output_gate,
+        } => {
+            let mut written = json!({"num_attention_heads": query_heads, "num_key_value_heads": kv_heads,
+                "head_dim": head_dim, "sliding_window": window});
+            if *output_gate {
+                written["attn_output_gate"] = json!(true);
+            }
+            written
+        }
+        Attention::Recurrent(recurrence) => recurrence_json(recurrence),
+        Attention::Absent => Value::Null,
         Attention::Latent {
             query_heads,
             query_rank,
@@ -252,10 +298,45 @@ fn group_json(group: &LayerGroup) -> Value {
             experts_per_token,
             intermediate,
             shared_intermediate,
-        } => json!({"num_experts": experts, "num_experts_per_tok": experts_per_token,
-            "moe_intermediate_size": intermediate, "shared_expert_intermediate_size": shared_intermediate}),
+            gated,
+            latent,
+        } => {
+            let mut written = json!({"num_experts": experts, "num_experts_per_tok": experts_per_token,
+                "moe_intermediate_size": intermediate, "shared_expert_intermediate_size": shared_intermediate});
+            if !gated {
+                written["gated"] = json!(false);
+            }
+            if let Some(width) = latent {
+                written["moe_latent_size"] = json!(width);
+            }
+            written
+        }
+        Mlp::Absent => Value::Null,
     };
     json!({"count": group.count, "attention": attention, "mlp": mlp})
+}
+
+fn recurrence_json(recurrence: &Recurrence) -> Value {
+    let mut written = match recurrence.rule {
+        Rule::GatedDelta {
+            key_heads,
+            value_heads,
+            key_dim,
+            value_dim,
+        } => json!({"linear_num_key_heads": key_heads, "linear_num_value_heads": value_heads,
+            "linear_key_head_dim": key_dim, "linear_value_head_dim": value_dim}),
+        Rule::StateSpace {
+            heads,
+            head_dim,
+            groups,
+            state_size,
+        } => json!({"mamba_num_heads": heads, "mamba_head_dim": head_dim, "n_groups": groups,
+            "ssm_state_size": state_size}),
+    };
+    written["conv_kernel"] = json!(recurrence.conv_kernel);
+    written["chunk_size"] = json!(recurrence.chunk);
+    written["state_dtype"] = json!(recurrence.state_dtype.name());
+    written
 }
 
 #[cfg(test)]

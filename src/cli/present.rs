@@ -404,6 +404,7 @@ fn component(operator: &str) -> &'static str {
     match operator {
         "decode_attention" => "decode attention",
         "prefill_attention" => "prefill attention",
+        "recurrent_decode" | "recurrent_prefill" => "recurrence",
         "host" | "host_bound_wait" => "host",
         "experts" | "router" => "experts",
         "all_reduce" | "logits_gather" => "all-reduce",
@@ -417,6 +418,7 @@ fn sums(work: &WorkCounters) -> WorkSums {
     WorkSums {
         steps: work.steps as f64,
         tokens: (work.prefill_tokens + work.decode_tokens) as f64,
+        decoded_tokens: work.decode_tokens as f64,
         sampled_rows: work.sampled_rows as f64,
         decode_kv_tokens: work.decode_kv_tokens as f64,
         chunk_pairs_doubled: work.chunk_pairs_doubled as f64,

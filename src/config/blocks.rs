@@ -86,6 +86,7 @@ fn uneven(model: &ModelShape, split: &Split) -> Option<Uneven> {
                     (true, true) => None,
                 }
             }
+            Mlp::Absent => None,
         }
     };
     let found = model.layers.iter().find_map(of_group);

@@ -91,8 +91,7 @@ pub(super) fn resolve(
 ) -> EngineFlags {
     let profile = profile(judge, raw);
     refuse_gone(judge, raw, &profile);
-    let model_len = model.map(|model| model.max_position);
-    let batch = batch(judge, raw, &profile, device, model_len);
+    let batch = batch(judge, raw, &profile, device, model);
     let latent = device
         .zip(model.filter(|model| model.has_latent_cache()))
         .and_then(|(device, model)| {

@@ -51,6 +51,12 @@ pub(super) fn resolve(
         judge.wrong_help(key, "goes with vLLM only", "another engine serves here", help);
         return None;
     }
+    if model.recurrence().is_some() {
+        let (key, help) = ("lmcache", "choose a model whose layers all attend");
+        let why = "states at the ends of its chunks are not modelled";
+        judge.wrong_help(key, "does not go with recurrent layers", why, help);
+        return None;
+    }
     if model.has_windows() {
         let help = "choose a model whose layers all attend to everything";
         let key = "lmcache";

@@ -46,6 +46,7 @@ pub(super) fn of_rank(model: &ModelShape, ranks: u32, gathers_mlp: bool) -> Mode
                 *experts = experts.div_ceil(ranks);
                 *shared_intermediate = shared_intermediate.div_ceil(dense);
             }
+            Mlp::Absent => {}
         }
         own
     };

@@ -24,6 +24,7 @@ pub mod files;
 pub mod flags;
 mod formats;
 mod gate;
+mod hybrid;
 mod jitter;
 mod judge;
 mod lmcache;

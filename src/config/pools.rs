@@ -7,6 +7,7 @@
 use super::diagnostic::Diagnostic;
 use super::document::{Source, pool_key};
 use super::files::Files;
+use super::hybrid;
 use super::judge::Judge;
 use super::raw::{RawPool, RawRole, RawScenario};
 use super::scalar::Count;
@@ -59,6 +60,8 @@ pub(super) fn draft(judge: &mut Judge, raw: &RawScenario, files: &dyn Files) -> 
         let mut draft = server::draft(&mut own, &own_raw, files);
         if role != Role::Both {
             draft.flags.hand_kv_over();
+            let key = format!("cluster.pools.{index}.role");
+            hybrid::check_role(judge, &key, draft.model.as_ref());
         }
         let mut draft = PoolDraft {
             name,

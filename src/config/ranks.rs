@@ -10,7 +10,7 @@ fn rank_note(model: &ModelShape, tensor_parallel: u32) -> Option<String> {
     let scarce = |attention: &Attention| match *attention {
         Attention::Grouped { kv_heads, .. } => (kv_heads < tensor_parallel).then_some(kv_heads),
         // A latent cache is replicated on any number of ranks.
-        Attention::Latent { .. } => None,
+        Attention::Latent { .. } | Attention::Recurrent(_) | Attention::Absent => None,
     };
     let heads = model.layers.iter().find_map(|group| scarce(&group.attention));
     heads.map(|heads| {

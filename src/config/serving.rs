@@ -7,11 +7,11 @@ use super::judge::Judge;
 use super::raw::{RawGraphMode, RawScenario};
 use super::scheduled::{self, ScheduledFlags};
 use super::sglang::{self, SglangFlags};
-use super::{engine, formats};
+use super::{engine, formats, hybrid};
 use crate::cluster::router::{DataParallelScore, Policy};
 use crate::cost::calibration::Calibration;
 use crate::cost::roofline::{CudagraphMode, Drafting, Graphs};
-use crate::engine::memory::{Budget, MemoryOptions, MemoryPlan, Windowed, kv_groups};
+use crate::engine::memory::{Budget, MemoryOptions, MemoryPlan, StateBlocks, Windowed, kv_groups};
 use crate::engine::{EngineConfig, EngineSpec};
 use crate::hardware::Device;
 use crate::model::{Dtype, KvScheme, ModelShape};
@@ -34,6 +34,9 @@ pub(super) fn flags(
 ) -> Flags {
     let serves_sglang = sglang::is_asked(&raw.engine);
     sglang::refuse_foreign(judge, &raw.engine, &raw.sglang, serves_sglang);
+    if let Some(model) = model {
+        hybrid::check_engine(judge, raw, model);
+    }
     if serves_sglang {
         scheduled::note_batching(judge, &raw.batching, "SGLang");
         let flags = sglang::resolve(
@@ -54,6 +57,9 @@ pub(super) fn flags(
     scheduled::refuse_flags_of_v0(judge, &raw.engine);
     scheduled::note_batching(judge, &raw.batching, "vLLM");
     let flags = engine::resolve(judge, &raw.engine, device, model, raw.model.kv_cache_dtype);
+    if let Some(model) = model {
+        hybrid::check_version(judge, &flags.profile, model);
+    }
     if let (Some(model), Some(device)) = (model, device) {
         formats::check_version(judge, &flags.profile, model, device);
     }
@@ -265,8 +271,15 @@ impl Flags {
         match self {
             Flags::Vllm(flags) => {
                 let num_gpu_blocks = plan.num_gpu_blocks;
+                let has_full_graphs = match flags.graph_mode {
+                    RawGraphMode::FullDecodeOnly | RawGraphMode::FullAndPiecewise => !flags.is_eager,
+                    RawGraphMode::None | RawGraphMode::Piecewise => false,
+                };
+                hybrid::check_seats(judge, &plan, flags.max_num_seqs, has_full_graphs);
                 let config = EngineConfig {
                     num_gpu_blocks,
+                    // Of a hybrid it is as long as a state is large.
+                    block_size: plan.block_size,
                     kv_groups: plan.layout.groups.clone(),
                     watermark_blocks: (flags.watermark * f64::from(num_gpu_blocks)) as u32,
                     ..flags.config
@@ -314,6 +327,7 @@ fn vllm_memory(
             false => Windowed::of_vllm(model, flags.config.enable_prefix_caching),
         },
         rules: flags.profile.pool,
+        state_blocks: StateBlocks::One,
         max_num_seqs: flags.max_num_seqs,
         max_model_len: flags.config.max_model_len,
         charge_cuda_graphs: flags.profile.graphs.charged_to_memory,

@@ -176,12 +176,16 @@ fn drafter(
     model: Option<&ModelShape>,
 ) -> Option<Option<Drafter>> {
     let target = model?;
-    if target.has_windows() {
+    let unheld = match target.recurrence() {
+        Some(_) => Some("layers that keep a state"),
+        None => target.has_windows().then_some("sliding windows"),
+    };
+    if let Some(layers) = unheld {
         judge.wrong_help(
             "engine.speculative_config",
             "is not modelled for this model",
             format!(
-                "{} has sliding windows, and what they keep beside drafts is not known here",
+                "{} has {layers}, and what they keep beside drafts is not known here",
                 target.name
             ),
             "leave it out",

@@ -57,6 +57,9 @@ pub struct Params {
     pub block_size: u32,
     /// Blocks, null block included.
     pub num_gpu_blocks: u32,
+    /// Groups of recurrent layers, in each of which a sequence has one block.
+    #[serde(default)]
+    pub state_groups: u32,
     /// Automatic prefix caching.
     pub enable_prefix_caching: bool,
     /// `fcfs` or `priority`.
@@ -371,7 +374,8 @@ impl Recording {
                     request.id
                 ));
             }
-            if blocks.min(params.max_model_len.div_ceil(params.block_size).into()) > u64::from(usable) {
+            let longest = params.max_model_len.div_ceil(params.block_size);
+            if blocks.min(longest.into()) + u64::from(params.state_groups) > u64::from(usable) {
                 return fail(format!("request {}: could never fit the KV pool", request.id));
             }
         }

@@ -81,7 +81,10 @@ fn engine_config(recording: &Recording) -> EngineConfig {
         },
         block_size: params.block_size,
         num_gpu_blocks: params.num_gpu_blocks,
-        kv_groups: KvGroups::ONE,
+        kv_groups: KvGroups {
+            states: params.state_groups,
+            ..KvGroups::ONE
+        },
         enable_prefix_caching: params.enable_prefix_caching,
         watermark_blocks: (params.watermark * f64::from(params.num_gpu_blocks)) as u32,
         prefill_schedule_interval: params.prefill_schedule_interval,

@@ -2,10 +2,11 @@
 //!
 //! No calibration enters. FLOPs are those of the model (padding and recomputed tiles not counted), bytes are weights,
 //! KV and the activations of linear layers, each counted once. Law: for a single step they equal the sums of its
-//! [`super::Breakdown`], small kernels left out, where nothing is padded.
+//! [`super::Breakdown`], small kernels and the states that chunks of prompts carry on left out, where nothing is padded.
 
 use super::experts::active_experts;
 use super::operators::{Experts, experts, flops_per_pair, linears, lm_head, query_bytes_per_token, window};
+use super::recurrence::recurrent_work;
 use super::roofline::Placement;
 use crate::hardware::Device;
 use crate::model::{ModelShape, kv_bytes_per_token_layer};
@@ -30,6 +31,12 @@ pub struct WorkRates {
     pub bytes_per_token: f64,
     /// Activations of the LM head, for each sampled row.
     pub bytes_per_row: f64,
+    /// Recurrent layers, for each token that a sequence decodes, and for each of a chunk.
+    pub flops_per_decoded_token: f64,
+    /// The same of a chunk.
+    pub flops_per_scanned_token: f64,
+    /// States of recurrent layers, read and written for each token that a sequence decodes.
+    pub state_bytes: f64,
     /// KV cache, for each token of it that is read.
     pub bytes_per_kv_token: f64,
     /// Dense 16-bit peak of all ranks.
@@ -88,6 +95,8 @@ pub struct WorkSums {
     pub steps: f64,
     /// Tokens computed, in chunks and by decoding.
     pub tokens: f64,
+    /// Of them those that sequences decode.
+    pub decoded_tokens: f64,
     /// Rows sampled.
     pub sampled_rows: f64,
     /// KV tokens read by decoding sequences.
@@ -117,6 +126,9 @@ pub fn work_rates(device: &Device, shape: &ModelShape, placement: &Placement) ->
         bytes_per_token: 0.0,
         bytes_per_row: ranks * (head.shape(1).bytes() - head.shape(0).bytes()),
         bytes_per_kv_token: 0.0,
+        flops_per_decoded_token: 0.0,
+        flops_per_scanned_token: 0.0,
+        state_bytes: 0.0,
         peak: device.peaks.bf16 * ranks,
         bandwidth: device.memory_bandwidth * ranks,
         ranks,
@@ -132,6 +144,12 @@ pub fn work_rates(device: &Device, shape: &ModelShape, placement: &Placement) ->
         let (layers, one) = (ranks * f64::from(experts.layers), experts.shape(1));
         rates.flops_per_token += layers * one.flops();
         rates.bytes_per_token += layers * (one.bytes() - expert_weight_bytes(experts, 1.0));
+    }
+    if let Some(work) = recurrent_work(shape, tp) {
+        rates.flops_per_decoded_token = ranks * work.decode_flops;
+        rates.flops_per_scanned_token = ranks * work.token_flops;
+        rates.bytes_per_token += ranks * work.token_bytes;
+        rates.state_bytes = ranks * work.state_bytes;
     }
     for group in &shape.layers {
         // A window that is usually full makes KV reads constant; that share is left out of the rates.
@@ -149,7 +167,9 @@ pub fn work_rates(device: &Device, shape: &ModelShape, placement: &Placement) ->
 }
 
 fn expert_weight_bytes(experts: &Experts, tokens: f64) -> f64 {
-    let one = 3.0 * f64::from(experts.hidden) * f64::from(experts.intermediate) * experts.format.weight_bytes;
+    let matrices = f64::from(experts.matrices);
+    let one =
+        matrices * f64::from(experts.hidden) * f64::from(experts.intermediate) * experts.format.weight_bytes;
     active_experts(experts.experts, experts.experts_per_token, tokens) * one
 }
 
@@ -174,7 +194,9 @@ impl WorkRates {
             self.flops_per_token * work.tokens
                 + self.flops_per_row * work.sampled_rows
                 + self.flops_per_decode_kv_token * work.decode_kv_tokens
-                + self.flops_per_chunk_half_pair * work.chunk_pairs_doubled,
+                + self.flops_per_chunk_half_pair * work.chunk_pairs_doubled
+                + self.flops_per_decoded_token * work.decoded_tokens
+                + self.flops_per_scanned_token * (work.tokens - work.decoded_tokens),
         )
     }
 
@@ -187,6 +209,7 @@ impl WorkRates {
             + self.bytes_per_token * work.tokens
             + self.bytes_per_row * work.sampled_rows
             + self.bytes_per_kv_token * (work.decode_kv_tokens + work.chunk_kv_tokens)
+            + self.state_bytes * work.decoded_tokens
     }
 
     /// Share of the dense 16-bit peak over `busy` seconds (model FLOPs utilisation).
@@ -205,7 +228,9 @@ impl WorkRates {
     #[must_use]
     pub fn bandwidth_bound_tpot(&self, batch: u32, context: u32) -> Seconds {
         let kv_tokens = f64::from(batch) * f64::from(context);
-        let bytes = self.weight_bytes(f64::from(batch)) + kv_tokens * self.bytes_per_kv_token;
+        let bytes = self.weight_bytes(f64::from(batch))
+            + kv_tokens * self.bytes_per_kv_token
+            + f64::from(batch) * self.state_bytes;
         Seconds(bytes / self.bandwidth.0)
     }
 }
@@ -275,6 +300,7 @@ mod tests {
             busy += cost.step(load).seconds();
             work.steps += 1.0;
             work.tokens += load.tokens() as f64;
+            work.decoded_tokens += f64::from(load.decode_seqs);
             work.sampled_rows += f64::from(load.sampled_rows);
             work.decode_kv_tokens += load.decode_kv_tokens as f64;
             for chunk in &load.chunks {

@@ -73,6 +73,8 @@ pub struct MoeShape {
     pub tokens: u64,
     /// `d`.
     pub hidden: u32,
+    /// Matrices of an expert: three with a gate, two without.
+    pub matrices: u32,
     /// Width of one expert on this GPU.
     pub intermediate: u32,
     /// `E`, of all GPUs.
@@ -88,10 +90,13 @@ pub struct MoeShape {
 }
 
 impl MoeShape {
-    /// `6·d·f` for each row (EP-2).
+    /// `6·d·f` for each row (EP-2), `4·d·f` without a gate.
     #[must_use]
     pub fn flops(&self) -> f64 {
-        6.0 * self.load.rows * f64::from(self.hidden) * f64::from(self.intermediate)
+        2.0 * f64::from(self.matrices)
+            * self.load.rows
+            * f64::from(self.hidden)
+            * f64::from(self.intermediate)
     }
 
     /// Weights of active experts and their rows' activations.
@@ -101,12 +106,17 @@ impl MoeShape {
     }
 
     fn active_weight_bytes(&self) -> f64 {
-        self.load.active * 3.0 * f64::from(self.hidden) * f64::from(self.intermediate) * self.weight_bytes
+        self.load.active
+            * f64::from(self.matrices)
+            * f64::from(self.hidden)
+            * f64::from(self.intermediate)
+            * self.weight_bytes
     }
 
     /// Activations of one row: in, gate and up, their product, out.
     fn row_bytes(&self) -> f64 {
-        (2.0 * f64::from(self.hidden) + 3.0 * f64::from(self.intermediate)) * self.activation_bytes
+        let inside = f64::from(self.matrices) * f64::from(self.intermediate);
+        (2.0 * f64::from(self.hidden) + inside) * self.activation_bytes
     }
 }
 
@@ -175,7 +185,11 @@ pub fn moe_seconds(moe: &Moe, ceilings: &Ceilings, shape: &MoeShape, compute_der
         return 0.0;
     }
     let rows_added = moe.padding_rows * shape.load.active;
-    let padding = 6.0 * rows_added * f64::from(shape.hidden) * f64::from(shape.intermediate);
+    let padding = 2.0
+        * f64::from(shape.matrices)
+        * rows_added
+        * f64::from(shape.hidden)
+        * f64::from(shape.intermediate);
     let compute =
         (shape.flops() + padding) / (moe.compute_efficiency * compute_derate * ceilings.flops_per_s);
     let traffic = moe_traffic(moe, ceilings, shape);
@@ -217,6 +231,7 @@ mod tests {
         MoeShape {
             tokens: 4 * rows_each,
             hidden: 4096,
+            matrices: 3,
             intermediate: 14_336 / slices,
             experts: 8,
             experts_per_token: 2,

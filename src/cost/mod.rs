@@ -19,6 +19,7 @@ pub mod linear;
 pub(crate) mod operators;
 #[cfg(test)]
 mod published_kernels;
+pub(crate) mod recurrence;
 pub mod roofline;
 #[cfg(test)]
 mod testing;

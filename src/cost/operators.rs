@@ -8,10 +8,10 @@ use super::calibration::KernelFormat;
 use super::experts::{Load, MoeShape};
 use super::kernel::GemmShape;
 use crate::hardware::Peaks;
-use crate::model::{Attention, Dtype, LayerGroup, Mlp, ModelShape, Quantization};
+use crate::model::{Attention, Dtype, LayerGroup, Mlp, ModelShape, Quantization, Rule};
 
 /// Every operator of a breakdown whose time a calibration may scale.
-pub(crate) const OPERATORS: [&str; 21] = [
+pub(crate) const OPERATORS: [&str; 29] = [
     "qkv_proj",
     "o_proj",
     "q_proj",
@@ -19,17 +19,25 @@ pub(crate) const OPERATORS: [&str; 21] = [
     "q_b_proj",
     "kv_a_proj",
     "kv_b_proj",
+    "state_in_proj",
+    "state_gates_proj",
+    "state_out_proj",
     "gate_up_proj",
     "up_proj",
     "down_proj",
     "router",
+    "latent_in_proj",
+    "latent_out_proj",
     "shared_gate_up_proj",
+    "shared_up_proj",
     "shared_down_proj",
     "experts",
     "elementwise",
     "all_reduce",
     "decode_attention",
     "prefill_attention",
+    "recurrent_decode",
+    "recurrent_prefill",
     "lm_head",
     "logits_gather",
     "sampling",
@@ -62,7 +70,10 @@ impl Linear {
 #[derive(Clone, Debug, PartialEq)]
 pub(crate) struct Experts {
     pub(crate) layers: u32,
+    /// Width of what they read and write.
     pub(crate) hidden: u32,
+    /// Matrices of each: three with a gate, two without.
+    pub(crate) matrices: u32,
     pub(crate) intermediate: u32,
     pub(crate) experts: u32,
     pub(crate) experts_per_token: u32,
@@ -70,6 +81,11 @@ pub(crate) struct Experts {
 }
 
 impl Experts {
+    /// Whether each has a gate, as those of all kernel tables.
+    pub(crate) fn are_gated(&self) -> bool {
+        self.matrices == 3
+    }
+
     /// All experts on one GPU, or a slice of each of them.
     pub(crate) fn shape(&self, tokens: u64) -> MoeShape {
         self.loaded(
@@ -89,6 +105,7 @@ impl Experts {
             tokens,
             load,
             hidden: self.hidden,
+            matrices: self.matrices,
             intermediate: self.intermediate,
             experts: self.experts,
             experts_per_token: self.experts_per_token,
@@ -216,15 +233,27 @@ pub(crate) fn linears(shape: &ModelShape, peaks: &Peaks, tensor_parallel: u32) -
             Mlp::Experts {
                 experts,
                 shared_intermediate,
+                gated,
+                latent,
                 ..
             } => {
                 push("router", u64::from(experts), d, plain);
+                if let Some(width) = latent.map(u64::from) {
+                    push("latent_in_proj", width, d, format);
+                    push("latent_out_proj", d, width, format);
+                }
                 if shared_intermediate > 0 {
                     let f = u64::from(shared_intermediate).div_ceil(tp);
-                    push("shared_gate_up_proj", 2 * f, d, format);
+                    let (operator, width) = if gated {
+                        ("shared_gate_up_proj", 2 * f)
+                    } else {
+                        ("shared_up_proj", f)
+                    };
+                    push(operator, width, d, format);
                     push("shared_down_proj", d, f, format);
                 }
             }
+            Mlp::Absent => {}
         }
     }
     all
@@ -239,12 +268,31 @@ fn attention_linears(
     let d = u64::from(shape.hidden_size);
     let heads = u64::from(local_query_heads(attention, tensor_parallel));
     match *attention {
-        Attention::Grouped { head_dim, .. } => {
+        Attention::Grouped {
+            head_dim,
+            output_gate,
+            ..
+        } => {
             let kv_heads = u64::from(local_kv_heads(attention, tensor_parallel));
             let head_dim = u64::from(head_dim);
-            push("qkv_proj", (heads + 2 * kv_heads) * head_dim, d);
+            let gates = if output_gate { heads } else { 0 };
+            push("qkv_proj", (heads + gates + 2 * kv_heads) * head_dim, d);
             push("o_proj", d, heads * head_dim);
         }
+        Attention::Recurrent(ref recurrence) => {
+            let inner = recurrence.inner_width() / u64::from(tensor_parallel);
+            let convolved = recurrence.conv_channels_of_rank(tensor_parallel);
+            let local_heads = u64::from(recurrence.heads() / tensor_parallel);
+            match recurrence.rule {
+                Rule::GatedDelta { .. } => {
+                    push("state_in_proj", convolved + inner, d);
+                    push("state_gates_proj", 2 * local_heads, d);
+                }
+                Rule::StateSpace { .. } => push("state_in_proj", convolved + inner + local_heads, d),
+            }
+            push("state_out_proj", d, inner);
+        }
+        Attention::Absent => {}
         Attention::Latent {
             query_rank,
             kv_rank,
@@ -293,10 +341,13 @@ pub(crate) fn experts(shape: &ModelShape, peaks: &Peaks, tensor_parallel: u32) -
             experts,
             experts_per_token,
             intermediate,
+            gated,
+            latent,
             ..
         } => Some(Experts {
             layers: group.count,
-            hidden: shape.hidden_size,
+            hidden: latent.unwrap_or(shape.hidden_size),
+            matrices: if gated { 3 } else { 2 },
             intermediate: intermediate.div_ceil(tensor_parallel),
             experts,
             experts_per_token,
@@ -305,7 +356,7 @@ pub(crate) fn experts(shape: &ModelShape, peaks: &Peaks, tensor_parallel: u32) -
                 false => format,
             },
         }),
-        Mlp::Dense { .. } => None,
+        Mlp::Dense { .. } | Mlp::Absent => None,
     };
     shape.layers.iter().filter_map(of_group).collect()
 }
@@ -326,7 +377,9 @@ pub(crate) fn lm_head(shape: &ModelShape, tensor_parallel: u32) -> Linear {
 pub(crate) fn elementwise_bytes_per_token(shape: &ModelShape, tensor_parallel: u32) -> f64 {
     let width = shape.dtype.bytes() as f64;
     let of_group = |group: &LayerGroup| {
-        let norms = 8.0 * f64::from(shape.hidden_size);
+        // The small kernels of a recurrence are its own.
+        let halves = f64::from(group.sublayers());
+        let norms = 4.0 * halves * f64::from(shape.hidden_size);
         let rotary = 2.0 * qkv_width(&group.attention, tensor_parallel);
         let activation = match group.mlp {
             Mlp::Dense { intermediate, .. } => 3.0 * f64::from(intermediate) / f64::from(tensor_parallel),
@@ -334,6 +387,7 @@ pub(crate) fn elementwise_bytes_per_token(shape: &ModelShape, tensor_parallel: u
             Mlp::Experts {
                 shared_intermediate, ..
             } => 3.0 * f64::from(shared_intermediate) / f64::from(tensor_parallel),
+            Mlp::Absent => 0.0,
         };
         f64::from(group.count) * (norms + rotary + activation)
     };
@@ -352,15 +406,17 @@ fn qkv_width(attention: &Attention, tensor_parallel: u32) -> f64 {
             nope_dim,
             ..
         } => heads * f64::from(nope_dim + rope_dim) + f64::from(kv_rank + rope_dim),
+        Attention::Recurrent(_) | Attention::Absent => 0.0,
     }
 }
 
-/// Query heads of one rank.
+/// Query heads of one rank; none of a layer without attention.
 pub(crate) fn local_query_heads(attention: &Attention, tensor_parallel: u32) -> u32 {
     match *attention {
         Attention::Grouped { query_heads, .. } | Attention::Latent { query_heads, .. } => {
             query_heads.div_ceil(tensor_parallel)
         }
+        Attention::Recurrent(_) | Attention::Absent => 0,
     }
 }
 
@@ -369,6 +425,7 @@ pub(crate) fn local_kv_heads(attention: &Attention, tensor_parallel: u32) -> u32
     match *attention {
         Attention::Grouped { kv_heads, .. } => (kv_heads / tensor_parallel).max(1),
         Attention::Latent { .. } => 1,
+        Attention::Recurrent(_) | Attention::Absent => 0,
     }
 }
 
@@ -388,6 +445,7 @@ pub(crate) fn flops_per_pair(attention: &Attention, tensor_parallel: u32, decodi
             value_dim,
             ..
         } => 2.0 * heads * (f64::from(nope_dim + rope_dim) + f64::from(value_dim)),
+        Attention::Recurrent(_) | Attention::Absent => 0.0,
     }
 }
 
@@ -402,6 +460,7 @@ pub(crate) fn query_bytes_per_token(attention: &Attention, dtype: Dtype, tensor_
             value_dim,
             ..
         } => f64::from(nope_dim + rope_dim + value_dim),
+        Attention::Recurrent(_) | Attention::Absent => 0.0,
     };
     heads * width * dtype.bytes() as f64
 }
@@ -410,7 +469,7 @@ pub(crate) fn query_bytes_per_token(attention: &Attention, dtype: Dtype, tensor_
 pub(crate) fn window(attention: &Attention) -> Option<u32> {
     match *attention {
         Attention::Grouped { window, .. } => window,
-        Attention::Latent { .. } => None,
+        Attention::Latent { .. } | Attention::Recurrent(_) | Attention::Absent => None,
     }
 }
 

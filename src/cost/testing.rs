@@ -72,6 +72,7 @@ pub(crate) fn llama_8b() -> ModelShape {
                 kv_heads: 8,
                 head_dim: 128,
                 window: None,
+                output_gate: false,
             },
             mlp: Mlp::Dense {
                 intermediate: 14_336,

@@ -7,7 +7,7 @@
 
 use super::Trust;
 use super::calibration::{Calibration, Host, KernelFormat};
-use super::operators::{OPERATORS, experts, linears};
+use super::operators::{Experts, OPERATORS, experts, linears};
 use super::roofline::Placement;
 use crate::hardware::Device;
 use crate::model::{Dtype, ModelShape};
@@ -21,6 +21,8 @@ pub enum Component {
     DecodeAttention,
     /// Attention of chunks.
     PrefillAttention,
+    /// Layers of constant state, projections left out.
+    Recurrence,
     /// Routed experts.
     Experts,
     /// Norms, activations, sampling.
@@ -37,10 +39,11 @@ pub enum Component {
 
 impl Component {
     /// In the order of a breakdown.
-    pub const ALL: [Component; 9] = [
+    pub const ALL: [Component; 10] = [
         Component::Linear,
         Component::DecodeAttention,
         Component::PrefillAttention,
+        Component::Recurrence,
         Component::Experts,
         Component::Small,
         Component::Collectives,
@@ -56,6 +59,7 @@ impl Component {
             Component::Linear => "linear",
             Component::DecodeAttention => "decode_attention",
             Component::PrefillAttention => "prefill_attention",
+            Component::Recurrence => "recurrence",
             Component::Experts => "experts",
             Component::Small => "elementwise",
             Component::Collectives => "collectives",
@@ -70,6 +74,7 @@ impl Component {
         match operator {
             "decode_attention" => Component::DecodeAttention,
             "prefill_attention" => Component::PrefillAttention,
+            "recurrent_decode" | "recurrent_prefill" => Component::Recurrence,
             "experts" => Component::Experts,
             "elementwise" | "sampling" => Component::Small,
             "all_reduce" | "logits_gather" => Component::Collectives,
@@ -144,15 +149,13 @@ impl Calibration {
             }
             Component::Experts => {
                 let formats = experts(model, &device.peaks, tp);
-                let sigma = |format: KernelFormat| {
-                    let own = self.moe.get(&format);
+                let sigma = |experts: &Experts| {
+                    let format = experts.format.kernel;
+                    let own = self.moe.get(&format).filter(|_| experts.are_gated());
                     let trust = own.map_or(Trust::Prior, |moe| moe.trust);
                     self.block_sigma(&format!("moe.{}", key(format)), trust)
                 };
-                formats
-                    .iter()
-                    .map(|experts| sigma(experts.format.kernel))
-                    .reduce(f64::max)
+                formats.iter().map(sigma).reduce(f64::max)
             }
             Component::DecodeAttention => attention(if placement.kv_dtype == Dtype::Fp8 {
                 "fp8_kv"
@@ -164,6 +167,7 @@ impl Calibration {
             } else {
                 "prefill"
             }),
+            Component::Recurrence => model.recurrence().map(|_| without_evidence(Trust::RooflineOnly)),
             Component::Small => Some(without_evidence(self.elementwise.as_ref()?.trust)),
             Component::Collectives => (tp > 1).then(|| {
                 let own = self.allreduce.iter().find(|link| link.gpus == tp);

@@ -3,6 +3,7 @@
 //! A group is a number of layers that have their blocks in common; all groups have equally many, so a block is as large
 //! in each. Groups that attend to everything keep a block for every `block_size` tokens. A group with a window gives back
 //! the blocks that lie wholly before the window of the next token, each time its sequence is about to take more.
+//! Layers of constant state have a block in each of their groups, which holds the state of one sequence.
 //! A model without windows is one group, and so is what keeps every token though it has windows.
 
 /// The groups of a model.
@@ -12,6 +13,9 @@ pub struct KvGroups {
     pub full: u32,
     /// Groups whose sequences keep a window, by window.
     pub windows: Vec<WindowGroups>,
+    /// Blocks that a sequence has for its recurrent layers, over all groups of such layers: from its admission on and whatever
+    /// its length (vLLM `MambaManager` without prefix caching, one a group).
+    pub states: u32,
 }
 
 /// Groups of one window.
@@ -44,9 +48,10 @@ impl KvGroups {
     pub const ONE: KvGroups = KvGroups {
         full: 1,
         windows: Vec::new(),
+        states: 0,
     };
 
-    /// How many groups.
+    /// How many groups whose sequences take blocks as they grow.
     #[must_use]
     pub fn count(&self) -> u32 {
         self.full + self.windows.iter().map(|kind| kind.groups).sum::<u32>()

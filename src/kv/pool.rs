@@ -5,7 +5,8 @@
 //! Groups of layers draw from the one pool ([`KvGroups`]). A sequence says how many tokens it has blocks for and how many
 //! of them were *settled* when it last took some; what its windows have passed follows. With caching, contents are those of
 //! the one group that keeps everything: blocks of windows hold their place in the order of eviction, but whether they
-//! are still there does not decide a hit, and whoever finds a prefix takes blocks for its windows anew.
+//! are still there does not decide a hit, and whoever finds a prefix takes blocks for its windows anew. Blocks of recurrent
+//! layers are taken at an admission and given back at the end; with them nothing is cached.
 
 use super::{Held, Journal, KvGroups, Match, PrefixPool};
 use crate::units::Picos;
@@ -18,6 +19,8 @@ pub(crate) struct Taken {
     full: u32,
     /// Of groups with a window.
     windows: u32,
+    /// For states of constant size.
+    states: u32,
 }
 
 impl Taken {
@@ -26,13 +29,14 @@ impl Taken {
         Taken {
             full: blocks,
             windows: 0,
+            states: 0,
         }
     }
 
     /// All of them.
     #[inline]
     pub(crate) fn all(self) -> u32 {
-        self.full + self.windows
+        self.full + self.windows + self.states
     }
 }
 
@@ -76,6 +80,10 @@ impl BlockPool {
         assert!(
             groups.keeps_all() || self.prefix.is_none() || groups.full == 1,
             "contents are those of one group"
+        );
+        assert!(
+            groups.states == 0 || self.prefix.is_none(),
+            "states are no contents that others find"
         );
         let block_size = self.block_size;
         let at_most = |kind: &super::WindowGroups| kind.held_at_most(in_flight, max_model_len, block_size);
@@ -126,6 +134,7 @@ impl BlockPool {
         Taken {
             full: self.groups.full * (blocks - found.blocks),
             windows: windows * blocks - self.groups.passed(hit, self.block_size),
+            states: self.groups.states,
         }
     }
 
@@ -139,7 +148,7 @@ impl BlockPool {
             let cached = found.blocks - kind.passed(hit, self.block_size);
             kind.groups * (blocks.min(at_most).saturating_sub(found.blocks) + cached)
         });
-        self.groups.full * (blocks - found.blocks) + of_windows.sum::<u32>()
+        self.groups.full * (blocks - found.blocks) + of_windows.sum::<u32>() + self.groups.states
     }
 
     /// Usable blocks.
@@ -304,7 +313,10 @@ impl BlockPool {
         }
         match &mut self.prefix {
             Some(prefix) => prefix.release(held),
-            None => self.uncached_free += self.groups.full * self.blocks_for(allocated_tokens),
+            None => {
+                self.uncached_free +=
+                    self.groups.full * self.blocks_for(allocated_tokens) + self.groups.states;
+            }
         }
         debug_assert!(
             self.free() <= self.total,

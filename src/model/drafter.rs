@@ -28,7 +28,7 @@ impl Drafter {
     pub fn eagle(target: &ModelShape, is_third: bool) -> Drafter {
         let last = last_layer(target);
         let mlp = match &last.mlp {
-            dense @ Mlp::Dense { .. } => dense.clone(),
+            plain @ (Mlp::Dense { .. } | Mlp::Absent) => plain.clone(),
             // As wide as what one token uses of the experts.
             &Mlp::Experts {
                 experts_per_token,

@@ -39,6 +39,13 @@ pub enum Sharding {
         /// `h_kv`.
         kv: u32,
     },
+    /// Columns for so many groups of heads, of which a rank keeps at least one; the rest evenly.
+    Groups {
+        /// How many.
+        groups: u32,
+        /// Columns for one.
+        of_one: u64,
+    },
     /// Every rank has all of it.
     Replicated,
 }
@@ -66,6 +73,11 @@ impl Matrix {
         match self.sharding {
             Sharding::Split => self.elements().div_ceil(u64::from(tensor_parallel)),
             Sharding::Replicated => self.elements(),
+            Sharding::Groups { groups, of_one } => {
+                let rest = self.outputs - u64::from(groups) * of_one;
+                let own = u64::from(groups / tensor_parallel).max(1);
+                self.inputs * (rest.div_ceil(u64::from(tensor_parallel)) + own * of_one)
+            }
             Sharding::Heads { query, kv } => {
                 let per_head = self.elements() / u64::from(query + 2 * kv);
                 let query_share = query.div_ceil(tensor_parallel);
@@ -218,17 +230,27 @@ impl ModelShape {
                 shared_intermediate,
                 ..
             } => u64::from(experts_per_token) * u64::from(intermediate) + u64::from(shared_intermediate),
+            Mlp::Absent => 0,
         };
-        self.layers.iter().map(width).max().unwrap_or(0)
+        let widest = self.layers.iter().map(width).max().unwrap_or(0);
+        // A stack without any is as wide as its residual stream.
+        if widest == 0 {
+            u64::from(self.hidden_size)
+        } else {
+            widest
+        }
     }
 
     /// Query heads of a layer, which tensor parallelism must divide; the smallest over the layers.
     #[must_use]
     pub fn query_heads(&self) -> u32 {
         let heads = |group: &LayerGroup| match group.attention {
-            Attention::Grouped { query_heads, .. } | Attention::Latent { query_heads, .. } => query_heads,
+            Attention::Grouped { query_heads, .. } | Attention::Latent { query_heads, .. } => {
+                Some(query_heads)
+            }
+            Attention::Recurrent(_) | Attention::Absent => None,
         };
-        self.layers.iter().map(heads).min().unwrap_or(1)
+        self.layers.iter().filter_map(heads).min().unwrap_or(1)
     }
 
     /// Heads that so many ranks can neither divide nor, of those with keys and values, repeat equally often, and their kind
@@ -239,12 +261,13 @@ impl ModelShape {
         if !query.is_multiple_of(tensor_parallel) {
             return Some(("query", query));
         }
-        let uneven = |group: &LayerGroup| match group.attention {
+        let uneven = |group: &LayerGroup| match &group.attention {
             Attention::Grouped { kv_heads, .. } => {
-                let (more, fewer) = (kv_heads.max(tensor_parallel), kv_heads.min(tensor_parallel));
-                (!more.is_multiple_of(fewer)).then_some(("KV", kv_heads))
+                let (more, fewer) = ((*kv_heads).max(tensor_parallel), (*kv_heads).min(tensor_parallel));
+                (!more.is_multiple_of(fewer)).then_some(("KV", *kv_heads))
             }
-            Attention::Latent { .. } => None,
+            Attention::Recurrent(recurrence) => recurrence.indivisible(tensor_parallel),
+            Attention::Latent { .. } | Attention::Absent => None,
         };
         self.layers.iter().find_map(uneven)
     }
@@ -301,19 +324,28 @@ fn attention_matrices(d: u64, group: &LayerGroup) -> Vec<Matrix> {
         kept: false,
     };
     match group.attention {
+        Attention::Recurrent(ref recurrence) => recurrence
+            .projections(d)
+            .into_iter()
+            .map(|one| matrix(one.name, one.inputs, one.outputs, one.sharding))
+            .collect(),
+        Attention::Absent => Vec::new(),
         Attention::Grouped {
             query_heads,
             kv_heads,
             head_dim,
+            output_gate,
             ..
         } => {
+            let gates = if output_gate { query_heads } else { 0 };
             let heads = Sharding::Heads {
-                query: query_heads,
+                query: query_heads + gates,
                 kv: kv_heads,
             };
             let (q, kv) = (u64::from(query_heads), u64::from(kv_heads));
+            let columns = q + u64::from(gates) + 2 * kv;
             vec![
-                matrix("qkv", d, (q + 2 * kv) * u64::from(head_dim), heads),
+                matrix("qkv", d, columns * u64::from(head_dim), heads),
                 matrix("attention_out", q * u64::from(head_dim), d, Sharding::Split),
             ]
         }
@@ -371,25 +403,40 @@ fn mlp_matrices(d: u64, group: &LayerGroup) -> Vec<Matrix> {
             experts_per_token,
             intermediate,
             shared_intermediate,
+            gated,
+            latent,
         } => {
             let (all, used) = (layers * u64::from(experts), layers * u64::from(experts_per_token));
             let (f, shared) = (u64::from(intermediate), u64::from(shared_intermediate));
-            let mut matrices = vec![
-                Matrix {
-                    sharding: Sharding::Replicated,
-                    ..matrix("router", layers, layers, d, u64::from(experts), Precision::Plain)
-                },
-                matrix("expert_gate_up", all, used, d, 2 * f, Precision::Expert),
-                matrix("expert_down", all, used, f, d, Precision::Expert),
-            ];
+            let width = latent.map_or(d, u64::from);
+            let replicated = |name, inputs, outputs, precision| Matrix {
+                sharding: Sharding::Replicated,
+                ..matrix(name, layers, layers, inputs, outputs, precision)
+            };
+            let (expert_up, shared_up, ups) = match gated {
+                true => ("expert_gate_up", "shared_gate_up", 2),
+                false => ("expert_up", "shared_up", 1),
+            };
+            let mut matrices = vec![replicated("router", d, u64::from(experts), Precision::Plain)];
+            if latent.is_some() {
+                matrices.extend([
+                    replicated("latent_in", d, width, Precision::Linear),
+                    replicated("latent_out", width, d, Precision::Linear),
+                ]);
+            }
+            matrices.extend([
+                matrix(expert_up, all, used, width, ups * f, Precision::Expert),
+                matrix("expert_down", all, used, f, width, Precision::Expert),
+            ]);
             if shared > 0 {
                 matrices.extend([
-                    matrix("shared_gate_up", layers, layers, d, 2 * shared, Precision::Expert),
+                    matrix(shared_up, layers, layers, d, ups * shared, Precision::Expert),
                     matrix("shared_down", layers, layers, shared, d, Precision::Expert),
                 ]);
             }
             matrices
         }
+        Mlp::Absent => Vec::new(),
     }
 }
 

@@ -1,4 +1,4 @@
-//! Transformer shapes: what a model's `config.json` says about parameters, KV bytes and matrix sizes.
+//! Shapes of language models, transformers and hybrids with recurrent layers: what a model's `config.json` says about parameters, KV bytes and matrix sizes.
 //!
 //! Common models are shipped ([`find`]), and so are their quantized copies by name ([`find_checkpoint`]); any Hugging Face `config.json` of a known architecture is read
 //! ([`ModelShape::from_hf_config`]). Left out, and said in a note where it happens: vision towers, multi-token
@@ -12,6 +12,7 @@ mod hf_config;
 mod matrices;
 mod names;
 mod options;
+mod recurrence;
 mod registry;
 
 pub use checkpoints::find_checkpoint;
@@ -20,6 +21,7 @@ pub use hf_config::{MODELOPT_FILE, ModelError};
 pub use matrices::{Matrix, Precision, Sharding};
 pub use names::{is_other, is_same_name};
 pub use options::{UnknownChoice, parse_dtype, parse_kv_cache_dtype, parse_quantization};
+pub use recurrence::{Recurrence, Rule};
 pub use registry::{UnknownModel, find, names};
 
 use crate::units::Bytes;
@@ -73,7 +75,7 @@ pub enum KvScheme {
     ModelOpt,
 }
 
-/// How a layer attends and what it keeps for it.
+/// How a layer mixes tokens and what it keeps for it.
 #[derive(Clone, Debug, PartialEq)]
 pub enum Attention {
     /// Multi-head, grouped-query or multi-query attention.
@@ -86,6 +88,8 @@ pub enum Attention {
         head_dim: u32,
         /// Sliding window in tokens; `None` attends to everything.
         window: Option<u32>,
+        /// The output is multiplied by a gate as wide, which the query projection makes, too (Qwen3-Next).
+        output_gate: bool,
     },
     /// Multi-head latent attention (DeepSeek).
     Latent {
@@ -102,6 +106,10 @@ pub enum Attention {
         /// Width of a value head.
         value_dim: u32,
     },
+    /// A state of constant size in place of keys and values.
+    Recurrent(Recurrence),
+    /// None: the layer is a feed-forward part alone (Nemotron-H).
+    Absent,
 }
 
 /// A layer's feed-forward part.
@@ -114,7 +122,7 @@ pub enum Mlp {
         /// Three matrices rather than two.
         gated: bool,
     },
-    /// Mixture of experts, each of them gated.
+    /// Mixture of experts.
     Experts {
         /// Routed experts, `E`.
         experts: u32,
@@ -124,7 +132,13 @@ pub enum Mlp {
         intermediate: u32,
         /// Total width of the shared experts; 0 without.
         shared_intermediate: u32,
+        /// Every expert has three matrices rather than two.
+        gated: bool,
+        /// Width to which the residual stream is projected for the routed experts, and back (Nemotron-3-Super).
+        latent: Option<u32>,
     },
+    /// None: the layer mixes tokens only (Nemotron-H).
+    Absent,
 }
 
 /// Number formats of unquantized weights, activations and KV.
@@ -179,6 +193,20 @@ pub enum Quantization {
     Nvfp4,
 }
 
+impl LayerGroup {
+    /// Halves of one of its layers: a part that mixes tokens, and a feed-forward part.
+    #[must_use]
+    pub fn sublayers(&self) -> u32 {
+        u32::from(self.attention != Attention::Absent) + u32::from(self.mlp != Mlp::Absent)
+    }
+
+    /// Whether its layers read keys and values.
+    #[must_use]
+    pub fn attends(&self) -> bool {
+        !matches!(self.attention, Attention::Recurrent(_) | Attention::Absent)
+    }
+}
+
 impl ModelShape {
     /// Whether a layer has a sliding window.
     #[must_use]
@@ -209,6 +237,24 @@ impl ModelShape {
             .any(|group| matches!(group.mlp, Mlp::Experts { .. }))
     }
 
+    /// The recurrence of its layers of constant state, if it has any; all of them have the same.
+    #[must_use]
+    pub fn recurrence(&self) -> Option<&Recurrence> {
+        self.layers.iter().find_map(|group| match &group.attention {
+            Attention::Recurrent(recurrence) => Some(recurrence),
+            _ => None,
+        })
+    }
+
+    /// Halves of layers: parts that mix tokens, and feed-forward parts. A transformer's layer has both.
+    #[must_use]
+    pub fn sublayer_count(&self) -> u32 {
+        self.layers
+            .iter()
+            .map(|group| group.count * group.sublayers())
+            .sum()
+    }
+
     /// Number of layers, `L`.
     #[must_use]
     pub fn layer_count(&self) -> u32 {
@@ -231,5 +277,6 @@ pub fn kv_bytes_per_token_layer(attention: &Attention, kv_dtype: Dtype, tensor_p
         Attention::Latent {
             kv_rank, rope_dim, ..
         } => Bytes(u64::from(kv_rank + rope_dim) * kv_dtype.bytes()),
+        Attention::Recurrent(_) | Attention::Absent => Bytes(0),
     }
 }

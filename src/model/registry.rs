@@ -47,7 +47,7 @@ impl Shipped {
 
 /// Every id that resolves without a network, family by family. Of ids that end alike the first is meant.
 #[rustfmt::skip]
-const SHIPPED: [Shipped; 150] = [
+const SHIPPED: [Shipped; 162] = [
     shipped("meta-llama/Llama-2-7b-hf", "llama-2-7b"),
     shipped("meta-llama/Llama-2-7b-chat-hf", "llama-2-7b"),
     shipped("meta-llama/Llama-2-13b-hf", "llama-2-13b"),
@@ -135,6 +135,14 @@ const SHIPPED: [Shipped; 150] = [
     shipped("Qwen/Qwen3-VL-30B-A3B-Instruct", "qwen3-vl-30b-a3b"),
     shipped("Qwen/Qwen3-VL-235B-A22B-Instruct", "qwen3-vl-235b-a22b"),
     shipped("Qwen/Qwen3-VL-235B-A22B-Thinking", "qwen3-vl-235b-a22b"),
+    shipped("Qwen/Qwen3-Next-80B-A3B-Instruct", "qwen3-next-80b-a3b"),
+    shipped("Qwen/Qwen3-Next-80B-A3B-Thinking", "qwen3-next-80b-a3b"),
+    shipped("Qwen/Qwen3.5-27B", "qwen3.5-27b"),
+    shipped("Qwen/Qwen3.5-35B-A3B", "qwen3.5-35b-a3b"),
+    shipped("Qwen/Qwen3.5-122B-A10B", "qwen3.5-122b-a10b"),
+    shipped("Qwen/Qwen3.5-397B-A17B", "qwen3.5-397b-a17b"),
+    shipped("Qwen/Qwen3.6-27B", "qwen3.5-27b"),
+    shipped("Qwen/Qwen3.6-35B-A3B", "qwen3.5-35b-a3b"),
     shipped("mistralai/Mistral-7B-v0.1", "mistral-7b-v0.1"),
     shipped("mistralai/Mistral-7B-Instruct-v0.1", "mistral-7b-v0.1"),
     shipped("mistralai/Mistral-7B-Instruct-v0.2", "mistral-7b-v0.2"),
@@ -182,6 +190,10 @@ const SHIPPED: [Shipped; 150] = [
     shipped("zai-org/GLM-4.7-Flash", "glm-4.7-flash"),
     shipped("openai/gpt-oss-20b", "gpt-oss-20b"),
     shipped("openai/gpt-oss-120b", "gpt-oss-120b"),
+    shipped("nvidia/NVIDIA-Nemotron-3-Nano-30B-A3B-BF16", "nemotron-3-nano-30b-a3b"),
+    shipped("nvidia/NVIDIA-Nemotron-3-Super-120B-A12B-BF16", "nemotron-3-super-120b-a12b"),
+    shipped("nvidia/NVIDIA-Nemotron-3-Super-120B-A12B-FP8", "nemotron-3-super-120b-a12b").fp8(),
+    shipped("nvidia/Nemotron-H-56B-Base-8K", "nemotron-h-56b"),
     shipped("MiniMaxAI/MiniMax-M2.5", "minimax-m2.5"),
     shipped("MiniMaxAI/MiniMax-M2.7", "minimax-m2.7"),
     shipped("XiaomiMiMo/MiMo-7B-Base", "mimo-7b"),
@@ -208,7 +220,7 @@ macro_rules! shapes {
 
 /// File stem and text of each shape.
 #[rustfmt::skip]
-const FILES: [(&str, &str); 73] = shapes![
+const FILES: [(&str, &str); 81] = shapes![
     "codellama-13b",
     "codellama-34b",
     "codellama-70b",
@@ -250,6 +262,9 @@ const FILES: [(&str, &str); 73] = shapes![
     "mistral-small-24b",
     "mixtral-8x22b",
     "mixtral-8x7b",
+    "nemotron-3-nano-30b-a3b",
+    "nemotron-3-super-120b-a12b",
+    "nemotron-h-56b",
     "opt-125m",
     "phi-3-medium-128k",
     "phi-3-medium-4k",
@@ -273,12 +288,17 @@ const FILES: [(&str, &str); 73] = shapes![
     "qwen3-4b",
     "qwen3-8b",
     "qwen3-coder-480b-a35b",
+    "qwen3-next-80b-a3b",
     "qwen3-vl-235b-a22b",
     "qwen3-vl-2b",
     "qwen3-vl-30b-a3b",
     "qwen3-vl-32b",
     "qwen3-vl-4b",
     "qwen3-vl-8b",
+    "qwen3.5-122b-a10b",
+    "qwen3.5-27b",
+    "qwen3.5-35b-a3b",
+    "qwen3.5-397b-a17b",
     "tinyllama-1.1b",
     "yi-34b",
     "yi-6b",

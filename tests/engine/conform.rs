@@ -9,7 +9,13 @@ use plimsoll::conform::{
 
 /// The recordings of vLLM that stand in the repository; see `tests/data/recordings/README.md`.
 pub(crate) fn files() -> Vec<PathBuf> {
-    files_in(&["sync", "async", "random-0.33", "random-0.11"])
+    files_in(&[
+        "sync",
+        "async",
+        "random-0.33",
+        "random-0.33-states",
+        "random-0.11",
+    ])
 }
 
 pub(crate) fn files_in(folders: &[&str]) -> Vec<PathBuf> {
@@ -76,7 +82,7 @@ fn all_are_repeated(files: &[PathBuf], count: usize) {
 
 #[test]
 fn every_recording_of_vllm_is_repeated() {
-    all_are_repeated(&files(), 124);
+    all_are_repeated(&files(), 153);
 }
 
 #[test]

@@ -52,6 +52,7 @@ pub(crate) fn draw_config(draw: &mut Draw) -> TwinConfig {
         block_size: 1 + draw.below(6),
         num_gpu_blocks: 102 + draw.below(if small { 10 } else { 300 }) as usize,
         groups: vec![None],
+        states: 0,
         windows_settle: true,
         enable_prefix_caching: draw.chance(),
         priority_policy: draw.chance(),
@@ -218,7 +219,10 @@ pub(crate) fn engine_config(config: &TwinConfig) -> EngineConfig {
         },
         block_size: config.block_size,
         num_gpu_blocks: config.num_gpu_blocks as u32,
-        kv_groups: kv_groups(&config.groups),
+        kv_groups: KvGroups {
+            states: config.states as u32,
+            ..kv_groups(&config.groups)
+        },
         enable_prefix_caching: config.enable_prefix_caching,
         watermark_blocks: config.watermark_blocks as u32,
         prefill_schedule_interval: config.prefill_schedule_interval,
@@ -250,6 +254,7 @@ fn kv_groups(groups: &[Option<u32>]) -> KvGroups {
         windows: kinds
             .map(|(window, groups)| WindowGroups { window, groups })
             .collect(),
+        states: 0,
     }
 }
 
@@ -376,6 +381,20 @@ fn check_groups(seed: u64, stepwise: bool, aborts: bool) -> TwinRun {
             .num_gpu_blocks
             .min(longest * config.groups.len() + 1 + draw.below(9) as usize);
     }
+    let (requests, law) = draw_traffic(&mut draw, &config, stepwise, aborts);
+    agree(&format!("seed {seed}"), &config, &requests, law, stepwise)
+}
+
+/// The same with groups of recurrent layers, some beside windows: a pool with room for the states of few sequences or of many.
+fn check_states(seed: u64, stepwise: bool, aborts: bool) -> TwinRun {
+    let mut draw = Draw(seed.wrapping_mul(0x9e37_79b9_7f4a_7c15) | 1);
+    let mut config = draw_config(&mut draw);
+    config.enable_prefix_caching = false;
+    if draw.below(3) == 0 {
+        draw_groups(&mut draw, &mut config);
+    }
+    config.states = 1 + draw.below(6) as usize;
+    config.num_gpu_blocks += config.states * (1 + draw.below(8) as usize);
     let (requests, law) = draw_traffic(&mut draw, &config, stepwise, aborts);
     agree(&format!("seed {seed}"), &config, &requests, law, stepwise)
 }
@@ -596,6 +615,16 @@ proptest! {
     #[test]
     fn windows_pass_the_same_blocks_step_by_step(seed in any::<u64>()) {
         check_groups(seed, true, true);
+    }
+
+    #[test]
+    fn states_take_the_same_blocks(seed in any::<u64>()) {
+        check_states(seed, false, false);
+    }
+
+    #[test]
+    fn states_take_the_same_blocks_under_aborts(seed in any::<u64>()) {
+        check_states(seed, true, true);
     }
 
     #[test]

@@ -33,6 +33,8 @@ struct Params {
     enable_chunked_prefill: bool,
     block_size: u32,
     num_gpu_blocks: usize,
+    #[serde(default)]
+    state_groups: usize,
     enable_prefix_caching: bool,
     policy: String,
     long_prefill_token_threshold: u32,
@@ -194,6 +196,7 @@ fn config(recording: &Recording) -> TwinConfig {
         enable_chunked_prefill: params.enable_chunked_prefill,
         block_size: params.block_size,
         num_gpu_blocks: params.num_gpu_blocks,
+        states: params.state_groups,
         enable_prefix_caching: params.enable_prefix_caching,
         priority_policy: params.policy == "priority",
         long_prefill_token_threshold: params.long_prefill_token_threshold,

@@ -54,6 +54,7 @@ pub(super) fn row(row: &Row) -> Read {
     let shape = MoeShape {
         tokens,
         hidden: narrow("hidden")?,
+        matrices: 3,
         intermediate: u32::try_from(inner)
             .map_err(|_| format!("`inter` is {inner}, more than is possible"))?,
         experts,

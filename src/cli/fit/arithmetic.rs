@@ -2,6 +2,7 @@
 
 use std::io::Write;
 
+use super::states;
 use super::text::{kv_per_token, requests};
 use super::{TYPICAL_OUTPUT, TYPICAL_PROMPT, loading};
 use crate::cli::figures::{grouped, short, with_unit};
@@ -141,7 +142,7 @@ fn request_lines(question: &Capacity, plan: &MemoryPlan) -> Vec<(&'static str, S
         (
             "  KV blocks",
             format!(
-                "{} B ÷ ({} tokens × {} B) = {} blocks{} = {} tokens",
+                "{} B ÷ ({} tokens × {} B) = {} blocks{}{}",
                 grouped(plan.kv_pool.0),
                 plan.block_size,
                 grouped(plan.layout.block_bytes.0 / u64::from(plan.block_size)),
@@ -150,7 +151,11 @@ fn request_lines(question: &Capacity, plan: &MemoryPlan) -> Vec<(&'static str, S
                     1 => String::new(),
                     groups => format!(" ÷ {groups} groups of layers"),
                 },
-                grouped(plan.tokens_in_all_layers())
+                match plan.layout.states {
+                    None => format!(" = {} tokens", grouped(plan.tokens_in_all_layers())),
+                    // What states take of them depends on how many requests there are.
+                    Some(_) => String::new(),
+                }
             ),
         ),
         ("  worst case", blocks(question.max_model_len)),
@@ -166,6 +171,7 @@ fn request_lines(question: &Capacity, plan: &MemoryPlan) -> Vec<(&'static str, S
         )
     });
     lines.extend(kinds.map(|line| ("  windows", line)));
+    lines.extend(states::lines(question, plan));
     if plan.tokens() != plan.tokens_in_all_layers() {
         let line = format!(
             "{} ÷ {} × {} tokens of the longest request = {} tokens, as vLLM's log counts",

@@ -2,7 +2,7 @@
 
 use serde_json::{Value, json};
 
-use super::{TYPICAL_OUTPUT, TYPICAL_PROMPT, assumed, loading, too_long, windows};
+use super::{TYPICAL_OUTPUT, TYPICAL_PROMPT, assumed, loading, states, too_long, windows};
 use crate::config::Capacity;
 use crate::engine::ceilings::ceilings;
 use crate::engine::memory::{DoesNotFit, MemoryPlan};
@@ -68,6 +68,9 @@ pub(super) fn fits_json(question: &Capacity, plan: &MemoryPlan) -> Value {
     });
     if let Some(told) = windows(question, plan) {
         fits["windows"] = told.into();
+    }
+    if let Some(told) = states::to_json(plan) {
+        fits["states"] = told;
     }
     if let Some(warning) = too_long(question, plan) {
         fits["warning"] = warning.into();

@@ -3,7 +3,7 @@
 use std::io::Write;
 
 use super::arithmetic::write_arithmetic;
-use super::{TYPICAL_OUTPUT, TYPICAL_PROMPT, assumed, loading, running_at_most, too_long, windows};
+use super::{TYPICAL_OUTPUT, TYPICAL_PROMPT, assumed, loading, running_at_most, states, too_long, windows};
 use crate::cli::figures::{grouped, plain, short};
 use crate::config::Capacity;
 use crate::engine::ceilings::ceilings;
@@ -59,6 +59,9 @@ pub(super) fn write_text(
     )?;
     if let Some(told) = windows(question, plan) {
         writeln!(out, " windows       {told}")?;
+    }
+    if let Some(told) = states::told(plan) {
+        writeln!(out, " states        {told}")?;
     }
     if let Some(warning) = too_long(question, plan) {
         writeln!(out, " warning       {warning}")?;
@@ -119,7 +122,7 @@ pub(super) fn kv_per_token(model: &ModelShape, options: &MemoryOptions) -> Strin
     let terms: Vec<String> = model
         .layers
         .iter()
-        .map(|group| match group.attention {
+        .filter_map(|group| match group.attention {
             Attention::Grouped {
                 kv_heads,
                 head_dim,
@@ -133,13 +136,18 @@ pub(super) fn kv_per_token(model: &ModelShape, options: &MemoryOptions) -> Strin
                     1 => "1 KV head".to_string(),
                     heads => format!("{heads} KV heads"),
                 };
-                format!("{} layers{window} × {heads} × {head_dim} × 2", group.count)
+                Some(format!(
+                    "{} layers{window} × {heads} × {head_dim} × 2",
+                    group.count
+                ))
             }
             Attention::Latent {
                 kv_rank, rope_dim, ..
-            } => {
-                format!("{} layers × ({kv_rank} + {rope_dim}) latent", group.count)
-            }
+            } => Some(format!(
+                "{} layers × ({kv_rank} + {rope_dim}) latent",
+                group.count
+            )),
+            Attention::Recurrent(_) | Attention::Absent => None,
         })
         .collect();
     format!(

@@ -2,11 +2,13 @@
 
 use super::{TOKENS_MAX, take};
 use crate::config::document::Source;
+use crate::config::hybrid;
 use crate::config::judge::Judge;
 use crate::config::profile::Profile;
 use crate::config::raw::{RawEngine, RawPerformanceMode};
 use crate::config::scalar::Count;
 use crate::hardware::Device;
+use crate::model::ModelShape;
 
 const TOKENS_KEY: &str = "engine.max_num_batched_tokens";
 const SEQS_KEY: &str = "engine.max_num_seqs";
@@ -32,17 +34,21 @@ pub(super) fn batch(
     raw: &RawEngine,
     profile: &Profile,
     device: Option<&Device>,
-    model_len: Option<u32>,
+    model: Option<&ModelShape>,
 ) -> Batch {
+    let model_len = model.map(|model| model.max_position);
     let max_model_len = max_model_len(judge, raw, model_len);
     let chunked = chunked(judge, raw, profile);
-    let caching = take(
-        judge,
-        profile,
-        "engine.enable_prefix_caching",
-        raw.enable_prefix_caching,
-        profile.defaults.enable_prefix_caching,
-    );
+    let caching = match model.is_some_and(|model| model.recurrence().is_some()) {
+        true => hybrid::caching(judge, raw, profile),
+        false => take(
+            judge,
+            profile,
+            "engine.enable_prefix_caching",
+            raw.enable_prefix_caching,
+            profile.defaults.enable_prefix_caching,
+        ),
+    };
     let (tokens, seqs) = batch_sizes(judge, raw, profile, device, max_model_len, chunked);
     let budget = "engine.max_num_scheduled_tokens";
     let running = "engine.max_num_active_seqs";

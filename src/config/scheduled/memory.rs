@@ -4,7 +4,7 @@ use super::{Kind, ScheduledFlags};
 use crate::config::judge::Judge;
 use crate::cost::calibration::{Calibration, Copies, Direction};
 use crate::cost::roofline::{CudagraphMode, Graphs};
-use crate::engine::memory::{Budget, MemoryOptions, MemoryPlan, PoolRules, Windowed};
+use crate::engine::memory::{Budget, MemoryOptions, MemoryPlan, PoolRules, StateBlocks, Windowed};
 use crate::engine::scheduled::policies::StaticConfig;
 use crate::engine::scheduled::{ScheduledConfig, SchedulerChoice};
 use crate::model::Dtype;
@@ -57,6 +57,7 @@ impl ScheduledFlags {
             max_in_flight_tokens: config.max_num_batched_tokens,
             windowed: Windowed::KeepAll,
             rules: PoolRules::BY_BLOCKS,
+            state_blocks: StateBlocks::One,
             max_num_seqs: config.max_num_seqs,
             max_model_len: config.max_model_len,
             charge_cuda_graphs: false,

@@ -8,7 +8,7 @@ use super::sizes::{self, Reserve};
 use crate::config::document::Source;
 use crate::config::judge::Judge;
 use crate::config::raw::RawSglang;
-use crate::engine::memory::{Budget, Estimates, MemoryOptions, PoolRules, Windowed};
+use crate::engine::memory::{Budget, Estimates, MemoryOptions, PoolRules, StateBlocks, Windowed};
 use crate::hardware::Device;
 use crate::model::{Dtype, ModelShape};
 use crate::units::Bytes;
@@ -136,6 +136,7 @@ fn options(tensor_parallel: u32, kv_dtype: Dtype, value: f64, usual: f64, page_s
         max_in_flight_tokens: 1,
         windowed: Windowed::KeepAll,
         rules: PoolRules::BY_BLOCKS,
+        state_blocks: StateBlocks::One,
         max_num_seqs: 1,
         // A request longer than the pool is cut, not refused at start-up (SG-25); four pages are the least that serves.
         max_model_len: 4 * page_size,

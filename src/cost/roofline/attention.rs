@@ -83,7 +83,7 @@ impl AttentionTerms {
             trust: Trust::Prior,
         };
         let (mut per_seq, mut per_kv, mut per_longest, mut floor) = (0.0, 0.0, 0.0, 0.0);
-        for group in &shape.layers {
+        for group in shape.layers.iter().filter(|group| group.attends()) {
             let layers = f64::from(group.count);
             let attention = &group.attention;
             let kv_bytes = layers * kv_bytes_per_token_layer(attention, placement.kv_dtype, tp).0 as f64;
@@ -131,7 +131,8 @@ impl AttentionTerms {
                 seconds_per_token: layers * prefill.per_token_ns * 1e-9,
             });
         }
-        let layers = f64::from(shape.layer_count());
+        let attending = shape.layers.iter().filter(|group| group.attends());
+        let layers = f64::from(attending.map(|group| group.count).sum::<u32>());
         terms.decode_t0 = Picos::from_seconds(layers * decode.t0_us * 1e-6).0;
         terms.prefill_t0 = Picos::from_seconds(layers * prefill.overhead_us * 1e-6).0;
         terms.per_seq = Picos::from_seconds(per_seq).0;

@@ -23,7 +23,8 @@ pub(super) struct Operators {
     ceilings: Ceilings,
     elementwise: Elementwise,
     elementwise_bytes_per_token: f64,
-    layers: f64,
+    /// Halves of layers, each with an all-reduce behind it.
+    sublayers: f64,
     hidden_bytes: f64,
     logits_bytes: f64,
     link: Option<AllReduce>,
@@ -47,7 +48,7 @@ impl Operators {
             Ok::<_, String>((linear, gemm))
         };
         let with_moe = |experts: Experts| {
-            let moe = moe_for(calibration, experts.format.kernel)?;
+            let moe = moe_for(calibration, &experts)?;
             Ok::<_, String>((experts, moe))
         };
         let is_own = |linear: &Linear| !(placement.gathers_mlp && is_of_mlp(linear));
@@ -74,7 +75,7 @@ impl Operators {
             ceilings: Ceilings::of(device, device.peaks.bf16.0),
             elementwise: calibration.elementwise.clone().ok_or("elementwise")?,
             elementwise_bytes_per_token: elementwise_bytes_per_token(shape, tp),
-            layers: f64::from(shape.layer_count()),
+            sublayers: f64::from(shape.sublayer_count()),
             hidden_bytes: f64::from(shape.hidden_size) * shape.dtype.bytes() as f64,
             logits_bytes: f64::from(shape.vocab_size) * shape.dtype.bytes() as f64,
             link: (tp > 1).then(|| link_for(calibration, device, tp)),
@@ -107,7 +108,7 @@ impl Operators {
         let all = placement.tensor_parallel * placement.data_parallel;
         let slices = if placement.expert_parallel { 1 } else { all };
         let with_moe = |experts: Experts| {
-            let moe = moe_for(calibration, experts.format.kernel)?;
+            let moe = moe_for(calibration, &experts)?;
             Ok::<_, String>((experts, moe))
         };
         let gathered = match placement.gathers_mlp {
@@ -239,13 +240,13 @@ impl Operators {
                 .iter()
                 .map(|(experts, moe)| self.experts_part(experts, moe, tokens)),
         );
-        let kernels = self.layers * self.elementwise.kernels_per_layer;
+        let kernels = self.sublayers / 2.0 * self.elementwise.kernels_per_layer;
         let bytes = tokens as f64 * (self.elementwise_bytes_per_token + 2.0 * self.hidden_bytes);
         parts.push(self.small_kernels("elementwise", kernels, bytes));
         if let Some(link) = &self.link {
             // Two a layer and one after the vocabulary-parallel embedding (TP-1).
             let one = all_reduce_seconds(link, tokens as f64 * self.hidden_bytes);
-            let reductions = 2.0 * self.layers - self.shared_layers + 1.0;
+            let reductions = self.sublayers - self.shared_layers + 1.0;
             parts.push(self.link_part("all_reduce", link, reductions * one));
         }
         self.scaled(parts)
@@ -273,12 +274,15 @@ const SAMPLING_PASSES: f64 = 7.0;
 
 /// Whether a linear layer is behind the attention: of a dense layer, of shared experts, or the choice of experts.
 fn is_of_mlp(linear: &Linear) -> bool {
-    const NAMES: [&str; 6] = [
+    const NAMES: [&str; 9] = [
         "gate_up_proj",
         "up_proj",
         "down_proj",
         "router",
+        "latent_in_proj",
+        "latent_out_proj",
         "shared_gate_up_proj",
+        "shared_up_proj",
         "shared_down_proj",
     ];
     NAMES.contains(&linear.operator)
@@ -299,10 +303,14 @@ fn gemm_for(calibration: &Calibration, format: KernelFormat) -> Result<Gemm, Str
 }
 
 /// A format's own block, or the 16-bit one's efficiencies: block fp8 has no published table, and its kernels share nothing
-/// with those of per-tensor fp8.
-fn moe_for(calibration: &Calibration, format: KernelFormat) -> Result<Moe, String> {
-    if let Some(moe) = calibration.moe.get(&format) {
-        return Ok(moe.clone());
+/// with those of per-tensor fp8. No table has experts without a gate.
+fn moe_for(calibration: &Calibration, experts: &Experts) -> Result<Moe, String> {
+    if let Some(moe) = calibration.moe.get(&experts.format.kernel) {
+        let mut moe = moe.clone();
+        if !experts.are_gated() {
+            moe.trust = moe.trust.max(Trust::Prior);
+        }
+        return Ok(moe);
     }
     let mut moe = calibration
         .moe

@@ -1,6 +1,6 @@
 //! Step time as a sum over operators of a calibrated roofline, plus what the host adds.
 //!
-//! `t = Σ linear + attention + elementwise + all-reduce + LM head + sampling`, each with its own ceiling, its own
+//! `t = Σ linear + attention + recurrence + elementwise + all-reduce + LM head + sampling`, each with its own ceiling, its own
 //! efficiency and its own floor; the host is added to it (synchronous scheduling, V1-80) or hidden behind it
 //! (asynchronous, V1-81). Whatever depends on the step's tokens, or on its sampled rows, alone is evaluated once for
 //! each count and kept in picoseconds; the simulation then only adds integers.
@@ -15,6 +15,7 @@ mod attention;
 mod drafter;
 mod host;
 mod kernels;
+mod recurrence;
 mod shared;
 
 pub use drafter::Drafting;
@@ -29,6 +30,7 @@ use attention::AttentionTerms;
 use drafter::Passes;
 use host::{HostTerms, Launch};
 use kernels::Operators;
+use recurrence::RecurrentTerms;
 
 /// How an engine puts a model on its GPUs, as far as step time depends on it.
 #[derive(Clone, Debug, PartialEq)]
@@ -106,6 +108,7 @@ pub struct RooflineCost {
     graphs: Graphs,
     padded: Vec<u32>,
     attention: AttentionTerms,
+    recurrence: RecurrentTerms,
     /// What all data-parallel ranks share, for explanation; none where there is one rank.
     shared: Option<(SharedExperts, u64)>,
     /// Drafts that a decode brings, which a full graph is captured for.
@@ -179,7 +182,14 @@ impl RooflineCost {
             .map_or(1.0, |gemm| gemm.sustained_over_burst);
         terms.decode_scale(calibration.scale.get("decode_attention").copied().unwrap_or(1.0));
         terms.prefill_scale = calibration.scale.get("prefill_attention").copied().unwrap_or(1.0);
-        let mut host_terms = HostTerms::new(host, shape.layer_count(), placement.asynchronous);
+        let elementwise = calibration
+            .elementwise
+            .as_ref()
+            .ok_or_else(|| lacking("elementwise"))?;
+        let mut recurrence = RecurrentTerms::new(device, shape, placement, (decode, prefill), elementwise);
+        let scale_of = |operator: &str| calibration.scale.get(operator).copied().unwrap_or(1.0);
+        recurrence.scale(scale_of("recurrent_decode"), scale_of("recurrent_prefill"));
+        let mut host_terms = HostTerms::new(host, shape.sublayer_count().div_ceil(2), placement.asynchronous);
         if calibration.has_measured_overlap(&placement.engine) {
             host_terms.trust = host.trust;
         }
@@ -190,6 +200,7 @@ impl RooflineCost {
             graphs: placement.graphs.clone(),
             padded: padding_table(&placement.graphs),
             attention: terms,
+            recurrence,
             shared: match placement.data_parallel {
                 1 => None,
                 ranks => Some((
@@ -263,7 +274,8 @@ impl RooflineCost {
     fn affine(&mut self, load: &Counts, launch: Launch) -> DecodeCost {
         let gpu = self.tokens_picos(self.padded_tokens(load.tokens, launch))
             + self.rows_picos(load.rows)
-            + self.attention.base_picos(load.decode_seqs, load.chunks > 0);
+            + self.attention.base_picos(load.decode_seqs, load.chunks > 0)
+            + self.recurrence.base_picos(load.decode_seqs, load.chunks > 0);
         let sequences = u64::from(load.decode_seqs) + u64::from(load.chunks);
         DecodeCost {
             base: Picos(gpu + self.host.added(sequences)),
@@ -319,6 +331,7 @@ impl StepCost for RooflineCost {
         let launch = self.launch(counts.tokens, self.is_uniform(load));
         let mut cost = self.affine(&counts, launch);
         cost.base += self.attention.chunks_picos(&load.chunks);
+        cost.base += self.recurrence.chunks_picos(&load.chunks);
         self.add_drafting(&mut cost, load);
         cost
     }
@@ -342,6 +355,7 @@ impl StepCost for RooflineCost {
         }
         let mut cost = self.affine(&counts, launch);
         cost.base += self.attention.chunks_picos(&load.chunks);
+        cost.base += self.recurrence.chunks_picos(&load.chunks);
         self.add_drafting(&mut cost, load);
         cost
     }
@@ -363,6 +377,7 @@ impl StepCost for RooflineCost {
             parts.extend(shared.parts(padded * ranks));
         }
         parts.extend(self.attention.parts(load));
+        parts.extend(self.recurrence.parts(load));
         parts.extend(self.operators.row_parts(u64::from(load.sampled_rows)));
         parts.extend(self.passes.as_ref().and_then(|passes| passes.part(load)));
         let sequences = u64::from(load.decode_seqs) + load.chunks.len() as u64;

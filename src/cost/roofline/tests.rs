@@ -237,6 +237,8 @@ fn mixtral() -> ModelShape {
         experts_per_token: 2,
         intermediate: 14_336,
         shared_intermediate: 0,
+        gated: true,
+        latent: None,
     };
     mixtral
 }

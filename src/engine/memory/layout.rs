@@ -1,6 +1,6 @@
 //! How the weights and the KV cache of one rank lie in memory.
 
-use super::{MemoryOptions, Windowed};
+use super::{MemoryOptions, StateBlocks, Windowed};
 use crate::kv::{KvGroups, WindowGroups};
 use crate::model::{Attention, LayerGroup, ModelShape, kv_bytes_per_token_layer};
 use crate::units::Bytes;
@@ -10,10 +10,27 @@ use crate::units::Bytes;
 pub struct KvLayout {
     /// Bytes of a block: over the layers of one group, of which each rank has so many.
     pub block_bytes: Bytes,
+    /// Tokens of a block.
+    pub block_size: u32,
     /// Bytes of one token over all layers of the rank, windows ignored.
     pub bytes_per_token: Bytes,
     /// Groups of layers that are allocated by themselves; one where no window passes blocks.
     pub groups: KvGroups,
+    /// How states of constant size lie in blocks; `None` without recurrent layers.
+    pub states: Option<StateLayout>,
+}
+
+/// How the states of recurrent layers lie in blocks.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct StateLayout {
+    /// Bytes of one sequence's state in one layer of a rank: the convolution's inputs and the heads' states.
+    pub bytes: Bytes,
+    /// Bytes of a layer's part of a block, to which a state is padded.
+    pub page: Bytes,
+    /// Groups of such layers.
+    pub groups: u32,
+    /// Layers of a group, of which the last one may have fewer.
+    pub layers: u32,
 }
 
 /// Weights of the fullest rank: the longest stage's layers, and embedding and LM head where stages do not part them.
@@ -46,6 +63,9 @@ pub fn kv_groups(model: &ModelShape, options: &MemoryOptions) -> KvGroups {
 /// groups of as many layers as the rarest kind has, unless the kinds are about equally common ([`super::PoolRules`]). The
 /// groups are the whole model's, of which each stage has a share. Engines that have no such groups keep every token in
 /// every layer.
+///
+/// Recurrent layers are one more kind. All groups have blocks of equal size, so a block of attention layers is as many tokens
+/// long as hold the bytes of a state ([`block_size_with`]).
 pub(super) fn kv_layout(model: &ModelShape, options: &MemoryOptions) -> KvLayout {
     let stage = |count: u32| count.div_ceil(options.pipeline_parallel);
     let per_layer = |group: &LayerGroup| {
@@ -59,15 +79,17 @@ pub(super) fn kv_layout(model: &ModelShape, options: &MemoryOptions) -> KvLayout
         .chain(drafting)
         .map(|group| per_layer(group) * u64::from(stage(group.count)))
         .sum();
-    let mut kinds: Vec<(Option<u32>, u32)> = Vec::new();
+    let mut kinds: Vec<(Kind, u32)> = Vec::new();
     for group in &model.layers {
-        let window = match group.attention {
-            Attention::Grouped { window, .. } => window,
-            Attention::Latent { .. } => None,
+        let kind = match group.attention {
+            Attention::Grouped { window, .. } => Kind::Keys(window),
+            Attention::Latent { .. } => Kind::Keys(None),
+            Attention::Recurrent(_) => Kind::States,
+            Attention::Absent => continue,
         };
-        match kinds.iter_mut().find(|(known, _)| *known == window) {
+        match kinds.iter_mut().find(|(known, _)| *known == kind) {
             Some((_, count)) => *count += group.count,
-            None => kinds.push((window, group.count)),
+            None => kinds.push((kind, group.count)),
         }
     }
     let counts = || kinds.iter().map(|&(_, count)| count);
@@ -77,37 +99,93 @@ pub(super) fn kv_layout(model: &ModelShape, options: &MemoryOptions) -> KvLayout
     let mut groups = KvGroups {
         full: 0,
         windows: Vec::new(),
+        states: 0,
     };
-    for &(window, count) in &kinds {
+    let mut state_groups = 0;
+    for &(kind, count) in &kinds {
         let count = count.div_ceil(size);
-        match window {
-            None => groups.full += count,
-            Some(window) => groups.windows.push(WindowGroups {
+        match kind {
+            Kind::Keys(None) => groups.full += count,
+            Kind::Keys(Some(window)) => groups.windows.push(WindowGroups {
                 window,
                 groups: count,
             }),
+            Kind::States => state_groups = count,
         }
     }
+    groups.states = state_groups * options.state_blocks.of_sequence();
     let keeps_all = match options.windowed {
         Windowed::KeepAll => true,
         Windowed::Pass => false,
         Windowed::PassBesideOne => groups.full != 1,
     };
-    if keeps_all || groups.keeps_all() {
+    if state_groups == 0 && (keeps_all || groups.keeps_all()) {
         return KvLayout {
             block_bytes: bytes_per_token * u64::from(options.block_size),
+            block_size: options.block_size,
             bytes_per_token,
             groups: KvGroups::ONE,
+            states: None,
         };
     }
     // All layers of a hybrid model have equal pages; the last group of a kind may be padded.
-    let layers: u32 = model.layers.iter().map(|group| stage(group.count)).sum();
+    let attending = model.layers.iter().filter(|group| group.attends());
+    let layers: u32 = attending.map(|group| stage(group.count)).sum();
     let of_group = u128::from(bytes_per_token.0) * u128::from(stage(size)) / u128::from(layers);
+    let of_layer = bytes_per_token.0 / u64::from(layers);
+    let state = model
+        .recurrence()
+        .map(|recurrence| recurrence.state_bytes(model.dtype, options.tensor_parallel));
+    let block_size = state.map_or(options.block_size, |state| {
+        block_size_with(options, of_layer, state)
+    });
     KvLayout {
-        block_bytes: Bytes(of_group as u64) * u64::from(options.block_size),
+        block_bytes: Bytes(of_group as u64) * u64::from(block_size),
+        block_size,
         bytes_per_token,
         groups,
+        states: state.map(|bytes| StateLayout {
+            bytes,
+            page: Bytes(of_layer * u64::from(block_size)),
+            groups: state_groups,
+            layers: stage(size),
+        }),
     }
+}
+
+/// What a group's layers keep.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Kind {
+    /// Keys and values, perhaps of a window.
+    Keys(Option<u32>),
+    /// States of constant size.
+    States,
+}
+
+/// Tokens that the kernels of FlashAttention and FlashInfer page by, or a multiple of them.
+const KERNEL_BLOCK: u32 = 16;
+
+/// Tokens of a block whose part of one attention layer, with so many bytes for a token, holds a state (vLLM
+/// `Platform._align_hybrid_block_size`): the least multiple of what was asked for.
+fn block_size_with(options: &MemoryOptions, of_token: u64, state: Bytes) -> u32 {
+    let mut unit = u64::from(options.block_size.max(KERNEL_BLOCK));
+    if let StateBlocks::Aligned {
+        checkpoints: Some(tokens),
+    } = options.state_blocks
+    {
+        unit = least_common_multiple(unit, u64::from(tokens));
+    }
+    let least = unit * state.0.div_ceil(unit * of_token);
+    let least = least.next_multiple_of(u64::from(KERNEL_BLOCK));
+    u32::try_from(least).unwrap_or(u32::MAX).max(options.block_size)
+}
+
+fn least_common_multiple(one: u64, other: u64) -> u64 {
+    let (mut a, mut b) = (one, other);
+    while b > 0 {
+        (a, b) = (b, a % b);
+    }
+    one / a * other
 }
 
 #[cfg(test)]

@@ -8,6 +8,9 @@
 //! draw blocks from one pool, and frees what slid out of a window ([`crate::kv::KvGroups`]). [`MemoryPlan::num_gpu_blocks`]
 //! counts blocks of one group, as vLLM does; [`MemoryPlan::tokens`] is the token count that it prints.
 //!
+//! Recurrent layers: the state of a sequence is one block of a group of such layers, and as a block is as large in every group,
+//! attention layers' blocks are made as many tokens long as the state takes bytes ([`StateLayout`]).
+//!
 //! Left out: CPU offload, drafts of speculative decoding, the vision tower. Law: a plan's parts add up to the
 //! requested memory to the byte, with less than a block over.
 
@@ -17,9 +20,9 @@ mod options;
 mod plan;
 mod remedies;
 
-pub use layout::{KvLayout, kv_groups};
+pub use layout::{KvLayout, StateLayout, kv_groups};
 pub use misfit::{DoesNotFit, PoolSize, Remedy, Shortage};
-pub use options::{Budget, Estimates, MemoryOptions, PoolRules, Windowed};
+pub use options::{Budget, Estimates, MemoryOptions, PoolRules, StateBlocks, Windowed};
 pub use plan::{MemoryPlan, plan};
 
 #[cfg(test)]

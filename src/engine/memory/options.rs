@@ -3,7 +3,7 @@
 use serde::Deserialize;
 
 use crate::hardware::Device;
-use crate::model::{Drafter, Dtype, ModelShape};
+use crate::model::{Drafter, Dtype, ModelShape, Rule};
 use crate::units::Bytes;
 
 /// The flag that says how much of the memory an engine fills.
@@ -40,6 +40,47 @@ impl Windowed {
             _ if model.attends_in_chunks() => Windowed::KeepAll,
             true => Windowed::PassBesideOne,
             false => Windowed::Pass,
+        }
+    }
+}
+
+/// How many blocks vLLM has for the state of a sequence in a group of recurrent layers, and what its blocks must be a multiple of
+/// (`mamba_cache_mode`, which follows prefix caching).
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum StateBlocks {
+    /// `none`: one.
+    One,
+    /// `align`: states are cached at the ends of blocks, so that a sequence holds two at most, and one more where the kernels
+    /// put out a state from inside a prompt's chunk, at multiples of so many tokens.
+    Aligned {
+        /// `get_prefill_checkpoint_alignment`.
+        checkpoints: Option<u32>,
+    },
+}
+
+impl StateBlocks {
+    /// What vLLM takes under prefix caching: Mamba2's kernels put out any state, gated delta nets' those of FlashInfer do, which
+    /// vLLM has on Hopper and Blackwell.
+    #[must_use]
+    pub fn under_caching(model: &ModelShape, device: &Device) -> StateBlocks {
+        use crate::hardware::Architecture;
+        let has_flashinfer = matches!(
+            device.architecture,
+            Architecture::Hopper | Architecture::Blackwell
+        );
+        let checkpoints = model.recurrence().and_then(|recurrence| match recurrence.rule {
+            Rule::StateSpace { .. } => Some(1),
+            Rule::GatedDelta { .. } => has_flashinfer.then_some(64),
+        });
+        StateBlocks::Aligned { checkpoints }
+    }
+
+    /// Blocks of one sequence in one group, at most.
+    #[must_use]
+    pub fn of_sequence(self) -> u32 {
+        match self {
+            StateBlocks::One => 1,
+            StateBlocks::Aligned { checkpoints } => 2 + u32::from(checkpoints.is_some()),
         }
     }
 }
@@ -85,7 +126,7 @@ pub struct MemoryOptions {
     pub budget: Budget,
     /// Format of the KV cache.
     pub kv_dtype: Dtype,
-    /// Tokens of a block.
+    /// Tokens of a block, as asked for: those of a hybrid may be larger ([`KvLayout::block_size`](super::KvLayout)).
     pub block_size: u32,
     /// Tokens of the profiling forward (V1-68).
     pub max_num_batched_tokens: u32,
@@ -95,6 +136,8 @@ pub struct MemoryOptions {
     pub windowed: Windowed,
     /// How this version counts.
     pub rules: PoolRules,
+    /// Blocks of recurrent layers.
+    pub state_blocks: StateBlocks,
     /// Rows sampled in it.
     pub max_num_seqs: u32,
     /// Longest sequence; one of this length must fit (V1-71).
@@ -150,6 +193,7 @@ impl MemoryOptions {
             max_in_flight_tokens: 2 * max_num_batched_tokens,
             windowed: Windowed::of_vllm(model, true),
             rules: PoolRules::BY_REQUESTS,
+            state_blocks: StateBlocks::One,
             max_num_seqs,
             max_model_len: model.max_position,
             charge_cuda_graphs: true,
@@ -194,7 +238,7 @@ impl Estimates {
         let d = u64::from(model.hidden_size);
         let forward = tokens * model.dtype.bytes() * (2 * f + 6 * d);
         let sampling = rows * u64::from(model.vocab_size) * 4 * SAMPLING_COPIES;
-        let layers = u64::from(model.layer_count().div_ceil(options.pipeline_parallel));
+        let layers = u64::from(model.sublayer_count().div_ceil(2 * options.pipeline_parallel));
         let has_peers = options.tensor_parallel * options.pipeline_parallel > 1;
         Estimates {
             activations: Bytes(forward + sampling),

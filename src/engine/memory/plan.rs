@@ -26,7 +26,7 @@ pub struct MemoryPlan {
     pub num_gpu_blocks: u32,
     /// Most tokens that are scheduled and not settled.
     pub max_in_flight_tokens: u32,
-    /// Tokens of a block.
+    /// Tokens of a block of a group of attention layers.
     pub block_size: u32,
     /// Longest sequence.
     pub max_model_len: u32,
@@ -68,7 +68,7 @@ impl MemoryPlan {
             };
             u64::from(kind.groups) * u64::from(held)
         });
-        u64::from(groups.full) * u64::from(blocks) + of_windows.sum::<u64>()
+        u64::from(groups.full) * u64::from(blocks) + of_windows.sum::<u64>() + u64::from(groups.states)
     }
 
     /// Blocks of one group with a window that a request holds at most.
@@ -153,10 +153,11 @@ pub(super) fn attempt(
         layout: kv_layout(model, options),
         num_gpu_blocks: 0,
         max_in_flight_tokens: options.max_in_flight_tokens,
-        block_size: options.block_size,
+        block_size: 0,
         max_model_len: options.max_model_len,
         rules: options.rules,
     };
+    plan.block_size = plan.layout.block_size;
     plan.kv_pool = pool(&plan, options)?;
     let blocks = plan.kv_pool.0 / plan.layout.block_bytes.0;
     let blocks = options.num_gpu_blocks_override.map_or(blocks, u64::from);

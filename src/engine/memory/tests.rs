@@ -145,7 +145,7 @@ fn every_shipped_model_fits_somewhere_within_eight_of_the_largest_gpu() {
 proptest! {
     #[test]
     fn parts_add_up_and_more_memory_never_hurts(
-        device in 0usize..20, name in 0usize..134, tp in 0u32..4, utilization in 0.3f64..1.0,
+        device in 0usize..20, name in 0usize..162, tp in 0u32..4, utilization in 0.3f64..1.0,
         block_size in prop::sample::select(vec![1u32, 8, 16, 64, 128]), length in 1u32..40_000,
     ) {
         let device = hardware::all()[device].clone();

@@ -3,7 +3,7 @@
 //! Source of each row: the model's class in vLLM 0.33 (`model_executor/models/`) or in Hugging Face `transformers` 5.20. The
 //! parameters that follow are compared with those that `transformers` makes (`tests/data/shapes`).
 
-use super::{Bias, ExpertKeys, Family, QkNorm, WindowRule};
+use super::{Bias, ExpertKeys, Family, Hybrid, QkNorm, WindowRule};
 
 /// What most descendants of Llama share.
 pub(super) const LLAMA: Family = Family {
@@ -16,6 +16,7 @@ pub(super) const LLAMA: Family = Family {
     norms_per_layer: 2,
     norm_bias: false,
     window: WindowRule::Never,
+    hybrid: Hybrid::None,
     experts: ExpertKeys::None,
     latent: false,
     gated: true,

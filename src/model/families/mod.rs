@@ -1,14 +1,16 @@
 //! What an architecture implies that its `config.json` does not say: which norms and biases exist, which layers have a
 //! window, how experts are spelt, which keys may be absent or have other names.
 //!
-//! One row a family, in `dense.rs` and `experts.rs`. A new architecture that is a variation of a known one is one row there.
+//! One row a family, in `dense.rs`, `experts.rs` and `hybrid.rs`. A new architecture that is a variation of a known one is one row there.
 
 mod dense;
 mod experts;
+mod hybrid;
 mod unmodelled;
 
 use dense::{DENSE, OPT};
 use experts::EXPERTS;
+use hybrid::HYBRID;
 pub(super) use unmodelled::unmodelled;
 
 /// A family of architectures whose configs are read alike.
@@ -31,6 +33,8 @@ pub(super) struct Family {
     pub(super) norm_bias: bool,
     /// Which layers have a sliding window where `layer_types` is absent.
     pub(super) window: WindowRule,
+    /// Which layers keep a state of constant size in place of keys and values.
+    pub(super) hybrid: Hybrid,
     /// How experts are spelt.
     pub(super) experts: ExpertKeys,
     /// Multi-head latent attention.
@@ -59,6 +63,8 @@ pub(super) enum Bias {
     Always,
     /// Where `attention_bias` is true.
     ByKey,
+    /// Nowhere, whatever `attention_bias` says; `mlp_bias` counts.
+    MlpOnly,
     /// Where `use_bias` is true, in the feed-forward part, too; what holds where the key is absent.
     WithMlp {
         /// Its default.
@@ -75,6 +81,19 @@ pub(super) enum QkNorm {
     Head,
     /// All heads together, with weight vectors of their whole width.
     Whole,
+}
+
+/// How layers without keys and values are spelt.
+#[derive(Clone, Copy, PartialEq, Eq)]
+pub(super) enum Hybrid {
+    /// There are none.
+    None,
+    /// `linear_num_value_heads` and its like; all but every `full_attention_interval`-th, or as `layer_types` says. Attention has
+    /// a gate at its output.
+    GatedDelta,
+    /// `mamba_num_heads` and its like; a layer is one half of a transformer's, as `hybrid_override_pattern` or
+    /// `layers_block_type` says.
+    StateSpace,
 }
 
 /// Which layers have a sliding window.
@@ -136,7 +155,7 @@ impl Family {
 
     /// All that can be read.
     pub(super) fn all() -> impl Iterator<Item = &'static Family> {
-        DENSE.iter().chain(EXPERTS)
+        DENSE.iter().chain(EXPERTS).chain(HYBRID)
     }
 
     pub(super) fn is_opt(&self) -> bool {

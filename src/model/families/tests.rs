@@ -143,7 +143,7 @@ fn a_known_reason_for_refusal_is_said() {
         let error = ModelShape::from_hf_config(&config.to_string(), "mine").unwrap_err();
         error.to_string()
     };
-    assert!(refused("Qwen3NextForCausalLM").contains("linear attention"));
+    assert!(refused("KimiLinearForCausalLM").contains("linear attention"));
     assert!(refused("DeepseekV32ForCausalLM").contains("sparse attention"));
     assert!(refused("LamaForCausalLM").contains("did you mean LlamaForCausalLM?"));
     for family in Family::all() {

@@ -1,9 +1,7 @@
 //! Architectures that engines load and a [`ModelShape`](crate::model::ModelShape) cannot describe, and what it is about them.
 
 /// What a name of an architecture begins with, and what such a model has.
-const UNMODELLED: [(&str, &str); 34] = [
-    ("Qwen3Next", LINEAR),
-    ("Qwen3_5", LINEAR),
+const UNMODELLED: [(&str, &str); 31] = [
     ("KimiLinear", LINEAR),
     ("MiniMaxM1", LINEAR),
     ("MiniMaxText01", LINEAR),
@@ -18,7 +16,6 @@ const UNMODELLED: [(&str, &str); 34] = [
     ("Jamba", STATE_SPACE),
     ("Bamba", STATE_SPACE),
     ("Zamba", STATE_SPACE),
-    ("NemotronH", STATE_SPACE),
     ("GraniteMoeHybrid", STATE_SPACE),
     ("Plamo2", STATE_SPACE),
     ("Lfm2", STATE_SPACE),

@@ -2,7 +2,7 @@
 
 use serde_json::Value;
 
-use super::super::families::{ExpertKeys, WindowRule};
+use super::super::families::{ExpertKeys, Hybrid, WindowRule};
 use super::super::{Attention, LayerGroup, Mlp};
 use super::modules::{Named, Stays};
 use super::{EXPERTS_MAX, LAYERS_MAX, Reader, WIDTH_MAX, shortened};
@@ -25,15 +25,13 @@ impl Reader<'_> {
         max_position: u32,
         stays: &Stays,
     ) -> Option<Vec<LayerGroup>> {
-        let windows = self.windows(count, max_position);
-        let mlps = self.mlps(count);
+        let layers = match self.family.hybrid {
+            Hybrid::None => self.transformer_layers(count, attention, max_position)?,
+            Hybrid::GatedDelta | Hybrid::StateSpace => self.hybrid_layers(count, attention)?,
+        };
         let mut groups: Vec<LayerGroup> = Vec::new();
         let mut named = Named::default();
-        for (layer, (window, mlp)) in windows?.into_iter().zip(mlps?).enumerate() {
-            let mut attention = attention.clone();
-            if let Attention::Grouped { window: own, .. } = &mut attention {
-                *own = window;
-            }
+        for (layer, (attention, mlp)) in layers.into_iter().enumerate() {
             let kept = self.kept(layer, &attention, &mlp, stays, &mut named)?;
             let same = groups
                 .iter_mut()
@@ -50,6 +48,24 @@ impl Reader<'_> {
         }
         self.note_strangers(stays, &named);
         Some(groups)
+    }
+
+    fn transformer_layers(
+        &mut self,
+        count: u32,
+        attention: &Attention,
+        max_position: u32,
+    ) -> Option<Vec<(Attention, Mlp)>> {
+        let windows = self.windows(count, max_position);
+        let mlps = self.mlps(count);
+        let with = |window: Option<u32>| {
+            let mut attention = attention.clone();
+            if let Attention::Grouped { window: own, .. } = &mut attention {
+                *own = window;
+            }
+            attention
+        };
+        Some(windows?.into_iter().map(with).zip(mlps?).collect())
     }
 
     /// The sliding window of each layer. One that spans the whole context is none.
@@ -152,7 +168,7 @@ impl Reader<'_> {
     }
 
     /// The feed-forward part of each layer.
-    fn mlps(&mut self, count: u32) -> Option<Vec<Mlp>> {
+    pub(super) fn mlps(&mut self, count: u32) -> Option<Vec<Mlp>> {
         let gated = self.family.gated;
         match self.family.experts {
             ExpertKeys::None => {
@@ -185,6 +201,8 @@ impl Reader<'_> {
             experts_per_token,
             intermediate: intermediate?,
             shared_intermediate,
+            gated: true,
+            latent: None,
         })
     }
 

@@ -4,6 +4,7 @@
 //! the class defaults of the family. Left out, with a note: vision towers, prediction layers. Law: any text gives a
 //! shape or an error that lists everything wrong, never a panic, and no number of a shape can overflow a size.
 
+mod hybrid;
 mod layers;
 mod lists;
 mod modules;
@@ -18,6 +19,7 @@ use serde_json::Value;
 
 pub use self::quantization::MODELOPT_FILE;
 use self::reader::{Reader, shortened};
+use super::families::Hybrid;
 use super::{Attention, Dtype, ModelShape};
 use crate::python::quote_bare_numbers;
 
@@ -106,8 +108,10 @@ impl Reader<'_> {
             let trained = self.required("max_position_embeddings", POSITION_MAX)?;
             self.rope_stretched(trained)
         });
-        let layer_count = self.required("num_hidden_layers", LAYERS_MAX);
-        let tied_embeddings = self.flag("tie_word_embeddings", self.family.tied_by_default);
+        let layer_count = self.layer_count();
+        // No class of Nemotron-H shares its tables, whatever the key says.
+        let tied_embeddings = self.flag("tie_word_embeddings", self.family.tied_by_default)
+            && self.family.hybrid != Hybrid::StateSpace;
         let dtype = self.dtype();
         let scheme = self.scheme();
         let attention = self.attention(hidden_size);
@@ -141,6 +145,16 @@ impl Reader<'_> {
             ));
         }
         Some(shape)
+    }
+
+    /// The format of the model's weights, noted and complained about elsewhere.
+    fn model_dtype(&self) -> Option<Dtype> {
+        let value = self.get("torch_dtype").or_else(|| self.get("dtype"));
+        let name = value.and_then(Value::as_str).unwrap_or_default();
+        Some(match name.trim_start_matches("torch.") {
+            "float16" | "half" => Dtype::Fp16,
+            _ => Dtype::Bf16,
+        })
     }
 
     /// Format of unquantized weights as vLLM serves them under `--dtype auto`.
@@ -204,6 +218,7 @@ impl Reader<'_> {
             kv_heads,
             head_dim,
             window: None,
+            output_gate: self.family.hybrid == Hybrid::GatedDelta && self.flag("attn_output_gate", true),
         })
     }
 
@@ -230,7 +245,10 @@ impl Reader<'_> {
             let note = "a multimodal model: the weights of its vision tower are not counted";
             self.notes.push(note.to_string());
         }
-        let predicted = self.get("num_nextn_predict_layers").and_then(Value::as_u64);
+        let predicted = ["num_nextn_predict_layers", "mtp_num_hidden_layers"]
+            .iter()
+            .filter_map(|key| self.get(key)?.as_u64())
+            .max();
         if predicted.is_some_and(|layers| layers > 0) {
             let note = "multi-token prediction layers are not counted: engines load them only to speculate";
             self.notes.push(note.to_string());

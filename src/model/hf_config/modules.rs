@@ -7,8 +7,8 @@ use std::collections::BTreeSet;
 
 use regex::Regex;
 
-use super::super::families::ExpertKeys;
-use super::super::{Attention, Mlp};
+use super::super::families::{ExpertKeys, Hybrid};
+use super::super::{Attention, Mlp, Rule as Recurrent};
 use super::Reader;
 
 /// How an entry of a list names modules.
@@ -181,6 +181,13 @@ impl Reader<'_> {
         if self.family.is_opt() {
             return vec![format!("model.decoder.layers.{layer}.")];
         }
+        if self.family.hybrid == Hybrid::StateSpace {
+            // The checkpoint's name of what vLLM calls `model`.
+            return vec![
+                format!("backbone.layers.{layer}."),
+                format!("model.layers.{layer}."),
+            ];
+        }
         let mut prefixes = vec![format!("model.layers.{layer}.")];
         if !std::ptr::eq(self.inner, self.outer) {
             prefixes.push(format!("language_model.model.layers.{layer}."));
@@ -192,6 +199,7 @@ impl Reader<'_> {
     /// What a layer's feed-forward part is called.
     fn feed_forward(&self) -> &'static str {
         match self.family.experts {
+            _ if self.family.hybrid == Hybrid::StateSpace => "mixer",
             ExpertKeys::Mixtral => "block_sparse_moe",
             ExpertKeys::Llama4 => "feed_forward",
             _ => "mlp",
@@ -209,7 +217,12 @@ impl Reader<'_> {
             },
             fused,
         };
-        let own = |name: &str| format!("self_attn.{name}");
+        let mixes = match (self.family.hybrid, attention) {
+            (Hybrid::StateSpace, _) => "mixer",
+            (Hybrid::GatedDelta, Attention::Recurrent(_)) => "linear_attn",
+            _ => "self_attn",
+        };
+        let own = |name: &str| format!("{mixes}.{name}");
         let is_fused_in_file = self
             .family
             .model_types
@@ -255,6 +268,36 @@ impl Reader<'_> {
                 ];
                 first.into_iter().chain(last).collect()
             }
+            Attention::Recurrent(recurrence) => match recurrence.rule {
+                Recurrent::GatedDelta { .. } => {
+                    // Qwen3-Next's files have the products whole.
+                    let is_whole = self.family.model_types.contains(&"qwen3_next");
+                    let parts = |names: [&str; 2]| match is_whole {
+                        true => Vec::new(),
+                        false => names.map(own).to_vec(),
+                    };
+                    vec![
+                        module(
+                            &["state_in"],
+                            MERGED,
+                            own("in_proj_qkvz"),
+                            &parts(["in_proj_qkv", "in_proj_z"]),
+                        ),
+                        module(
+                            &["state_gates"],
+                            MERGED,
+                            own("in_proj_ba"),
+                            &parts(["in_proj_b", "in_proj_a"]),
+                        ),
+                        module(&["state_out"], ROW, own("out_proj"), &[]),
+                    ]
+                }
+                Recurrent::StateSpace { .. } => vec![
+                    module(&["state_in"], MERGED, own("in_proj"), &[]),
+                    module(&["state_out"], ROW, own("out_proj"), &[]),
+                ],
+            },
+            Attention::Absent => Vec::new(),
         };
         let parent = self.feed_forward();
         let gated = |matrices, parent: &str| {
@@ -275,6 +318,29 @@ impl Reader<'_> {
                 let (up, down) = self.family.up_and_down;
                 all.push(plain(&["up"], COLUMN, up.to_string()));
                 all.push(plain(&["down"], ROW, down.to_string()));
+            }
+            Mlp::Absent => {}
+            Mlp::Experts {
+                gated: false,
+                shared_intermediate,
+                latent,
+                ..
+            } => {
+                let of = |name: &str| format!("{parent}.{name}");
+                if latent.is_some() {
+                    all.push(plain(&["latent_in"], REPLICATED, of("fc1_latent_proj")));
+                    all.push(plain(&["latent_out"], REPLICATED, of("fc2_latent_proj")));
+                }
+                all.push(module(
+                    &["expert_gate_up", "expert_up", "expert_down"],
+                    EXPERTS,
+                    of("experts"),
+                    &["up_proj", "down_proj"].map(|name| of(&format!("experts.0.{name}"))),
+                ));
+                if *shared_intermediate > 0 {
+                    all.push(plain(&["shared_up"], COLUMN, of("shared_experts.up_proj")));
+                    all.push(plain(&["shared_down"], ROW, of("shared_experts.down_proj")));
+                }
             }
             Mlp::Experts {
                 shared_intermediate, ..
@@ -369,12 +435,14 @@ const QKV: &str = "QKVParallelLinear";
 const MERGED: &str = "MergedColumnParallelLinear";
 const COLUMN: &str = "ColumnParallelLinear";
 const ROW: &str = "RowParallelLinear";
+const REPLICATED: &str = "ReplicatedLinear";
 /// Routed experts are those of the scheme of `Linear` in vLLM.
 const EXPERTS: &str = "FusedMoELinear";
 
 /// Parts of names of what is in 16 bits here in any case, or not counted at all.
-const UNCOUNTED: [&str; 12] = [
+const UNCOUNTED: [&str; 13] = [
     "lm_head",
+    "conv1d",
     "embed",
     "norm",
     "router",

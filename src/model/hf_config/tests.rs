@@ -9,12 +9,14 @@ pub(super) const LLAMA: &str = include_str!("../shapes/llama-3.1-8b.json");
 
 pub(super) const MIXTRAL: &str = include_str!("../shapes/mixtral-8x7b.json");
 
-const SAMPLES: [&str; 5] = [
+const SAMPLES: [&str; 7] = [
     LLAMA,
     include_str!("../shapes/deepseek-v3.json"),
     include_str!("../shapes/gpt-oss-20b.json"),
     include_str!("../shapes/gemma-3-4b.json"),
     include_str!("../shapes/qwen3-30b-a3b.json"),
+    include_str!("../shapes/qwen3-next-80b-a3b.json"),
+    include_str!("../shapes/nemotron-3-super-120b-a12b.json"),
 ];
 
 pub(super) fn read(json: &str) -> (ModelShape, Vec<String>) {
@@ -140,7 +142,7 @@ fn windows_follow_the_family_or_the_list() {
         let groups = read(json).0.layers;
         let window = |group: &LayerGroup| match group.attention {
             Attention::Grouped { window, .. } => window,
-            Attention::Latent { .. } => None,
+            _ => None,
         };
         groups.iter().map(|group| (group.count, window(group))).collect()
     };
@@ -306,6 +308,64 @@ fn chunked_layers_of_llama_4_are_windows_and_said() {
         .collect();
     assert_eq!(layers, [(2, true, false), (1, true, true), (1, false, true)]);
     assert!(notes.iter().any(|note| note.contains("chunks")), "{notes:?}");
+}
+
+#[test]
+fn layers_of_a_hybrid_are_told_apart() {
+    let layers = |json: &str| -> Vec<(u32, &str, bool)> {
+        let groups = read(json).0.layers;
+        let kind = |group: &LayerGroup| match group.attention {
+            Attention::Grouped {
+                output_gate: true, ..
+            } => "gated",
+            Attention::Grouped { .. } => "attention",
+            Attention::Latent { .. } => "latent",
+            Attention::Recurrent(_) => "state",
+            Attention::Absent => "none",
+        };
+        let told = |group: &LayerGroup| (group.count, kind(group), group.mlp != Mlp::Absent);
+        groups.iter().map(told).collect()
+    };
+    let next = include_str!("../shapes/qwen3-next-80b-a3b.json");
+    assert_eq!(layers(next), [(36, "state", true), (12, "gated", true)]);
+    let listed = with(
+        &with(next, "num_hidden_layers", 2.into()),
+        "layer_types",
+        serde_json::json!(["full_attention", "linear_attention"]),
+    );
+    assert_eq!(layers(&listed), [(1, "gated", true), (1, "state", true)]);
+    let nano = include_str!("../shapes/nemotron-3-nano-30b-a3b.json");
+    assert_eq!(
+        layers(nano),
+        [(23, "state", false), (23, "none", true), (6, "attention", false)]
+    );
+    // The later way of saying it, which counts the layers, too.
+    let mut config: Value = serde_json::from_str(nano).unwrap();
+    let map = config.as_object_mut().unwrap();
+    map.remove("hybrid_override_pattern");
+    map.remove("num_hidden_layers");
+    map.insert(
+        "layers_block_type".to_owned(),
+        serde_json::json!(["mamba", "moe", "attention", "mlp"]),
+    );
+    let groups = layers(&config.to_string());
+    assert_eq!(
+        groups,
+        [
+            (1, "state", false),
+            (1, "none", true),
+            (1, "attention", false),
+            (1, "none", true)
+        ]
+    );
+    let told = |key: &str, value: Value| {
+        let error = ModelShape::from_hf_config(&with(nano, key, value), "mine").unwrap_err();
+        error.problems.join("; ")
+    };
+    assert!(told("hybrid_override_pattern", "MX".into()).contains("a letter for each layer"));
+    assert!(told("hybrid_override_pattern", "MEM".into()).contains("none of its layers attends"));
+    assert!(told("n_groups", 7.into()).contains("not a multiple of `n_groups`"));
+    assert!(told("mamba_ssm_cache_dtype", "int8".into()).contains("must be float32"));
 }
 
 #[test]

@@ -2,7 +2,7 @@
 
 use serde_json::Value;
 
-use super::super::families::{Bias, ExpertKeys, QkNorm};
+use super::super::families::{Bias, ExpertKeys, Hybrid, QkNorm};
 use super::super::{Attention, LayerGroup, Mlp, ModelShape};
 use super::Reader;
 
@@ -13,11 +13,15 @@ impl Reader<'_> {
         let (attention_bias, mlp_bias) = match self.family.qkv_bias {
             Bias::Always => (true, self.flag("mlp_bias", false)),
             Bias::ByKey => (self.flag("attention_bias", false), self.flag("mlp_bias", false)),
+            Bias::MlpOnly => (false, self.flag("mlp_bias", false)),
             Bias::WithMlp { by_default } => {
                 let use_bias = self.flag("use_bias", by_default);
                 (use_bias, use_bias)
             }
         };
+        let is_state_space = self.family.hybrid == Hybrid::StateSpace;
+        let conv_bias = is_state_space && self.flag("use_conv_bias", true);
+        let state_bias = is_state_space && self.flag("use_bias", false);
         let qk_norm = self.qk_norm();
         let corrected = self.get("topk_method").and_then(Value::as_str) == Some("noaux_tc");
         let norm = if self.family.norm_bias { 2 * d } else { d };
@@ -27,8 +31,8 @@ impl Reader<'_> {
         }
         for group in &shape.layers {
             let mut layer = u64::from(self.family.norms_per_layer) * norm;
-            layer += match group.attention {
-                Attention::Grouped {
+            layer += match &group.attention {
+                &Attention::Grouped {
                     query_heads,
                     kv_heads,
                     head_dim,
@@ -43,9 +47,18 @@ impl Reader<'_> {
                     };
                     u64::from(attention_bias) * bias + norm
                 }
-                Attention::Latent {
+                &Attention::Latent {
                     query_rank, kv_rank, ..
                 } => u64::from(query_rank.unwrap_or(0) + kv_rank),
+                Attention::Recurrent(recurrence) => {
+                    let width = recurrence
+                        .projections(d)
+                        .iter()
+                        .map(|one| one.outputs)
+                        .sum::<u64>();
+                    u64::from(state_bias) * width + recurrence.vector_parameters(conv_bias)
+                }
+                Attention::Absent => 0,
             };
             layer += self.mlp_other_parameters(group, d, mlp_bias, corrected);
             sum += u64::from(group.count) * layer;
@@ -75,9 +88,20 @@ impl Reader<'_> {
                 experts,
                 intermediate,
                 shared_intermediate,
+                gated,
+                latent,
                 ..
             } => {
                 let (experts, f) = (u64::from(experts), u64::from(intermediate));
+                if !gated {
+                    // The correction bias of the router; routed experts have none of their own.
+                    let shared = match shared_intermediate {
+                        0 => 0,
+                        width => u64::from(width) + d,
+                    };
+                    let latents = latent.map_or(0, |width| u64::from(width) + d);
+                    return experts + u64::from(mlp_bias) * (shared + latents);
+                }
                 match self.family.experts {
                     // Biases of router and experts; a sink for every query head.
                     ExpertKeys::GptOss => {
@@ -94,6 +118,7 @@ impl Reader<'_> {
                     _ => 0,
                 }
             }
+            Mlp::Absent => 0,
         }
     }
 }

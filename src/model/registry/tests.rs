@@ -6,10 +6,11 @@ use super::*;
 /// files, or their index's `total_size` over two bytes. For Gemma 3 the language model alone (the SigLIP tower has
 /// 416,866,032 and its projector 1,152·(d + 1)); for tied Qwen3 the copy of the LM head in the files is not counted;
 /// DeepSeek-V3 is without its prediction layer, and Kimi K2 with its fp8 scales, one in 16,384. GLM-4.7, Kimi K2.5, Llama 4,
-/// MiMo, MiniMax, Qwen3-Coder and Qwen3-VL are what `transformers` 5.20 makes of the language model of their `config.json`;
-/// Kimi K2.5 with the correction of its routers, which is no parameter there.
+/// MiMo, MiniMax, Nemotron, Qwen3-Coder, Qwen3-Next, Qwen3-VL and Qwen3.5 are what `transformers` 5.20 makes of the language
+/// model of their `config.json`, Qwen3-Next of its class's defaults, which are its own;
+/// Kimi K2.5 and Nemotron with the correction of their routers, which is no parameter there.
 #[rustfmt::skip]
-const PUBLISHED: [(&str, u64); 73] = [
+const PUBLISHED: [(&str, u64); 81] = [
     ("codellama-13b", 13_016_028_160),
     ("codellama-34b", 33_743_970_304),
     ("codellama-70b", 68_976_910_336),
@@ -51,6 +52,9 @@ const PUBLISHED: [(&str, u64); 73] = [
     ("mistral-small-24b", 23_572_403_200),
     ("mixtral-8x22b", 140_620_634_112),
     ("mixtral-8x7b", 46_702_792_704),
+    ("nemotron-3-nano-30b-a3b", 31_577_937_344 + 23 * 128),
+    ("nemotron-3-super-120b-a12b", 120_668_687_360 + 40 * 512),
+    ("nemotron-h-56b", 56_324_350_464),
     ("opt-125m", 125_239_296),
     ("phi-3-medium-128k", 13_960_238_080),
     ("phi-3-medium-4k", 13_960_238_080),
@@ -74,12 +78,17 @@ const PUBLISHED: [(&str, u64); 73] = [
     ("qwen3-4b", 4_022_468_096),
     ("qwen3-8b", 8_190_735_360),
     ("qwen3-coder-480b-a35b", 480_154_875_392),
+    ("qwen3-next-80b-a3b", 79_674_391_296),
     ("qwen3-vl-235b-a22b", 235_093_634_560),
     ("qwen3-vl-2b", 1_720_574_976),
     ("qwen3-vl-30b-a3b", 30_532_122_624),
     ("qwen3-vl-32b", 32_762_123_264),
     ("qwen3-vl-4b", 4_022_468_096),
     ("qwen3-vl-8b", 8_190_735_360),
+    ("qwen3.5-122b-a10b", 122_111_526_912),
+    ("qwen3.5-27b", 26_895_998_464),
+    ("qwen3.5-35b-a3b", 34_660_610_688),
+    ("qwen3.5-397b-a17b", 396_346_350_336),
     ("tinyllama-1.1b", 1_100_048_384),
     ("yi-34b", 34_388_917_248),
     ("yi-6b", 6_061_035_520),

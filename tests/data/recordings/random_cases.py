@@ -2,8 +2,9 @@
 
     python random_cases.py VERSION FIRST_SEED COUNT OUT_FOLDER
 
-VERSION is 0.33, 0.11 (which has fewer flags) or 0.6 (which has others), 0.33-drafts or 0.11-drafts. A seed always gives the same case. Some
-an engine never gets through: the recorder says so and goes on.
+VERSION is 0.33, 0.11 (which has fewer flags) or 0.6 (which has others), 0.33-drafts or 0.11-drafts (speculative decoding), or 0.33-states
+(a pool from which recurrent layers draw, too). A seed always gives the same case. Some an engine never gets through: the recorder says so
+and goes on.
 """
 
 import json
@@ -114,6 +115,8 @@ def requests_of(draw, sent, policy, shuffles):
 def case(version, seed):
     """The case of a seed."""
     draw = random.Random(f"{version} {seed}")
+    states = draw.randint(1, 6) if version == "0.33-states" else 0
+    version = version.removesuffix("-states")
     block = draw.choice([1, 2, 3, 4, 4, 5, 8, 16, 16, 32])
     asynchronous = draw.random() < 0.5
     sent = traffic(draw, block)
@@ -138,6 +141,10 @@ def case(version, seed):
         "policy": "priority" if draw.random() < 0.45 else "fcfs",
         "long_prefill_token_threshold": draw.choice([0, 0, 0, 1, 3, 8, 20, 50]),
     }
+    if states:
+        # Prefixes of recurrent layers are cached in another way, which is not recorded.
+        params |= {"enable_prefix_caching": False, "state_groups": states}
+        params["num_gpu_blocks"] += states * draw.choice([1, 1, 2, draw.randint(1, 8), 64])
     if asynchronous:
         params["async_scheduling"] = True
     reserve = version == "0.33" and draw.random() < 0.7

@@ -25,7 +25,7 @@ from vllm.config import CacheConfig, DeviceConfig, LoadConfig, ModelConfig, Sche
 from vllm.sampling_params import SamplingParams
 from vllm.v1.core.sched.async_scheduler import AsyncScheduler
 from vllm.v1.core.sched.scheduler import Scheduler
-from vllm.v1.kv_cache_interface import FullAttentionSpec, KVCacheConfig, KVCacheGroupSpec
+from vllm.v1.kv_cache_interface import FullAttentionSpec, KVCacheConfig, KVCacheGroupSpec, MambaSpec
 from vllm.v1.outputs import ModelRunnerOutput
 from vllm.v1.request import Request
 from vllm.v1.structured_output import StructuredOutputManager
@@ -109,16 +109,24 @@ def configured(params, reserve_full_isl):
 
 
 def scheduler_of(config, params):
-    """vLLM's scheduler over one group of full-attention layers."""
+    """vLLM's scheduler over one group of full-attention layers, and so many of recurrent ones."""
     block = params["block_size"]
     spec = {"block_size": block, "num_kv_heads": 1, "head_size": 16, "dtype": torch.float16}
-    cache = KVCacheConfig(
-        num_blocks=params["num_gpu_blocks"],
-        kv_cache_tensors=[],
-        kv_cache_groups=[KVCacheGroupSpec(["layer"], FullAttentionSpec(**spec))],
-    )
+    groups = [KVCacheGroupSpec(["layer"], FullAttentionSpec(**spec))]
+    if params.get("state_groups", 0):
+        # As `MambaModelConfig` has it without prefix caching: a block is as long as any sequence.
+        page = groups[0].kv_cache_spec.page_size_bytes
+        state = MambaSpec(
+            block_size=params["max_model_len"], shapes=((page,),), dtypes=(torch.int8,), mamba_cache_mode="none"
+        )
+        groups += [KVCacheGroupSpec([f"state.{at}"], state) for at in range(params["state_groups"])]
+    cache = KVCacheConfig(num_blocks=params["num_gpu_blocks"], kv_cache_tensors=[], kv_cache_groups=groups)
     kind = AsyncScheduler if params.get("async_scheduling", False) else Scheduler
     more = {"block_size": block} if NEWER else {}
+    if len(groups) > 1:
+        from vllm.v1.core.kv_cache_utils import resolve_kv_cache_block_sizes
+
+        more["block_size"], more["hash_block_size"] = resolve_kv_cache_block_sizes(cache, config)
     return kind(
         vllm_config=config,
         kv_cache_config=cache,

@@ -45,6 +45,8 @@ pub(crate) struct TwinConfig {
     /// The window of each group of layers, `None` if it keeps everything (V1-34). Prefixes are those of the first, which
     /// then is the only one that keeps everything.
     pub(crate) groups: Vec<Option<u32>>,
+    /// Groups of recurrent layers: a sequence has a block in each from its admission on. Nothing is cached then.
+    pub(crate) states: usize,
     /// Windows pass what steps saw that have been processed; otherwise what steps see that are scheduled.
     pub(crate) windows_settle: bool,
     /// Whether full blocks are found again by their content (section 1.8).
@@ -90,6 +92,7 @@ impl TwinConfig {
             block_size: 4,
             num_gpu_blocks: 10_000,
             groups: vec![None],
+            states: 0,
             windows_settle: true,
             enable_prefix_caching: false,
             priority_policy: false,

@@ -122,7 +122,9 @@ impl BlockPool {
             drafts.lookahead(admission.is_some() && sequence.computed == 0)
         });
         let slots = self.blocks_for((computed + n + lookahead).min(limit));
-        let mut new = slots.saturating_sub(held);
+        // States come with the first block and stay.
+        let states = self.config.states - sequence.states.len();
+        let mut new = slots.saturating_sub(held) + states;
         for (group, blocks) in sequence.further.iter().enumerate() {
             let passed = match admission {
                 Some(_) => self.passed(self.config.groups[group + 1], settled),
@@ -142,7 +144,7 @@ impl BlockPool {
         if admission.is_some() && self.config.reserve_full_isl {
             // V1-31: the whole known sequence must fit, though only the first chunk is allocated.
             let known = self.blocks_for(sequence.known().min(limit));
-            let mut whole = self.capped(0, known).saturating_sub(held);
+            let mut whole = self.capped(0, known).saturating_sub(held) + states;
             for group in 1..self.config.groups.len() {
                 // vLLM takes a hit for blocks that are there, those before the window apart; the rest it takes from the queue.
                 let passed = self.passed(self.config.groups[group], settled);
@@ -174,6 +176,10 @@ impl BlockPool {
                 let block = self.take_head();
                 sequence.further[group].push(block);
             }
+        }
+        for _ in 0..states {
+            let block = self.take_head();
+            sequence.states.push(block);
         }
         if aside.is_some() {
             return true;
@@ -220,6 +226,10 @@ impl BlockPool {
                     to_tail.push(block);
                 }
             }
+        }
+        for block in std::mem::take(&mut sequence.states) {
+            self.blocks[block].references -= 1;
+            to_tail.push(block);
         }
         sequence.blocks.retain(|&block| block != NULL);
         for block in std::mem::take(&mut sequence.blocks).into_iter().rev() {

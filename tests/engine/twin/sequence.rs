@@ -56,6 +56,8 @@ pub(super) struct Sequence {
     pub(super) blocks: Vec<BlockId>,
     /// Those of the other groups.
     pub(super) further: Vec<Vec<BlockId>>,
+    /// Blocks of recurrent layers, one a group.
+    pub(super) states: Vec<BlockId>,
     /// How many of `blocks`, from the first, are registered in the prefix cache.
     pub(super) registered: usize,
     /// Prefix-cached tokens at the first admission.
@@ -91,6 +93,7 @@ impl Sequence {
             in_flight: 0,
             blocks: Vec::new(),
             further: vec![Vec::new(); config.groups.len() - 1],
+            states: Vec::new(),
             registered: 0,
             cached_tokens: None,
             local: 0,

@@ -1,6 +1,6 @@
 //! Families of flags: those of one subject share what becomes of them and why.
 
-use super::Effect::{self, Ignored};
+use super::Effect::{self, Ignored, NotModelled};
 use super::Takes::{self, Many, Nothing, One};
 use super::{IMAGES, LOADING, LOGS, SAMPLING, SERVER, TEXT};
 
@@ -16,7 +16,7 @@ const CONTEXT_PARALLEL: &str = "it matters with context parallelism only";
 const MICROBATCHES: &str = "it matters with --enable-dbo only";
 const OFFLOADED: &str = "it matters with weights offloaded to the host only";
 const ADAPTERS: &str = "it matters with --enable-lora only";
-const STATE_SPACE: &str = "it matters for state-space models only";
+const STATES: &str = "it matters to cached prefixes of recurrent layers, or with --use-replayssm, only";
 const DATA_SET: &str = "it belongs to a data set that is not this one";
 
 /// Whether a value follows, what becomes of it, and the flags' names.
@@ -302,24 +302,37 @@ pub(super) const FAMILIES: &[Family] = &[
     ),
     (
         One,
-        Ignored(STATE_SPACE),
+        Ignored(STATES),
         &[
             "mamba-block-size",
-            "mamba-cache-dtype",
             "mamba-cache-mode",
             "mamba-cache-philox-rounds",
-            "mamba-ssm-cache-dtype",
             "replayssm-buffer-len",
         ],
     ),
     (
         Nothing,
-        Ignored(STATE_SPACE),
+        Ignored(STATES),
         &[
             "enable-mamba-cache-stochastic-rounding",
             "enable-mamba-shared-prefix-checkpoint",
-            "use-replayssm",
         ],
+    ),
+    (
+        One,
+        NotModelled(
+            "auto",
+            "states of recurrent layers are in the checkpoint's format here",
+        ),
+        &["mamba-cache-dtype", "mamba-ssm-cache-dtype"],
+    ),
+    (
+        Nothing,
+        NotModelled(
+            "false",
+            "recent inputs beside the states of Mamba2 are not modelled",
+        ),
+        &["use-replayssm"],
     ),
     (
         One,

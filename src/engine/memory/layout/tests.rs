@@ -3,7 +3,7 @@
 use super::super::tests::case;
 use super::super::*;
 use super::kv_layout;
-use crate::hardware;
+use crate::hardware::{self, Device};
 use crate::kv::{KvGroups, WindowGroups};
 use crate::model::{self, Attention, ModelShape};
 use crate::units::Bytes;
@@ -17,6 +17,7 @@ fn windows_split_layers_into_groups_of_equal_size() {
     let groups = |full, window, groups| KvGroups {
         full,
         windows: vec![WindowGroups { window, groups }],
+        states: 0,
     };
     let oss = layout("openai/gpt-oss-20b");
     assert_eq!(oss.groups, groups(1, 128, 1));
@@ -185,6 +186,88 @@ fn layers_that_attend_within_chunks_keep_every_token() {
     assert!(model.has_windows());
     let options = pool_of(40, &model, PoolRules::BY_REQUESTS, 131_072);
     assert_eq!(kv_groups(&model, &options), KvGroups::ONE);
+}
+
+/// State bytes, block sizes, groups, blocks, tokens and requests of what vLLM's own functions gave for each bundled hybrid
+/// (`tests/data/pools/hybrid_pools.py`).
+#[test]
+fn pools_of_hybrids_are_those_of_vllms_own_functions() {
+    let path = concat!(env!("CARGO_MANIFEST_DIR"), "/tests/data/pools/hybrid.json.gz");
+    let file = std::fs::File::open(path).expect("the pools are beside the tests");
+    let cases: Vec<serde_json::Value> =
+        serde_json::from_reader(flate2::read::GzDecoder::new(file)).expect("the file is JSON");
+    assert!(cases.len() > 3000, "{}", cases.len());
+    // Room for any weights: they are none of the question.
+    let device = Device {
+        memory: Bytes::from_gib(1e4),
+        ..hardware::find("B300").unwrap().0
+    };
+    let mut wrong = Vec::new();
+    let mut refused = 0;
+    for case in &cases {
+        let number = |key: &str| case[key].as_u64().unwrap_or_default();
+        let model = model::find(case["model"].as_str().unwrap()).unwrap().0;
+        let fp8 = case["kv_dtype"] == "fp8";
+        let options = MemoryOptions {
+            tensor_parallel: number("tensor_parallel") as u32,
+            kv_dtype: if fp8 {
+                crate::model::Dtype::Fp8
+            } else {
+                model.dtype
+            },
+            block_size: number("block_size") as u32,
+            state_blocks: match case["caching"].as_bool() {
+                Some(true) => StateBlocks::Aligned {
+                    checkpoints: case["checkpoint_alignment"].as_u64().map(|tokens| tokens as u32),
+                },
+                _ => StateBlocks::One,
+            },
+            ..pool_of(
+                number("pool_gib"),
+                &model,
+                PoolRules::BY_REQUESTS,
+                number("max_model_len") as u32,
+            )
+        };
+        let layout = kv_layout(&model, &options);
+        let states = layout.states.expect("it is a hybrid");
+        let found = [
+            states.bytes.0,
+            u64::from(layout.block_size),
+            u64::from(layout.groups.full),
+            u64::from(states.groups),
+        ];
+        let expected = ["state_bytes", "unified_block_size", "groups", "state_groups"].map(number);
+        if found != expected {
+            wrong.push(format!("{case}: {found:?}"));
+        }
+        let plan = plan(&device, &model, &options);
+        match plan {
+            Ok(plan) => {
+                let requests =
+                    f64::from(plan.num_gpu_blocks) / plan.blocks_of_request(plan.max_model_len) as f64;
+                let expected = case["requests"].as_f64().unwrap_or_default();
+                let is_right = u64::from(plan.num_gpu_blocks) == number("num_blocks")
+                    && plan.tokens() == number("tokens")
+                    && (requests - expected).abs() < 1e-8;
+                if !is_right {
+                    wrong.push(format!("{case}: {} {}", plan.num_gpu_blocks, plan.tokens()));
+                }
+            }
+            Err(error) => match error.shortage {
+                Shortage::OneRequestDoesNotFit { .. } if case["refused"] == true => refused += 1,
+                _ => wrong.push(format!("{case}: {error}")),
+            },
+        }
+    }
+    assert!(refused > 100, "{refused}");
+    assert!(
+        wrong.is_empty(),
+        "{} of {}: {:#?}",
+        wrong.len(),
+        cases.len(),
+        &wrong[..wrong.len().min(5)]
+    );
 }
 
 #[test]

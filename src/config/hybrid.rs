@@ -1,0 +1,158 @@
+//! Models with recurrent layers: which engine serves them here, and what of it is not modelled.
+//!
+//! vLLM 0.33 caches their prefixes unless told otherwise: it cuts prompts at the ends of blocks, keeps the state at each, and a hit
+//! needs a state that is still there. None of that is modelled, so it is off, and a note says so. Law: nothing that would change
+//! a result is taken in silence.
+
+use super::document::Source;
+use super::judge::Judge;
+use super::profile::Profile;
+use super::raw::{RawEngine, RawScenario};
+use super::{scheduled, sglang};
+use crate::engine::memory::{MemoryPlan, PoolRules};
+use crate::model::ModelShape;
+
+const CACHING: &str = "engine.enable_prefix_caching";
+
+/// Whether prefixes of such a model are cached: they are not, whatever the version's default is.
+pub(super) fn caching(judge: &mut Judge, raw: &RawEngine, profile: &Profile) -> bool {
+    match raw.enable_prefix_caching {
+        Some(true) => judge.wrong_help(
+            CACHING,
+            "is not modelled for a model with recurrent layers",
+            "a hit needs the state at the end of a cached block, which is kept and evicted apart from keys and values",
+            "leave it out, or write false, and serve with --no-enable-prefix-caching",
+        ),
+        None if profile.defaults.enable_prefix_caching => judge.notes.push(format!(
+            "{} caches prefixes of this model by default, which is not modelled for recurrent layers: what is counted and run is \
+             a server with --no-enable-prefix-caching",
+            profile.profile
+        )),
+        Some(false) | None => {}
+    }
+    let source = Source::Assumption("cached states of recurrent layers are not modelled".to_string());
+    judge.take(CACHING, raw.enable_prefix_caching, false, source);
+    false
+}
+
+/// Engines whose memory for states is not modelled.
+pub(super) fn check_engine(judge: &mut Judge, raw: &RawScenario, model: &ModelShape) {
+    if model.recurrence().is_none() {
+        return;
+    }
+    let other = match (sglang::is_asked(&raw.engine), scheduled::is_asked(&raw.engine)) {
+        (true, _) => "SGLang has a pool of states beside that of tokens",
+        (false, true) => "this engine has no blocks for states",
+        (false, false) => return,
+    };
+    refuse(judge, other);
+}
+
+/// Versions of vLLM whose allocator lays states out otherwise.
+pub(super) fn check_version(judge: &mut Judge, profile: &Profile, model: &ModelShape) {
+    if model.recurrence().is_some() && profile.pool != PoolRules::BY_REQUESTS {
+        refuse(judge, "older versions pad and group the states otherwise");
+    }
+}
+
+fn refuse(judge: &mut Judge, why: &str) {
+    let problem = "serves no model with recurrent layers here";
+    judge.wrong_help("engine.profile", problem, why.to_string(), "use vllm@0.33");
+}
+
+/// Pools that hand keys and values over would hand states over, too.
+pub(super) fn check_role(judge: &mut Judge, key: &str, model: Option<&ModelShape>) {
+    if model.is_some_and(|model| model.recurrence().is_some()) {
+        judge.wrong_help(
+            key,
+            "does not go with a model with recurrent layers",
+            "the transfer of their states is not modelled",
+            "serve it by pools that do both, prefill and decode",
+        );
+    }
+}
+
+/// Full CUDA graphs ask for a block of states for each sequence that may run (`resolve_cudagraph_mode_and_sizes`).
+pub(super) fn check_seats(judge: &mut Judge, plan: &MemoryPlan, max_num_seqs: u32, has_full_graphs: bool) {
+    let blocks = plan.num_gpu_blocks;
+    if plan.layout.states.is_some() && has_full_graphs && max_num_seqs > blocks {
+        judge.wrong_help(
+            "engine.max_num_seqs",
+            "is more than the pool has blocks",
+            format!(
+                "{max_num_seqs} sequences, {blocks} blocks: vLLM does not start so, because CUDA graphs of a model with recurrent \
+                 layers need a state for each sequence"
+            ),
+            format!("at most {blocks}, or a larger pool"),
+        );
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use crate::config::tests::{BASE, resolve_text};
+
+    /// The base scenario with a hybrid that fits one GPU.
+    fn told(more: &str) -> Result<crate::config::Resolved, String> {
+        let text = BASE.replacen(
+            "meta-llama/Llama-3.1-8B-Instruct",
+            "nvidia/NVIDIA-Nemotron-3-Nano-30B-A3B-BF16",
+            1,
+        );
+        let text = text.replacen("[engine]\n", &format!("[engine]\n{more}\n"), 1);
+        resolve_text(&text).map_err(|problems| problems.to_string())
+    }
+
+    #[test]
+    fn a_hybrid_runs_without_prefix_caching_and_says_so() {
+        let resolved = told("max_num_seqs = 128").unwrap_or_else(|problems| panic!("{problems}"));
+        let engine = resolved.scenario.first_pool().engine.vllm().unwrap();
+        assert!(!engine.enable_prefix_caching);
+        // (3 · 6144 · 2 + 64 · 64 · 128 · 4) B ÷ 1,024 B a token; 6 attention layers, and 23 others in four groups.
+        assert_eq!((engine.block_size, engine.kv_groups.states), (2096, 4));
+        let says = |text: &str| resolved.notes.iter().any(|note| note.contains(text));
+        assert!(says("--no-enable-prefix-caching"), "{:?}", resolved.notes);
+        let off = told("max_num_seqs = 128\nenable_prefix_caching = false").unwrap();
+        assert!(
+            off.notes
+                .iter()
+                .all(|note| !note.contains("--no-enable-prefix-caching"))
+        );
+    }
+
+    #[test]
+    fn formats_of_states_other_than_the_checkpoint_s_are_refused() {
+        let told = |words: &str| {
+            let words: Vec<String> = words.split(' ').map(str::to_owned).collect();
+            let problems = crate::config::argv::normalise(&words).problems;
+            problems
+                .iter()
+                .map(|problem| problem.render(false))
+                .collect::<String>()
+        };
+        assert!(told("--mamba-ssm-cache-dtype float16").contains("in the checkpoint's format"));
+        assert_eq!(told("--mamba-ssm-cache-dtype auto"), "");
+        assert!(told("--use-replayssm").contains("Mamba2"));
+    }
+
+    #[test]
+    fn what_is_not_modelled_of_a_hybrid_is_refused() {
+        let refused = |more: &str, why: &str| {
+            let problems = told(more).err().unwrap_or_else(|| panic!("{more} is taken"));
+            assert!(problems.contains(why), "{more}: {problems}");
+        };
+        refused(
+            "enable_prefix_caching = true",
+            "is not modelled for a model with recurrent layers",
+        );
+        refused("profile = \"vllm@0.11\"", "use vllm@0.33");
+        refused("profile = \"sglang@0.5.23\"", "use vllm@0.33");
+        refused("profile = \"vllm@0.6\"", "use vllm@0.33");
+        refused(
+            "max_num_seqs = 8000",
+            "CUDA graphs of a model with recurrent layers need a state",
+        );
+        let eager = told("max_num_seqs = 4096\nenforce_eager = true");
+        assert!(eager.is_ok(), "{:?}", eager.err());
+    }
+}
