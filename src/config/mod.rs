@@ -46,6 +46,7 @@ mod server;
 mod serving;
 mod sglang;
 pub mod slo;
+mod trtllm;
 pub mod variant;
 mod workload;
 

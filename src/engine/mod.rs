@@ -31,15 +31,17 @@ pub mod scheduler;
 mod sequence;
 pub mod sglang;
 mod signal;
+mod spec;
 mod step;
 pub(crate) mod story;
 mod telling;
+pub mod trtllm;
 mod waiting;
 mod wake;
 
 pub use crate::kv::{KvGroups, WindowGroups};
-pub use any::EngineSpec;
 pub use config::{EngineConfig, Policy, VersionSwitches};
+pub use spec::EngineSpec;
 pub use step::ScheduleRecord;
 
 pub(crate) use any::Engine;

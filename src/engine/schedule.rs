@@ -21,6 +21,17 @@ pub(super) struct Budget {
     pub(super) hold_prefill: bool,
 }
 
+impl Budget {
+    /// So many tokens, for whoever asks.
+    pub(super) fn of_tokens(tokens: u32) -> Budget {
+        Budget {
+            tokens,
+            threshold: u32::MAX,
+            hold_prefill: false,
+        }
+    }
+}
+
 impl Replica {
     /// Decides the next step; `None` if nothing can be scheduled.
     pub(super) fn schedule<O: Observer>(&mut self, now: Picos, observer: &mut O) -> Option<Box<Step>> {
@@ -35,12 +46,22 @@ impl Replica {
             self.close_with_pack(&mut step);
             return Some(step);
         }
+        if self.capacity.is_some() {
+            self.compose(&mut step, now, observer);
+            return self.close_unless_empty(step);
+        }
         let mut budget = self.open_budget();
         if !self.serve_all(&mut step, &mut budget) {
             self.serve_in_order(&mut step, &mut budget, now, observer);
         }
         self.admit(&mut step, &mut budget, now, observer);
         self.note_prefill(&step, budget.hold_prefill);
+        self.close_unless_empty(step)
+    }
+
+    /// The step is closed, unless nobody computes in it.
+    #[inline]
+    fn close_unless_empty(&mut self, mut step: Box<Step>) -> Option<Box<Step>> {
         if self.pack.members == 0 && step.load.decode_seqs == 0 && step.load.chunks.is_empty() {
             self.spare_steps.push(step);
             return None;
@@ -54,7 +75,7 @@ impl Replica {
     pub(super) fn pack_can_go_on(&self) -> bool {
         self.pack.members > 0
             && self.pack.members <= self.config.max_num_batched_tokens
-            && self.pack.blocks_due() <= self.pool.free()
+            && self.pack.blocks_due() + self.phantom_blocks() <= self.pool.free()
     }
 
     #[inline]
@@ -222,7 +243,7 @@ impl Replica {
 
     /// Preempts until so many blocks are free for a running sequence. How many went that stand before it; `None` if it
     /// went itself, though it still tells who stood behind it.
-    fn preempt_for<O: Observer>(
+    pub(super) fn preempt_for<O: Observer>(
         &mut self,
         slot: usize,
         blocks: u32,
@@ -354,8 +375,9 @@ impl Replica {
             self.unregistered_tokens(slot)
         };
         self.sequences.unlink_running(slot);
+        self.take_back_promise(slot);
+        let allocated = self.allocated_tokens(slot) + tokens;
         let sequence = &mut self.sequences[slot];
-        let allocated = sequence.computed + tokens;
         let held = std::mem::take(&mut sequence.held);
         let registered = allocated - unknown;
         self.pool
