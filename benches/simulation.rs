@@ -57,6 +57,7 @@ fn cost() -> RooflineCost {
         kv_dtype: Dtype::Bf16,
         graphs: Graphs {
             capture_sizes: capture_sizes.collect(),
+            pads: true,
             ..Graphs::default()
         },
         asynchronous: true,

@@ -16,7 +16,7 @@ use crate::report::conformed::{self, Replayed};
   plimsoll conform tests/data/recordings/async/*.json.gz
   plimsoll conform recording.json --format json
 
-Each file holds one run of vLLM's own V1 scheduler (0.33, or 0.11 where it says so) or of SGLang's (0.5.23 or 0.5.4) on a virtual clock. Every step must be equal: requests, computed and scheduled tokens, their order, preemptions, free blocks, running, waiting, and of SGLang what its radix cache holds, the new-token ratio and the flag that closes admission; times within 1 µs. Exit code 1 where a schedule differs, 2 where a file is no recording.")]
+Each file holds one run of vLLM's own V1 scheduler (0.33, or 0.11 where it says so), of SGLang's (0.5.23 or 0.5.4) or of TensorRT-LLM's in Python on a virtual clock. Every step must be equal: requests, computed and scheduled tokens, their order, preemptions, free blocks, running, waiting, and of SGLang what its radix cache holds, the new-token ratio and the flag that closes admission; times within 1 µs. Exit code 1 where a schedule differs, 2 where a file is no recording.")]
 pub struct Args {
     /// Recorded schedules (JSON, gzipped or not), or folders of them.
     #[arg(value_name = "FILE|FOLDER", required = true)]

@@ -14,7 +14,7 @@ use super::figures::{grouped, short};
 use super::terminal::Terminal;
 use super::{Exit, interrupt};
 use crate::config::flags::{ScenarioFlags, SpeculationFlags};
-use crate::config::raw::{RawCluster, RawEngine, RawModel, RawSglang};
+use crate::config::raw::{RawCluster, RawEngine, RawModel, RawSglang, RawTrtllm};
 use crate::config::{Capacity, assemble, capacity};
 use crate::engine::EngineSpec;
 use crate::engine::memory::MemoryPlan;
@@ -53,12 +53,14 @@ pub struct Args {
     pub(crate) engine: RawEngine,
     #[command(flatten)]
     pub(crate) sglang: RawSglang,
+    #[command(flatten)]
+    pub(crate) trtllm: RawTrtllm,
     /// vLLM's compilation config as JSON (-cc); its CUDA-graph keys are used.
     #[arg(long, value_name = "JSON", help_heading = "Engine (vLLM's flags)")]
     pub compilation_config: Option<String>,
     #[command(flatten)]
     pub(crate) speculation: SpeculationFlags,
-    /// A whole `vllm serve …` or `python -m sglang.launch_server …` command to take model and engine flags from.
+    /// A whole `vllm serve …`, `python -m sglang.launch_server …` or `trtllm-serve …` command to take model and engine flags from.
     #[arg(long, value_name = "COMMAND", help_heading = "Pasted commands")]
     pub serve_cmd: Option<String>,
     /// Print the arithmetic line by line.
@@ -79,6 +81,7 @@ impl Args {
             cluster: self.cluster.clone(),
             engine: self.engine.clone(),
             sglang: self.sglang.clone(),
+            trtllm: self.trtllm.clone(),
             compilation_config: self.compilation_config.clone(),
             speculation: self.speculation.clone(),
             serve_cmd: self.serve_cmd.clone(),
@@ -136,6 +139,7 @@ fn text_of(question: &Capacity, plan: &MemoryPlan, why: bool) -> anyhow::Result<
 fn running_at_most(question: &Capacity) -> (u32, &'static str) {
     match &question.engine {
         Some(EngineSpec::Sglang(config)) => (config.max_running_requests, "max_running_requests"),
+        Some(EngineSpec::Trtllm(config)) => (config.max_batch_size, "max_batch_size"),
         Some(engine) => (engine.max_num_seqs(), "max_num_seqs"),
         None => (question.options.max_num_seqs, "max_num_seqs"),
     }
@@ -180,6 +184,10 @@ fn too_long(question: &Capacity, plan: &MemoryPlan) -> Option<String> {
             "cuts answers at {} tokens, prompt included, and refuses prompts that leave no room for one",
             grouped(u64::from(config.context_length.min(config.max_total_tokens) - 1))
         ),
+        Some(EngineSpec::Trtllm(config)) => format!(
+            "cuts sequences at {} tokens, prompt included",
+            grouped(u64::from(config.max_seq_len))
+        ),
         _ => format!(
             "refuses requests of more than {} tokens, as `run` does",
             grouped(plan.tokens())
@@ -193,7 +201,7 @@ fn too_long(question: &Capacity, plan: &MemoryPlan) -> Option<String> {
 
 /// Keys that decide memory and that nobody gave, as flags with the profile's values.
 fn assumed(question: &Capacity) -> Vec<String> {
-    const DECIDE: [&str; 9] = [
+    const DECIDE: [&str; 14] = [
         "engine.gpu_memory_utilization",
         "engine.max_model_len",
         "engine.max_num_batched_tokens",
@@ -203,6 +211,11 @@ fn assumed(question: &Capacity) -> Vec<String> {
         "sglang.context_length",
         "sglang.page_size",
         "sglang.max_running_requests",
+        "trtllm.kv_cache_free_gpu_memory_fraction",
+        "trtllm.max_seq_len",
+        "trtllm.max_num_tokens",
+        "trtllm.max_batch_size",
+        "trtllm.tokens_per_block",
     ];
     let value = |path: &str| {
         let key = path.rsplit('.').next().unwrap_or(path);

@@ -114,7 +114,7 @@ pub(super) fn check(
     let (finest, beside) = match flags {
         Flags::Vllm(flags) => (flags.profile.startup.finest_expert_block, 1),
         Flags::Sglang(_) => (BLOCK, data_parallel),
-        Flags::Scheduled(_) => return Some(()),
+        Flags::Scheduled(_) | Flags::Trtllm(_) => return Some(()),
     };
     let split = |ranks: u32, deals_experts: bool| Split {
         dense: ranks * beside,

@@ -249,10 +249,14 @@ fn flow(judge: &mut Judge, raw: &RawScenario, pools: &[Pool]) -> Flow {
     let mut told = Vec::new();
     for pool in pools {
         let profile = pool.engine.profile();
-        if matches!(pool.engine, EngineSpec::Scheduled(_)) && !told.contains(&profile) {
+        if matches!(pool.engine, EngineSpec::Trtllm(_) | EngineSpec::Scheduled(_)) && !told.contains(&profile)
+        {
             told.push(profile);
             let help = "serve by vLLM 0.8 or later, or by SGLang";
-            let label = format!("{profile} does both in one place");
+            let label = match pool.engine {
+                EngineSpec::Trtllm(_) => format!("{profile}'s transfers between servers are not modelled"),
+                _ => format!("{profile} does both in one place"),
+            };
             judge.wrong_help("cluster.pools", "must be of an engine that sends KV", label, help);
         }
     }

@@ -8,7 +8,7 @@ use super::document::Source;
 use super::judge::Judge;
 use super::profile::Profile;
 use super::raw::{RawEngine, RawScenario};
-use super::{scheduled, sglang};
+use super::{scheduled, sglang, trtllm};
 use crate::engine::memory::{MemoryPlan, PoolRules};
 use crate::model::ModelShape;
 
@@ -43,6 +43,7 @@ pub(super) fn check_engine(judge: &mut Judge, raw: &RawScenario, model: &ModelSh
     let other = match (sglang::is_asked(&raw.engine), scheduled::is_asked(&raw.engine)) {
         (true, _) => "SGLang has a pool of states beside that of tokens",
         (false, true) => "this engine has no blocks for states",
+        (false, false) if trtllm::is_asked(&raw.engine) => "TensorRT-LLM has a pool of states of its own",
         (false, false) => return,
     };
     refuse(judge, other);

@@ -49,6 +49,7 @@ mod serving;
 mod sglang;
 pub mod slo;
 pub(crate) mod speculation;
+mod trtllm;
 pub mod variant;
 mod workload;
 

@@ -1,5 +1,5 @@
-//! Commands that people already run, taken apart: `vllm serve …`, `python -m sglang.launch_server …`, `vllm bench serve …`
-//! and `python -m sglang.bench_serving …`.
+//! Commands that people already run, taken apart: `vllm serve …`, `python -m sglang.launch_server …`, `trtllm-serve …`,
+//! `vllm bench serve …` and `python -m sglang.bench_serving …`.
 
 mod around;
 
@@ -12,7 +12,7 @@ use super::diagnostic::{Diagnostic, Place};
 use super::flags::{ClientKind, ScenarioFlags, SloFlags, TrafficFlags};
 
 /// How the two commands may begin; module and script forms of older versions included.
-const SERVE: [&[&str]; 8] = [
+const SERVE: [&[&str]; 10] = [
     &["vllm", "serve"],
     &["python", "-m", "vllm.entrypoints.openai.api_server"],
     &["python3", "-m", "vllm.entrypoints.openai.api_server"],
@@ -21,6 +21,8 @@ const SERVE: [&[&str]; 8] = [
     &["python3", "-m", "sglang.launch_server"],
     &["sglang.launch_server"],
     &["sglang", "serve"],
+    &["trtllm-serve", "serve"],
+    &["trtllm-serve"],
 ];
 const BENCH: [&[&str]; 6] = [
     &["vllm", "bench", "serve"],
@@ -188,7 +190,11 @@ pub(super) fn serve(
 ) -> Result<Understood<ScenarioFlags>, Vec<Diagnostic>> {
     let flag = "--serve-cmd";
     let ((mut parsed, bare), mut ignored, mut problems) = parse::<Serve>(command, flag, &SERVE, true)?;
-    let name = if is_sglangs(&bare) { "sglang" } else { "vllm" };
+    let name = match bare.program.contains("trtllm-serve") {
+        true => "tensorrt-llm",
+        false if is_sglangs(&bare) => "sglang",
+        false => "vllm",
+    };
     let tag = bare.image.as_ref().map(|image| image.tag.as_deref());
     let version = tag.flatten().and_then(version);
     if tag.is_some() && version.is_none() && asked.is_none() && parsed.flags.engine.profile.is_none() {
@@ -201,8 +207,8 @@ pub(super) fn serve(
     }
     let profile = match (version, name) {
         (Some(version), name) => Some(format!("{name}@{version}")),
-        (None, "sglang") => Some(name.to_string()),
-        (None, _) => None,
+        (None, "vllm") => None,
+        (None, name) => Some(name.to_string()),
     };
     if parsed.flags.engine.profile.is_none() {
         parsed.flags.engine.profile = profile;

@@ -19,11 +19,7 @@ const SHIPPED: [&str; 2] = [
 ];
 
 /// What can be asked for.
-const KNOWN: &str =
-    "modelled are vllm@0.33, vllm@0.11, vllm@0.6, sglang@0.5.23, sglang@0.5.4, static and hf-cb";
-
-/// Engines that users know, and why they cannot be had yet.
-const LATER: [(&str, &str); 1] = [("tensorrt-llm", "TensorRT-LLM's scheduler is not modelled yet")];
+const KNOWN: &str = "modelled are vllm@0.33, vllm@0.11, vllm@0.6, sglang@0.5.23, sglang@0.5.4, tensorrt-llm@1.2, static and hf-cb";
 
 /// Engines of which there is one kind.
 const UNVERSIONED: [&str; 2] = ["static", "hf-cb"];
@@ -270,18 +266,13 @@ pub fn find(asked: &str) -> Result<Found, (String, String)> {
         .split_once('@')
         .map_or((asked, None), |(name, version)| (name, Some(version)));
     let name = name.trim().to_lowercase();
-    if let Some((_, why)) = LATER.iter().find(|(later, _)| *later == name) {
-        return Err((why.to_string(), KNOWN.to_string()));
-    }
     if let Some(version) = version.filter(|_| UNVERSIONED.contains(&name.as_str())) {
         let why = format!("`{name}` has no versions, and @{version} names one");
         return Err((why, format!("write {name}")));
     }
     let all = shipped();
     if name != "vllm" {
-        let known = ["vllm", "sglang", "static", "hf-cb"]
-            .into_iter()
-            .chain(LATER.iter().map(|(name, _)| *name));
+        let known = ["vllm", "sglang", "tensorrt-llm", "static", "hf-cb"];
         let help = match nearest(&name, known, 1).first() {
             Some(near) => format!("did you mean `{near}`?"),
             None => KNOWN.to_string(),
@@ -422,7 +413,7 @@ mod tests {
         assert_eq!(name("vllm@0.30.1"), Ok(("vllm@0.33".into(), true)));
         assert_eq!(name("vllm@1.0"), Ok(("vllm@0.33".into(), true)));
         assert!(name("vllm@0.6").unwrap_err().0.contains("V0"));
-        assert!(name("tensorrt-llm").unwrap_err().0.contains("not modelled yet"));
+        assert!(name("mlc-llm").unwrap_err().0.contains("there is no engine"));
         assert_eq!(name("vlm").unwrap_err().1, "did you mean `vllm`?");
         assert!(name("vllm@new").is_err());
         let (why, help) = name("static@9").unwrap_err();

@@ -7,6 +7,7 @@ use super::judge::Judge;
 use super::raw::{RawGraphMode, RawScenario};
 use super::scheduled::{self, ScheduledFlags};
 use super::sglang::{self, SglangFlags};
+use super::trtllm::{self, TrtllmFlags};
 use super::{engine, formats, hybrid};
 use crate::cluster::router::{DataParallelScore, Policy};
 use crate::cost::calibration::Calibration;
@@ -21,6 +22,7 @@ use crate::units::Bytes;
 pub(super) enum Flags {
     Vllm(Box<EngineFlags>),
     Sglang(Box<SglangFlags>),
+    Trtllm(Box<TrtllmFlags>),
     Scheduled(Box<ScheduledFlags>),
 }
 
@@ -32,12 +34,17 @@ pub(super) fn flags(
     device: Option<&Device>,
     tensor_parallel: u32,
 ) -> Flags {
-    let serves_sglang = sglang::is_asked(&raw.engine);
-    sglang::refuse_foreign(judge, &raw.engine, &raw.sglang, serves_sglang);
     if let Some(model) = model {
         hybrid::check_engine(judge, raw, model);
     }
+    if trtllm::is_asked(&raw.engine) {
+        scheduled::note_batching(judge, &raw.batching, "TensorRT-LLM");
+        return Flags::Trtllm(Box::new(trtllm::resolve(judge, raw, model)));
+    }
+    let serves_sglang = sglang::is_asked(&raw.engine);
+    sglang::refuse_foreign(judge, &raw.engine, &raw.sglang, serves_sglang);
     if serves_sglang {
+        trtllm::refuse_trtllms(judge, raw, "SGLang");
         scheduled::note_batching(judge, &raw.batching, "SGLang");
         let flags = sglang::resolve(
             judge,
@@ -51,10 +58,12 @@ pub(super) fn flags(
     let model_len = model.map(|model| model.max_position);
     if scheduled::is_asked(&raw.engine) {
         let flags = scheduled::resolve(judge, &raw.engine, &raw.batching, device, model_len);
+        trtllm::refuse_trtllms(judge, raw, &flags.profile_name());
         scheduled::note_batching(judge, &raw.batching, &flags.profile_name());
         return Flags::Scheduled(Box::new(flags));
     }
     scheduled::refuse_flags_of_v0(judge, &raw.engine);
+    trtllm::refuse_trtllms(judge, raw, "vLLM");
     scheduled::note_batching(judge, &raw.batching, "vLLM");
     let flags = engine::resolve(judge, &raw.engine, device, model, raw.model.kv_cache_dtype);
     if let Some(model) = model {
@@ -72,6 +81,7 @@ impl Flags {
         match self {
             Flags::Vllm(flags) => flags.profile.profile.clone(),
             Flags::Sglang(flags) => flags.profile_name(),
+            Flags::Trtllm(flags) => flags.profile_name(),
             Flags::Scheduled(flags) => flags.profile_name(),
         }
     }
@@ -81,6 +91,7 @@ impl Flags {
         match self {
             Flags::Vllm(flags) => flags.config.max_model_len,
             Flags::Sglang(flags) => flags.context_length(),
+            Flags::Trtllm(flags) => flags.max_seq_len(),
             Flags::Scheduled(flags) => flags.max_model_len(),
         }
     }
@@ -90,6 +101,7 @@ impl Flags {
         match self {
             Flags::Vllm(_) | Flags::Scheduled(_) => "engine.max_model_len",
             Flags::Sglang(_) => "sglang.context_length",
+            Flags::Trtllm(_) => "trtllm.max_seq_len",
         }
     }
 
@@ -103,7 +115,7 @@ impl Flags {
                 })
             }
             Flags::Sglang(flags) => flags.balancer,
-            Flags::Scheduled(_) => Policy::RoundRobin,
+            Flags::Trtllm(_) | Flags::Scheduled(_) => Policy::RoundRobin,
         }
     }
 
@@ -111,7 +123,7 @@ impl Flags {
     pub(super) fn gathers_mlp(&self) -> bool {
         match self {
             Flags::Sglang(flags) => flags.attention_ranks > 1,
-            Flags::Vllm(_) | Flags::Scheduled(_) => false,
+            Flags::Vllm(_) | Flags::Trtllm(_) | Flags::Scheduled(_) => false,
         }
     }
 
@@ -120,13 +132,13 @@ impl Flags {
     pub(super) fn agrees_rarely(&self) -> Option<bool> {
         match self {
             Flags::Vllm(flags) => Some(flags.profile.startup.data_parallel_by_waiting),
-            Flags::Sglang(_) | Flags::Scheduled(_) => None,
+            Flags::Sglang(_) | Flags::Trtllm(_) | Flags::Scheduled(_) => None,
         }
     }
 
     /// Whether the engine publishes what it caches and evicts (vLLM V1's `kv_events_config`, SGLang's).
     pub(super) fn publishes_kv_events(&self) -> bool {
-        !matches!(self, Flags::Scheduled(_))
+        !matches!(self, Flags::Trtllm(_) | Flags::Scheduled(_))
     }
 
     /// Whether `--kv-cache-dtype auto` means what the checkpoint asks for: vLLM since 0.13 (`resolve_kv_cache_dtype_string`;
@@ -134,7 +146,7 @@ impl Flags {
     pub(super) fn heeds(&self, scheme: KvScheme) -> bool {
         match self {
             Flags::Vllm(flags) => flags.profile.startup.heeds_kv_scheme,
-            Flags::Sglang(_) => scheme == KvScheme::ModelOpt,
+            Flags::Sglang(_) | Flags::Trtllm(_) => scheme == KvScheme::ModelOpt,
             Flags::Scheduled(_) => false,
         }
     }
@@ -145,6 +157,7 @@ impl Flags {
             // Of the others no host was measured; vLLM's stands in, which the notes of their flags say.
             Flags::Vllm(_) | Flags::Scheduled(_) => "vllm",
             Flags::Sglang(_) => "sglang",
+            Flags::Trtllm(_) => "trtllm",
         }
     }
 
@@ -152,7 +165,7 @@ impl Flags {
     pub(super) fn api_servers(&self) -> NonZeroU32 {
         match self {
             Flags::Vllm(flags) => flags.api_server_count,
-            Flags::Sglang(_) | Flags::Scheduled(_) => NonZeroU32::MIN,
+            Flags::Sglang(_) | Flags::Trtllm(_) | Flags::Scheduled(_) => NonZeroU32::MIN,
         }
     }
 
@@ -161,6 +174,7 @@ impl Flags {
         match self {
             Flags::Vllm(flags) => flags.asynchronous,
             Flags::Sglang(flags) => flags.overlaps(),
+            Flags::Trtllm(flags) => flags.overlaps(),
             Flags::Scheduled(_) => false,
         }
     }
@@ -172,6 +186,7 @@ impl Flags {
             Flags::Vllm(flags) => Graphs {
                 mode: graph_mode(flags.graph_mode),
                 capture_sizes: flags.capture_sizes.clone(),
+                pads: true,
                 enforce_eager: flags.is_eager,
             },
             Flags::Sglang(flags) => Graphs {
@@ -181,8 +196,10 @@ impl Flags {
                     (Some(_), false) => CudagraphMode::FullDecodeOnly,
                 },
                 capture_sizes: flags.capture_sizes(),
+                pads: true,
                 enforce_eager: flags.graph_max.is_none(),
             },
+            Flags::Trtllm(flags) => flags.graphs(),
             Flags::Scheduled(flags) => flags.graphs(),
         }
     }
@@ -191,7 +208,7 @@ impl Flags {
     pub(super) fn drafting(&self) -> Option<Drafting> {
         match self {
             Flags::Vllm(flags) => flags.drafting.clone(),
-            Flags::Sglang(_) | Flags::Scheduled(_) => None,
+            Flags::Sglang(_) | Flags::Scheduled(_) | Flags::Trtllm(_) => None,
         }
     }
 
@@ -205,6 +222,7 @@ impl Flags {
         match self {
             Flags::Vllm(flags) => vllm_memory(model, tensor_parallel, kv_dtype, flags),
             Flags::Sglang(flags) => flags.memory_options(tensor_parallel, kv_dtype),
+            Flags::Trtllm(flags) => flags.memory_options(tensor_parallel, kv_dtype),
             Flags::Scheduled(flags) => flags.memory_options(tensor_parallel, kv_dtype),
         }
     }
@@ -249,6 +267,7 @@ impl Flags {
                 ),
             },
             Flags::Sglang(_) => keeps("SGLang's pool of their own (swa_full_tokens_ratio) is not modelled"),
+            Flags::Trtllm(_) => keeps("so does TensorRT-LLM where max_attention_window is not given"),
             Flags::Scheduled(_) => keeps("this engine tells no layers apart"),
         }
     }
@@ -290,6 +309,16 @@ impl Flags {
             Flags::Scheduled(flags) => {
                 let (config, plan) = flags.with_memory(judge, plan);
                 Some((config.into(), plan))
+            }
+            Flags::Trtllm(flags) => {
+                let config = flags.engine(judge, &plan);
+                // What `kv_cache_max_tokens` leaves of the memory is the user's choice.
+                let (plan, _) = plan.capped(Some(config.num_blocks), &config.profile);
+                let plan = MemoryPlan {
+                    max_model_len: config.max_seq_len,
+                    ..plan
+                };
+                Some((config.into(), Some(plan)))
             }
             Flags::Sglang(flags) => {
                 let config = flags.engine(judge, &plan, seed)?;

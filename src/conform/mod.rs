@@ -9,6 +9,7 @@ mod recording;
 mod replay;
 mod sglang;
 mod sglang_replay;
+mod trtllm;
 mod v0;
 
 pub use difference::{Agreement, Difference};

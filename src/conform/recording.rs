@@ -1,4 +1,4 @@
-//! The file format of recorded vLLM schedules, and which engine a file is about.
+//! The file format of recorded schedules of vLLM and TensorRT-LLM, and which engine a file is about.
 
 use std::collections::BTreeSet;
 use std::io::Read;
@@ -6,7 +6,7 @@ use std::io::Read;
 use serde::Deserialize;
 
 use super::sglang::SglangRecording;
-use super::v0;
+use super::{trtllm, v0};
 use crate::config::profile::{self, Profile};
 use crate::config::speculation::Method;
 
@@ -42,7 +42,7 @@ pub struct Recording {
     pub results: Vec<RecordedResult>,
 }
 
-/// Engine flags of a recording; `num_gpu_blocks` counts the null block, which V0 does not have.
+/// Engine flags of a recording; `num_gpu_blocks` counts the null block, which V0 and TensorRT-LLM do not have.
 #[derive(Clone, Debug, Deserialize)]
 pub struct Params {
     /// Longest sequence.
@@ -91,6 +91,15 @@ pub struct Params {
     /// V0: a prompt waits for so many times the last prompt's step.
     #[serde(default)]
     pub scheduler_delay_factor: f64,
+    /// TensorRT-LLM: who may run, in lower case.
+    #[serde(default)]
+    pub capacity_scheduler_policy: Option<String>,
+    /// TensorRT-LLM: steps that prompts may be put off.
+    #[serde(default)]
+    pub batch_wait_timeout_iters: u32,
+    /// TensorRT-LLM: share of the budget with which they are put off no longer.
+    #[serde(default)]
+    pub batch_wait_max_tokens_ratio: f64,
 }
 
 /// Speculative decoding of a recording; the names are vLLM's.
@@ -132,6 +141,9 @@ pub struct RecordedRequest {
     pub prompt: Vec<(String, u32)>,
     /// Output length.
     pub output_tokens: u32,
+    /// Most that it may have, if more than that.
+    #[serde(default)]
+    pub max_tokens: Option<u32>,
     /// Smaller is served first.
     #[serde(default)]
     pub priority: i64,
@@ -249,7 +261,7 @@ fn one() -> u32 {
 /// A recording of either engine.
 #[derive(Clone, Debug)]
 pub enum AnyRecording {
-    /// Of vLLM's scheduler, V1's or V0's.
+    /// Of vLLM's scheduler, V1's or V0's, or of TensorRT-LLM's.
     Vllm(Box<Recording>),
     /// Of SGLang's scheduler.
     Sglang(Box<SglangRecording>),
@@ -312,6 +324,11 @@ impl Recording {
         self.profile == v0::PROFILE
     }
 
+    /// Whether TensorRT-LLM's schedulers were recorded.
+    pub(super) fn is_trtllm(&self) -> bool {
+        self.profile == trtllm::PROFILE
+    }
+
     fn check(&self) -> Result<(), RecordingError> {
         let params = &self.params;
         let fail = |text: String| Err(RecordingError::Content(text));
@@ -350,6 +367,9 @@ impl Recording {
         let usable = if self.is_v0() {
             v0::check(params)?;
             v0::usable_blocks(params)
+        } else if self.is_trtllm() {
+            trtllm::check(params)?;
+            params.num_gpu_blocks
         } else {
             self.profile()?;
             params.num_gpu_blocks - 1
@@ -361,8 +381,13 @@ impl Recording {
         )?;
         for request in &self.requests {
             let tokens: u64 = request.prompt.iter().map(|(_, tokens)| u64::from(*tokens)).sum();
-            let blocks = (tokens + u64::from(request.output_tokens)).div_ceil(params.block_size.into());
-            if tokens == 0 || request.output_tokens == 0 || !(0.0..1e7).contains(&request.arrival_s) {
+            let most = request.max_tokens.unwrap_or(request.output_tokens);
+            let blocks = (tokens + u64::from(most)).div_ceil(params.block_size.into());
+            if tokens == 0
+                || request.output_tokens == 0
+                || most < request.output_tokens
+                || !(0.0..1e7).contains(&request.arrival_s)
+            {
                 return fail(format!(
                     "request {}: needs a prompt, an output and an arrival ≥ 0",
                     request.id

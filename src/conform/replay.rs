@@ -10,7 +10,7 @@ use super::difference::{
     Agreement, Difference, StepDifference, TIME_TOLERANCE_S, further_step, numbers, unordered,
 };
 use super::recording::{RecordedRequest, RecordedStep};
-use super::v0;
+use super::{trtllm, v0};
 use crate::config::speculation::{self, Method};
 use crate::cost::linear::LinearCost;
 use crate::engine::{Acceptance, EngineConfig, EngineSpec, KvGroups, Policy, ScheduleRecord, ToldRuns};
@@ -31,6 +31,8 @@ pub(super) fn replay(recording: &Recording) -> Result<Agreement, Box<Difference>
     let cost = LinearCost::new(law.per_step_s, law.per_token_s, law.per_attended_token_s);
     let engine: EngineSpec = if recording.is_v0() {
         v0::config(recording).into()
+    } else if recording.is_trtllm() {
+        trtllm::config(recording).into()
     } else {
         engine_config(recording).into()
     };
@@ -38,6 +40,7 @@ pub(super) fn replay(recording: &Recording) -> Result<Agreement, Box<Difference>
     let stepwise = recording.params.enable_prefix_caching;
     let traffic = Fixed::new(recording.requests.iter().map(|sent| Request {
         priority: sent.priority,
+        max_tokens: sent.max_tokens.unwrap_or(sent.output_tokens),
         ..named_request(sent.id, sent.arrival_s, &sent.prompt, sent.output_tokens)
     }));
     let make = if stepwise {
@@ -59,7 +62,12 @@ pub(super) fn replay(recording: &Recording) -> Result<Agreement, Box<Difference>
     });
     let mut results = Results::default();
     simulation.advance(Until::DRAINED, &mut results);
-    compare(recording, &simulation.take_log(), &results)
+    let mut log = simulation.take_log();
+    if recording.is_trtllm() {
+        // Who stands where in a batch decides nothing, and is recorded by number.
+        log.iter_mut().for_each(|step| step.shares.sort_unstable());
+    }
+    compare(recording, &log, &results)
 }
 
 fn engine_config(recording: &Recording) -> EngineConfig {
@@ -215,7 +223,8 @@ fn compare(
     let longest = recording.params.max_model_len;
     let limits = recording.requests.iter().map(|sent| {
         let prompt: u32 = sent.prompt.iter().map(|(_, tokens)| tokens).sum();
-        (sent.id, sent.output_tokens.min(longest - prompt))
+        let most = sent.max_tokens.unwrap_or(sent.output_tokens);
+        (sent.id, most.min(longest - prompt))
     });
     let limits: BTreeMap<u64, u32> = limits.collect();
     let expected = recording.results.iter().map(|result| Expected {

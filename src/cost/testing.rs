@@ -95,6 +95,7 @@ pub(crate) fn placement() -> Placement {
         graphs: Graphs {
             mode: CudagraphMode::FullAndPiecewise,
             enforce_eager: false,
+            pads: true,
             capture_sizes: [1, 2, 4].into_iter().chain((8..=512).step_by(8)).collect(),
         },
         asynchronous: false,

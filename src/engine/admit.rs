@@ -275,7 +275,14 @@ impl Replica {
     }
 
     /// Into `running`, with its blocks and computed tokens, of which `hit` were cached here and `loaded` outside.
-    fn start<O: Observer>(&mut self, slot: usize, hit: u32, loaded: u32, now: Picos, observer: &mut O) {
+    pub(super) fn start<O: Observer>(
+        &mut self,
+        slot: usize,
+        hit: u32,
+        loaded: u32,
+        now: Picos,
+        observer: &mut O,
+    ) {
         self.sequences.append_running(slot);
         let sequence = &mut self.sequences[slot];
         let (id, known) = (sequence.request.id, sequence.known_tokens());

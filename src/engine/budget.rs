@@ -16,6 +16,20 @@ pub(super) struct Budget {
     pub(super) runs_decodes: bool,
 }
 
+impl Budget {
+    /// So many tokens, for whoever asks.
+    pub(super) fn of_tokens(tokens: u32) -> Budget {
+        Budget {
+            tokens,
+            slots: tokens,
+            threshold: u32::MAX,
+            hold_prefill: false,
+            runs_prefill: false,
+            runs_decodes: false,
+        }
+    }
+}
+
 impl Replica {
     /// Somebody can be given something.
     #[inline]

@@ -32,16 +32,18 @@ pub mod scheduler;
 mod sequence;
 pub mod sglang;
 mod signal;
+mod spec;
 mod speculation;
 mod step;
 pub(crate) mod story;
 mod telling;
+pub mod trtllm;
 mod waiting;
 mod wake;
 
 pub use crate::kv::{KvGroups, WindowGroups};
-pub use any::EngineSpec;
 pub use config::{EngineConfig, Policy, VersionSwitches};
+pub use spec::EngineSpec;
 pub use speculation::{BlockHashes, Speculation};
 pub use step::ScheduleRecord;
 

@@ -102,6 +102,7 @@ impl Replica {
         }
         if !matches!(phase, Phase::Waiting | Phase::Loading) {
             self.sequences.unlink_running(slot);
+            self.take_back_promise(slot);
         }
         let holds_back = self.tell_connector(slot, now, Leaving::of(outcome));
         if phase == Phase::Loading {
@@ -127,19 +128,20 @@ impl Replica {
     #[inline]
     fn give_up_blocks(&mut self, slot: usize, holds_back: bool) {
         let unregistered = self.unregistered_tokens(slot);
+        let allocated = self.allocated_tokens(slot);
         let sequence = &mut self.sequences[slot];
         let known = sequence.request.prompt_tokens + sequence.output_tokens - 1;
         let (computed, settled) = (sequence.computed, sequence.settled);
-        let (registered, computed) = match self.config.speculation {
+        let (registered, allocated) = match self.config.speculation {
             Some(_) => (sequence.drafting.registered, sequence.drafting.reach),
-            None => ((computed - unregistered).min(known), computed),
+            None => ((computed - unregistered).min(known), allocated),
         };
         let held = std::mem::take(&mut sequence.held);
         if holds_back {
             self.hold_back(slot, held, registered);
         } else {
             self.pool
-                .release_rest(held, &sequence.pieces, registered, computed, settled);
+                .release_rest(held, &sequence.pieces, registered, allocated, settled);
         }
     }
 

@@ -17,6 +17,7 @@ use super::sequence::Sequences;
 use super::speculation::Acceptance;
 use super::step::{InFlight, ScheduleRecord, Step};
 use super::telling::Telling;
+use super::trtllm::Capacity;
 use super::waiting::Waiting;
 use super::{EngineConfig, Handle, Refusal, Refused};
 use crate::cost::StepCost;
@@ -83,6 +84,8 @@ pub(crate) struct Replica {
     pub(super) telling: Telling,
     pub(super) log: Option<Vec<ScheduleRecord>>,
     pub(super) picks: Vec<(usize, u32)>,
+    /// Of TensorRT-LLM: who may run.
+    pub(super) capacity: Option<Box<Capacity>>,
 }
 
 impl Replica {
@@ -128,6 +131,7 @@ impl Replica {
             telling: Telling::new(id),
             log: None,
             picks: Vec::new(),
+            capacity: None,
             config,
             cost: Priced::new(cost),
         }
@@ -178,6 +182,9 @@ impl Replica {
         if let Some(refusal) = self.refusal(&request) {
             return Err(Box::new((refusal, request)));
         }
+        if let Some(capacity) = &mut self.capacity {
+            capacity.note_prompt(request.prompt_tokens);
+        }
         let identified = self.pool.caches() || self.external.is_some();
         let handle = self
             .sequences
@@ -214,7 +221,12 @@ impl Replica {
             .min(self.config.max_model_len.into());
         let longest = u32::try_from(longest - 1).expect("at most max_model_len");
         let longest = self.furthest_reach(longest);
-        let blocks = self.pool.reserved_behind(Match::MISS, longest);
+        let blocks = match &self.capacity {
+            Some(capacity) if capacity.promises() => {
+                self.whole_sequence(request.prompt_tokens, request.max_tokens)
+            }
+            _ => self.pool.reserved_behind(Match::MISS, longest),
+        };
         (blocks > self.pool.total()).then_some(Refusal::NeverFits)
     }
 
@@ -241,6 +253,9 @@ impl Replica {
         }
         if let Some(external) = &mut self.external {
             external.restart(now);
+        }
+        if let Some(capacity) = &mut self.capacity {
+            capacity.forget();
         }
         self.inbox.clear();
         self.in_flight = InFlight::default();

@@ -27,6 +27,10 @@ impl Replica {
             self.close_with_pack(&mut step);
             return Some(step);
         }
+        if self.capacity.is_some() {
+            self.compose(&mut step, now, observer);
+            return self.close_unless_empty(step);
+        }
         let mut budget = self.open_budget();
         if !self.serve_all(&mut step, &mut budget) {
             self.serve_in_order(&mut step, &mut budget, now, observer);
@@ -34,6 +38,12 @@ impl Replica {
         (budget.runs_prefill, budget.runs_decodes) = (step.carries_prefill, !self.picks.is_empty());
         self.admit(&mut step, &mut budget, now, observer);
         self.note_prefill(&step, budget.hold_prefill);
+        self.close_unless_empty(step)
+    }
+
+    /// The step is closed, unless nobody computes in it.
+    #[inline]
+    fn close_unless_empty(&mut self, mut step: Box<Step>) -> Option<Box<Step>> {
         if self.pack.members == 0 && step.load.decode_seqs == 0 && step.load.chunks.is_empty() {
             self.spare_steps.push(step);
             return None;
@@ -47,7 +57,7 @@ impl Replica {
     pub(super) fn pack_can_go_on(&self) -> bool {
         self.pack.members > 0
             && self.pack.members <= self.config.max_num_batched_tokens
-            && self.pack.blocks_due() <= self.pool.free()
+            && self.pack.blocks_due() + self.phantom_blocks() <= self.pool.free()
     }
 
     #[inline]
@@ -228,7 +238,7 @@ impl Replica {
 
     /// Preempts until so many blocks are free for a running sequence. How many went that stand before it; `None` if it
     /// went itself, though it still tells who stood behind it.
-    fn preempt_for<O: Observer>(
+    pub(super) fn preempt_for<O: Observer>(
         &mut self,
         slot: usize,
         blocks: u32,
@@ -360,7 +370,8 @@ impl Replica {
             self.unregistered_tokens(slot)
         };
         self.sequences.unlink_running(slot);
-        let allocated = self.sequences[slot].computed + tokens;
+        self.take_back_promise(slot);
+        let allocated = self.allocated_tokens(slot) + tokens;
         let (allocated, registered) = match self.config.speculation {
             Some(_) => self.drop_drafts(slot),
             None => (allocated, allocated - unknown),

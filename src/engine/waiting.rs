@@ -92,6 +92,14 @@ impl Waiting {
         }
     }
 
+    /// The one with so many before it.
+    pub(crate) fn nth(&self, nth: usize) -> Option<Handle> {
+        match self {
+            Waiting::Fcfs(queue) => queue.get(nth).copied(),
+            Waiting::Priority(queue) => queue.values().nth(nth).copied(),
+        }
+    }
+
     /// Takes the next one out.
     #[inline]
     pub(crate) fn pop(&mut self) -> Option<Handle> {

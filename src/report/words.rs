@@ -38,6 +38,14 @@ impl EngineWords {
     pub fn of(engine: &EngineSpec) -> EngineWords {
         match engine {
             EngineSpec::Vllm(_) | EngineSpec::Scheduled(_) => EngineWords::default(),
+            EngineSpec::Trtllm(_) => EngineWords {
+                running: "--max-batch-size",
+                prompt_tokens: "--max-num-tokens",
+                context: "--max-seq-len",
+                pool: "the KV cache (--kv-cache-free-gpu-memory-fraction)",
+                pool_share: "KV blocks",
+                preempted: "requests are paused, lose their KV blocks and are computed again",
+            },
             EngineSpec::Sglang(config) => EngineWords {
                 running: "--max-running-requests",
                 prompt_tokens: match config.chunked_prefill_size {

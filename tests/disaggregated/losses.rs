@@ -248,7 +248,7 @@ fn shut(mut engines: [EngineSpec; 2], queues: [Option<u32>; 2]) -> [EngineSpec; 
         match engine {
             EngineSpec::Vllm(config) => config.max_num_queued_reqs = queue,
             EngineSpec::Sglang(config) => config.max_queued_requests = queue,
-            EngineSpec::Scheduled(_) => unreachable!("nobody separates these"),
+            EngineSpec::Scheduled(_) | EngineSpec::Trtllm(_) => unreachable!("nobody separates these"),
         }
     }
     engines

@@ -120,6 +120,11 @@ fn every_recording_of_sglang_is_repeated() {
     all_are_repeated(&files_in(&["sglang-0.5.4"]), 34);
 }
 
+#[test]
+fn every_recording_of_tensorrt_llm_is_repeated() {
+    all_are_repeated(&files_in(&["random-trtllm"]), 40);
+}
+
 /// A change to a recorded pass, and what the difference must say of it.
 type Change = (fn(&mut SglangStep), &'static str);
 

@@ -18,4 +18,5 @@ mod sglang;
 mod sglang_leaps;
 mod sglang_twin;
 mod trace;
+mod trtllm_twin;
 mod twin;

@@ -44,15 +44,14 @@ impl Said {
     /// What the simulation cannot honour, as one sentence.
     pub(super) fn of(flags: &str, engine: &str) -> Result<Said, String> {
         let mut said = Said::default();
-        let is_sglang = engine.starts_with("sglang");
-        said.read_phrases(flags, is_sglang);
+        said.read_phrases(flags, engine);
         let words = shlex::split(flags).ok_or("its flags have a quote that does not end")?;
         let first = words.iter().position(|word| word.starts_with('-'));
         let (words, flags_alone) = words.split_at(first.unwrap_or(words.len()));
         let command = if starts_server(&[words, flags_alone].concat()) {
             flags.to_owned()
         } else {
-            let mut own = said.flags_of(words, is_sglang);
+            let mut own = said.flags_of(words, engine);
             if flags_alone.iter().any(|word| is_of_client(word)) {
                 own.extend(beside_a_clients(flags_alone));
             } else {
@@ -61,7 +60,7 @@ impl Said {
             if own.is_empty() {
                 return Ok(said);
             }
-            command(&own, is_sglang)?
+            command(&own, engine)?
         };
         // As tables abbreviate it; vLLM itself takes only the long name.
         let command = [" ", "="].iter().fold(command, |command, between| {
@@ -84,19 +83,19 @@ impl Said {
     }
 
     /// What people write in words.
-    fn read_phrases(&mut self, flags: &str, is_sglang: bool) {
+    fn read_phrases(&mut self, flags: &str, engine: &str) {
         let mut say = |key: &str, is_on: bool| self.keys.insert(key.to_owned(), Value::Boolean(is_on));
         for (phrase, is_on) in [("prefix caching on", true), ("prefix caching off", false)] {
             if flags.contains(phrase) {
-                if is_sglang {
-                    say("sglang.disable_radix_cache", !is_on);
-                } else {
-                    say("engine.enable_prefix_caching", is_on);
-                }
+                match section_of(engine) {
+                    "sglang" => say("sglang.disable_radix_cache", !is_on),
+                    "trtllm" => say("trtllm.enable_block_reuse", is_on),
+                    _ => say("engine.enable_prefix_caching", is_on),
+                };
             }
         }
         for (phrase, is_on) in [("chunked prefill on", true), ("chunked prefill off", false)] {
-            if flags.contains(phrase) && !is_sglang {
+            if flags.contains(phrase) && section_of(engine) != "sglang" {
                 say("engine.enable_chunked_prefill", is_on);
             }
         }
@@ -104,7 +103,7 @@ impl Said {
 
     /// Words of a table as flags: `max_num_seqs=128`, `enable_prefix_caching=True`, `enforce_eager`. What Python prints for
     /// nothing is the engine's default.
-    fn flags_of(&mut self, words: &[String], is_sglang: bool) -> Vec<String> {
+    fn flags_of(&mut self, words: &[String], engine: &str) -> Vec<String> {
         let mut flags = Vec::new();
         for word in words {
             let (name, value) = match word.split_once('=') {
@@ -129,7 +128,7 @@ impl Said {
             }
         }
         let (own, foreign): (Vec<String>, Vec<String>) =
-            flags.into_iter().partition(|flag| !is_of_other(flag, is_sglang));
+            flags.into_iter().partition(|flag| !is_of_other(flag, engine));
         let remark = |flag: &String| format!("`{flag}` is no flag of this engine");
         self.ignored.extend(foreign.iter().map(remark));
         own
@@ -173,10 +172,22 @@ fn beside_a_clients(flags: &[String]) -> Vec<String> {
     flags.iter().filter(is_kept).cloned().collect()
 }
 
+/// The section of an engine's own flags; TensorRT-LLM shares a few of vLLM's.
+fn section_of(engine: &str) -> &'static str {
+    match engine {
+        engine if engine.starts_with("sglang") => "sglang",
+        engine if engine.starts_with("tensorrt-llm") => "trtllm",
+        _ => "engine",
+    }
+}
+
 /// Whether a flag is one of the other engine.
-fn is_of_other(flag: &str, is_sglang: bool) -> bool {
-    let section = if is_sglang { "engine" } else { "sglang" };
-    let alone = command(&[flag.to_owned()], is_sglang).and_then(|command| {
+fn is_of_other(flag: &str, engine: &str) -> bool {
+    let section = match section_of(engine) {
+        "sglang" => "engine",
+        _ => "sglang",
+    };
+    let alone = command(&[flag.to_owned()], engine).and_then(|command| {
         let (document, _) = served(&command, None).map_err(|problems| first_of(&problems))?;
         Ok(document.table().get(section).and_then(Value::as_table).cloned())
     });
@@ -185,11 +196,11 @@ fn is_of_other(flag: &str, is_sglang: bool) -> bool {
 }
 
 /// The command that has these flags.
-fn command(flags: &[String], is_sglang: bool) -> Result<String, String> {
-    let program = if is_sglang {
-        "python -m sglang.launch_server"
-    } else {
-        "vllm serve"
+fn command(flags: &[String], engine: &str) -> Result<String, String> {
+    let program = match section_of(engine) {
+        "sglang" => "python -m sglang.launch_server",
+        "trtllm" => "trtllm-serve",
+        _ => "vllm serve",
     };
     let words = program.split(' ').chain(flags.iter().map(String::as_str));
     shlex::try_join(words).map_err(|_| "its flags hold a character that no shell passes on".to_owned())

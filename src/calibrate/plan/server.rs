@@ -152,7 +152,7 @@ impl Draft<'_> {
             .next()
             .map(|version| version.trim_start_matches('v').to_owned());
         let by_date = released_by(&name, &setup.date);
-        if ["vllm", "sglang"].contains(&name.as_str()) {
+        if ["vllm", "sglang", "tensorrt-llm"].contains(&name.as_str()) {
             let version = own.clone().or(by_date.clone());
             self.said = Said::of(&setup.flags, &profile(&name, version.as_deref()))?;
         } else if !setup.flags.is_empty() {
@@ -290,12 +290,12 @@ impl Draft<'_> {
         ];
         let has_size = sizes.iter().any(|key| self.said.keys.contains_key(*key));
         self.rest_of("engine");
-        let is_sglang = engine == "sglang";
-        if let Some(bytes) = stated_cache(&self.row.setup.notes).filter(|_| !is_sglang && !has_size) {
+        let takes_bytes = !["sglang", "tensorrt-llm"].contains(&engine.as_str());
+        if let Some(bytes) = stated_cache(&self.row.setup.notes).filter(|_| takes_bytes && !has_size) {
             self.assume("the KV cache is as large as the notes say that it was");
             self.entry("kv_cache_memory_bytes", &bytes.to_string());
         }
-        for section in ["sglang", "batching"] {
+        for section in ["sglang", "trtllm", "batching"] {
             if self
                 .said
                 .keys

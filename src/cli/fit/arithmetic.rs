@@ -40,17 +40,20 @@ fn memory_lines(question: &Capacity, plan: &MemoryPlan) -> Vec<(&'static str, St
     } = question;
     let tp = options.tensor_parallel;
     let estimate = plan.estimates;
+    let share = match options.budget.is_of_rest {
+        true => String::new(),
+        false => format!(" × {}", options.gpu_memory_utilization),
+    };
     let mut lines = vec![(
         "  memory",
         format!(
-            "{:.1} GiB that {} offers{} × {} = {:.2} GiB",
+            "{:.1} GiB that {} offers{}{share} = {:.2} GiB",
             device.memory.gib(),
             device.id,
             match options.budget.excluded {
                 Bytes(0) => String::new(),
                 taken => format!(", less {:.2} GiB of context and libraries,", taken.gib()),
             },
-            options.gpu_memory_utilization,
             plan.requested.gib()
         ),
     )];
@@ -80,10 +83,13 @@ fn memory_lines(question: &Capacity, plan: &MemoryPlan) -> Vec<(&'static str, St
         let outside = "activations and CUDA graphs live in what the share leaves out".to_string();
         lines.push(("  outside", outside));
     }
-    let given = if options.kv_cache_memory_bytes.is_some() {
-        "as given"
-    } else {
-        "the rest"
+    let given = match (options.kv_cache_memory_bytes, options.budget.is_of_rest) {
+        (Some(_), _) => "as given".to_string(),
+        (None, true) => format!(
+            "the rest × {}, as far as it is asked for",
+            options.gpu_memory_utilization
+        ),
+        (None, false) => "the rest".to_string(),
     };
     lines.push(("= KV pool", format!("{given} = {:.2} GiB", plan.kv_pool.gib())));
     lines
@@ -115,7 +121,13 @@ fn activation_lines(question: &Capacity, plan: &MemoryPlan) -> [(&'static str, S
         "19.2 MiB a layer"
     };
     let graphs = format!("{graphs} = {:.2} GiB   estimate", estimate.cuda_graphs.gib());
-    [("- activations", activations), ("- CUDA graphs", graphs)]
+    match options.budget.is_of_rest {
+        true => [
+            ("- activations", activations),
+            ("  CUDA graphs", format!("{graphs}, in what the share leaves out")),
+        ],
+        false => [("- activations", activations), ("- CUDA graphs", graphs)],
+    }
 }
 
 fn storage(model: &ModelShape) -> String {

@@ -6,6 +6,7 @@
 mod bench;
 mod families;
 mod sglang;
+mod trtllm;
 
 /// What a flag without a field of its own does to a simulation.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -43,6 +44,7 @@ use Takes::{Many, Nothing, One};
 use bench::BENCH;
 use families::FAMILIES;
 use sglang::SGLANG;
+use trtllm::TRTLLM;
 
 /// Finds a flag by its name in kebab case.
 pub(super) fn find(name: &str) -> Option<(Takes, Effect)> {
@@ -51,6 +53,7 @@ pub(super) fn find(name: &str) -> Option<(Takes, Effect)> {
         FAMILIES
             .iter()
             .chain(SGLANG)
+            .chain(TRTLLM)
             .find(|(.., names)| names.contains(&name))
     };
     alone

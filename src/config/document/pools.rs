@@ -100,7 +100,7 @@ impl Document {
         };
         for (key, value) in pool {
             match (key.as_str(), value) {
-                (table @ ("model" | "engine" | "sglang"), Value::Table(values)) => {
+                (table @ ("model" | "engine" | "sglang" | "trtllm"), Value::Table(values)) => {
                     for (key, value) in values {
                         let (from, to) = (format!("{root}.{table}.{key}"), format!("{table}.{key}"));
                         self.override_in(&mut own, (&from, &to), value);

@@ -15,7 +15,7 @@ mod traffic;
 
 use clap::Args;
 
-use super::raw::{RawBatching, RawCluster, RawEngine, RawModel, RawSglang};
+use super::raw::{RawBatching, RawCluster, RawEngine, RawModel, RawSglang, RawTrtllm};
 
 pub use disaggregation::DisaggregationFlags;
 pub use promises::SloFlags;
@@ -53,6 +53,8 @@ pub struct ScenarioFlags {
     #[command(flatten)]
     pub(crate) sglang: RawSglang,
     #[command(flatten)]
+    pub(crate) trtllm: RawTrtllm,
+    #[command(flatten)]
     pub(crate) batching: RawBatching,
     /// vLLM's compilation config as JSON (-cc); its CUDA-graph keys are used.
     #[arg(long, value_name = "JSON", help_heading = "Engine (vLLM's flags)")]
@@ -63,7 +65,7 @@ pub struct ScenarioFlags {
     pub(crate) traffic: TrafficFlags,
     #[command(flatten)]
     pub(crate) slo: SloFlags,
-    /// A whole `vllm serve …` or `python -m sglang.launch_server …` command to take model and engine flags from.
+    /// A whole `vllm serve …`, `python -m sglang.launch_server …` or `trtllm-serve …` command to take model and engine flags from.
     #[arg(long, value_name = "COMMAND", help_heading = "Pasted commands")]
     pub serve_cmd: Option<String>,
     /// A whole `vllm bench serve …` or `python -m sglang.bench_serving …` command to take traffic from, with that client's

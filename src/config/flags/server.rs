@@ -21,6 +21,7 @@ pub(in crate::config) fn apply_serve(
         ("cluster", Table::try_from(&flags.cluster)),
         ("engine", Table::try_from(&flags.engine)),
         ("sglang", Table::try_from(&flags.sglang)),
+        ("trtllm", Table::try_from(&flags.trtllm)),
         ("batching", Table::try_from(&flags.batching)),
     ];
     for (section, table) in tables {

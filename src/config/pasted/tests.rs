@@ -261,3 +261,33 @@ fn a_program_is_known_by_its_own_name() {
         Some(ClientKind::Sglang)
     );
 }
+
+#[test]
+fn tensorrt_llms_server_is_known_by_its_program() {
+    let config = |command: &str| {
+        let line = format!(
+            "--gpu h100-sxm --request-rate 4 --input-len 512 --output-len 64 --serve-cmd '{command}'"
+        );
+        let resolved = resolve_line(&line).unwrap_or_else(|problems| panic!("{problems}"));
+        match resolved.scenario.first_pool().engine.clone() {
+            crate::engine::EngineSpec::Trtllm(config) => (config, resolved.notes),
+            _ => panic!("TensorRT-LLM serves"),
+        }
+    };
+    let model = "meta-llama/Llama-3.1-8B-Instruct";
+    let (config, notes) = config(&format!(
+        "trtllm-serve {model} --max_seq_len=40960 --enable_chunked_prefill --max_batch_size 64 --tp_size 1 --num_postprocess_workers 2"
+    ));
+    assert_eq!((config.max_seq_len, config.max_batch_size), (40960, 64));
+    assert!(config.enable_chunked_prefill);
+    assert!(
+        notes
+            .iter()
+            .any(|note| note.contains("--num-postprocess-workers has no effect"))
+    );
+    let told = resolve_line(&format!(
+        "--gpu h100-sxm --request-rate 4 --input-len 9 --output-len 9 --serve-cmd 'trtllm-serve serve {model} --extra_llm_api_options a.yml'"
+    ));
+    let told = told.err().unwrap().to_string();
+    assert!(told.contains("its keys are flags here"), "{told}");
+}

@@ -4,7 +4,7 @@ use clap::{Args, ValueEnum};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
-use super::{RawEngine, RawLink, RawModel, RawSglang};
+use super::{RawEngine, RawLink, RawModel, RawSglang, RawTrtllm};
 use crate::config::scalar::{Count, Duration};
 
 /// What it is served on.
@@ -247,6 +247,8 @@ pub struct RawPool {
     pub engine: RawEngine,
     /// How SGLang is configured.
     pub sglang: RawSglang,
+    /// How TensorRT-LLM is configured.
+    pub trtllm: RawTrtllm,
 }
 
 /// What a replica does of a request.

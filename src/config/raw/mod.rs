@@ -12,6 +12,7 @@ mod lengths;
 mod lmcache;
 mod server;
 mod sglang;
+mod trtllm;
 mod workload;
 
 use std::collections::BTreeMap;
@@ -40,6 +41,7 @@ pub use server::{
     RawDtype, RawEngine, RawGraphMode, RawKvDtype, RawModel, RawPerformanceMode, RawPolicy, RawSpeculation,
 };
 pub use sglang::{RawBalanceMethod, RawQueuePolicy, RawSglang};
+pub use trtllm::{RawCapacityPolicy, RawTrtllm};
 pub use workload::{RawClass, RawClient, RawEndings, RawHazard, RawPriority, RawShare, RawWorkload};
 
 /// A Plimsoll scenario: a GPU, a model, an engine, traffic and what is asked of them.
@@ -54,6 +56,8 @@ pub struct RawScenario {
     pub engine: RawEngine,
     /// How SGLang is configured where it serves; the keys are its flags.
     pub sglang: RawSglang,
+    /// How TensorRT-LLM is configured where it serves; the keys are its flags.
+    pub trtllm: RawTrtllm,
     /// How static batching and Transformers' continuous batching form batches where one of them serves.
     pub batching: RawBatching,
     /// Tiers of KV beside the GPUs; the keys are LMCache's.

@@ -73,8 +73,8 @@ pub enum RawKvDtype {
 #[command(next_help_heading = "Engine (vLLM's flags)")]
 pub struct RawEngine {
     /// Engine and version whose defaults and behaviours apply: `vllm@0.33` (default), `vllm@0.11`, `vllm@0.6` (the V0
-    /// engine), `sglang@0.5.23`, `sglang@0.5.4`, `static` (batches closed when they start) or `hf-cb` (Transformers'
-    /// continuous batching).
+    /// engine), `sglang@0.5.23`, `sglang@0.5.4`, `tensorrt-llm@1.2`, `static` (batches closed when they start) or `hf-cb`
+    /// (Transformers' continuous batching).
     #[arg(long = "engine", value_name = "NAME@VERSION")]
     #[serde(rename = "profile")]
     pub profile: Option<String>,

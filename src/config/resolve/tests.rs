@@ -113,14 +113,14 @@ fn mistakes_in_the_engines_flags_are_located_and_mended() {
       |
     help: did you mean `fcfs`?
     "#);
-    assert_snapshot!(told("max_model_len = 8192", "profile = \"tensorrt-llm\""), @r#"
-    error: `profile tensorrt-llm` cannot be used
+    assert_snapshot!(told("max_model_len = 8192", "profile = \"tensorrt-llm@0.20\""), @r#"
+    error: `profile` cannot be used
      --> a.toml:7:11
       |
-    7 | profile = "tensorrt-llm"
-      |           ^^^^^^^^^^^^^^ TensorRT-LLM's scheduler is not modelled yet
+    7 | profile = "tensorrt-llm@0.20"
+      |           ^^^^^^^^^^^^^^^^^^^ TensorRT-LLM 0.20 ran engines that were built before, whose executor is not modelled
       |
-    help: modelled are vllm@0.33, vllm@0.11, vllm@0.6, sglang@0.5.23, sglang@0.5.4, static and hf-cb
+    help: modelled is tensorrt-llm@1.2
     "#);
     assert_snapshot!(told("max_model_len = 8192", "profile = \"vllm@0.11\"\nwatermark = 0.1"), @r#"
     error: `watermark` is not a flag of vllm@0.11

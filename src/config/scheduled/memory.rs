@@ -31,6 +31,7 @@ impl ScheduledFlags {
             return Graphs {
                 mode: CudagraphMode::None,
                 capture_sizes: Vec::new(),
+                pads: true,
                 enforce_eager: true,
             };
         }
@@ -39,6 +40,7 @@ impl ScheduledFlags {
         Graphs {
             mode: CudagraphMode::FullDecodeOnly,
             capture_sizes: sizes.filter(|&size| size <= most).collect(),
+            pads: true,
             enforce_eager: false,
         }
     }

@@ -129,6 +129,7 @@ fn options(tensor_parallel: u32, kv_dtype: Dtype, value: f64, usual: f64, page_s
             digits: DIGITS,
             excluded: runtime(tensor_parallel),
             holds_activations: false,
+            is_of_rest: false,
         },
         kv_dtype,
         block_size: page_size,

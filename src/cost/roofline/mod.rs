@@ -64,9 +64,11 @@ pub struct Placement {
 pub struct Graphs {
     /// Which batches replay a graph.
     pub mode: CudagraphMode,
-    /// Captured token counts, ascending; a batch is padded up to the next one.
+    /// Captured token counts, ascending.
     pub capture_sizes: Vec<u32>,
-    /// Nothing is compiled either (`enforce_eager`): every operator is dispatched by Python.
+    /// A batch between two of them is padded up to the next one; else it replays nothing.
+    pub pads: bool,
+    /// Nothing is compiled (`enforce_eager`): every operator that no graph replays is dispatched by Python.
     pub enforce_eager: bool,
 }
 
@@ -220,13 +222,19 @@ impl RooflineCost {
 
     #[inline]
     fn launch(&self, tokens: u64, decode_only: bool) -> Launch {
-        let captured = (tokens as usize) < self.padded.len();
-        match (self.graphs.mode, decode_only) {
+        let size = self.padded.get(tokens as usize);
+        let captured = size.is_some_and(|&size| size != NOT_CAPTURED);
+        let replayed = match (self.graphs.mode, decode_only) {
+            (CudagraphMode::None, _) | (CudagraphMode::FullDecodeOnly, false) => None,
+            (CudagraphMode::FullDecodeOnly | CudagraphMode::FullAndPiecewise, true) => Some(Launch::Full),
+            (CudagraphMode::Piecewise, _) | (CudagraphMode::FullAndPiecewise, false) => {
+                Some(Launch::Piecewise)
+            }
+        };
+        match replayed {
+            Some(launch) if captured => launch,
             _ if self.graphs.enforce_eager => Launch::Eager,
-            _ if !captured => Launch::Compiled,
-            (CudagraphMode::None, _) | (CudagraphMode::FullDecodeOnly, false) => Launch::Compiled,
-            (CudagraphMode::FullDecodeOnly | CudagraphMode::FullAndPiecewise, true) => Launch::Full,
-            (CudagraphMode::Piecewise, _) | (CudagraphMode::FullAndPiecewise, false) => Launch::Piecewise,
+            _ => Launch::Compiled,
         }
     }
 
@@ -417,13 +425,18 @@ fn look_up(table: &mut Vec<u64>, index: u64, parts: impl FnOnce() -> Vec<Part>) 
     table[index]
 }
 
+/// Stands for the captured size of a batch that replays none.
+const NOT_CAPTURED: u32 = u32::MAX;
+
 /// `padded[t]` is the captured size that `t` tokens replay.
 fn padding_table(graphs: &Graphs) -> Vec<u32> {
     let mut sizes = graphs.capture_sizes.clone();
     sizes.sort_unstable();
     let mut padded = Vec::new();
     for size in sizes {
-        padded.resize((size as usize + 1).max(padded.len()), size);
+        let filled = if graphs.pads { size } else { NOT_CAPTURED };
+        padded.resize((size as usize + 1).max(padded.len()), filled);
+        padded[size as usize] = size;
     }
     padded
 }

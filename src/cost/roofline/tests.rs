@@ -156,6 +156,24 @@ fn enforce_eager_bounds_a_token_by_the_host_and_leaves_a_long_prompt_alone() {
 }
 
 #[test]
+fn without_padding_only_captured_batches_replay_graphs() {
+    let mut placement = placement();
+    placement.graphs.mode = CudagraphMode::FullDecodeOnly;
+    placement.graphs.capture_sizes = vec![1, 2, 8];
+    let replayed = |pads: bool| {
+        let mut placement = placement.clone();
+        placement.graphs.pads = pads;
+        let cost = cost("h100", &placement);
+        [1, 2, 3, 7, 8, 9].map(|batch| cost.replayed(batch))
+    };
+    assert_eq!(
+        replayed(true),
+        [Some(1), Some(2), Some(8), Some(8), Some(8), None]
+    );
+    assert_eq!(replayed(false), [Some(1), Some(2), None, None, Some(8), None]);
+}
+
+#[test]
 fn asynchronous_scheduling_hides_the_host_until_it_is_the_bottleneck() {
     let mut hidden = placement();
     hidden.asynchronous = true;

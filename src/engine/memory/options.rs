@@ -19,6 +19,8 @@ pub struct Budget {
     pub excluded: Bytes,
     /// Activations and CUDA graphs come out of the share, too; of SGLang they live outside it (SG-45).
     pub holds_activations: bool,
+    /// It is a share of what weights and the rest leave, and all of it is the pool's (TensorRT-LLM).
+    pub is_of_rest: bool,
 }
 
 /// What becomes of KV that no window of its layer sees any more.
@@ -166,6 +168,7 @@ impl Budget {
             digits: 100.0,
             excluded: Bytes(0),
             holds_activations: true,
+            is_of_rest: false,
         }
     }
 }

@@ -12,7 +12,7 @@ use crate::units::Bytes;
 /// How the memory of one rank is divided.
 #[derive(Clone, Debug, PartialEq)]
 pub struct MemoryPlan {
-    /// `ceil(total · gpu_memory_utilization)`, of what [`super::Budget::excluded`] leaves.
+    /// `ceil(total · gpu_memory_utilization)`, of what [`super::Budget::excluded`] leaves; all of it where the share is of the rest.
     pub requested: Bytes,
     /// Weights of this rank.
     pub weights: Bytes,
@@ -146,7 +146,10 @@ pub(super) fn attempt(
     }
     let offered = device.memory.0.saturating_sub(options.budget.excluded.0);
     let mut plan = MemoryPlan {
-        requested: Bytes((offered as f64 * utilization).ceil() as u64),
+        requested: match options.budget.is_of_rest {
+            true => Bytes(offered),
+            false => Bytes((offered as f64 * utilization).ceil() as u64),
+        },
         weights: rank_weights(model, options),
         estimates: options.estimates.unwrap_or_else(|| Estimates::of(model, options)),
         kv_pool: Bytes(0),
@@ -179,7 +182,14 @@ fn pool(plan: &MemoryPlan, options: &MemoryOptions) -> Result<Bytes, Shortage> {
             other: charged - plan.weights,
             requested: plan.requested,
         }),
-        None => Ok(plan.requested - charged),
+        None => {
+            let rest = plan.requested - charged;
+            let share = options.gpu_memory_utilization;
+            Ok(match options.budget.is_of_rest {
+                true => Bytes((rest.0 as f64 * share) as u64),
+                false => rest,
+            })
+        }
     }
 }
 

@@ -1,0 +1,95 @@
+//! Keys of an engine that does not serve: refused, with what the one that serves calls them.
+
+use toml::Value;
+
+use crate::config::document::Source;
+use crate::config::judge::Judge;
+use crate::config::raw::RawScenario;
+
+/// Keys of `[engine]` that TensorRT-LLM has, too.
+const COMMON: [&str; 4] = [
+    "profile",
+    "stream_interval",
+    "enable_chunked_prefill",
+    "enforce_eager",
+];
+
+/// What TensorRT-LLM calls a flag of vLLM's or SGLang's that means the same; a switch may mean the opposite.
+const TWINS: [(&str, &str); 20] = [
+    ("max_num_seqs", "max_batch_size"),
+    ("max_running_requests", "max_batch_size"),
+    ("max_num_batched_tokens", "max_num_tokens"),
+    ("chunked_prefill_size", "max_num_tokens"),
+    ("max_prefill_tokens", "max_num_tokens"),
+    ("max_model_len", "max_seq_len"),
+    ("context_length", "max_seq_len"),
+    ("gpu_memory_utilization", "kv_cache_free_gpu_memory_fraction"),
+    ("mem_fraction_static", "kv_cache_free_gpu_memory_fraction"),
+    ("num_gpu_blocks_override", "kv_cache_max_tokens"),
+    ("max_total_tokens", "kv_cache_max_tokens"),
+    ("block_size", "tokens_per_block"),
+    ("page_size", "tokens_per_block"),
+    ("enable_prefix_caching", "enable_block_reuse"),
+    ("disable_radix_cache", "enable_block_reuse"),
+    ("async_scheduling", "disable_overlap_scheduler"),
+    ("disable_overlap_schedule", "disable_overlap_scheduler"),
+    ("max_cudagraph_capture_size", "cuda_graph_max_batch_size"),
+    ("cuda_graph_max_bs", "cuda_graph_max_batch_size"),
+    ("disable_cuda_graph", "enforce_eager"),
+];
+
+/// Reports keys that were given although TensorRT-LLM serves, but for those of a scenario that one of its flags replaces: these
+/// leave the document.
+pub(super) fn refuse_others(judge: &mut Judge, raw: &RawScenario) {
+    for (section, owner, table) in [
+        ("engine", "vLLM", toml::Table::try_from(&raw.engine)),
+        ("sglang", "SGLang", toml::Table::try_from(&raw.sglang)),
+    ] {
+        let table = table.expect("format types are representable in TOML");
+        for key in table.keys().map(String::as_str) {
+            if section == "engine" && COMMON.contains(&key) {
+                continue;
+            }
+            let path = format!("{section}.{key}");
+            let twin = TWINS
+                .iter()
+                .find(|(theirs, _)| *theirs == key)
+                .map(|(_, ours)| *ours);
+            let is_flag = matches!(judge.document.source(&path), Some(Source::Flag(_)));
+            let replaced_by = twin.and_then(|twin| match judge.document.source(&format!("trtllm.{twin}")) {
+                Some(Source::Flag(flag)) if !is_flag => Some(flag),
+                _ => None,
+            });
+            if let Some(flag) = replaced_by {
+                judge.notes.push(format!(
+                    "{flag} replaces the scenario's {key}, which is a flag of {owner}"
+                ));
+                judge.document.remove(&path);
+                continue;
+            }
+            let help = match twin {
+                Some(twin) => format!("TensorRT-LLM calls it --{}", twin.replace('_', "-")),
+                None => "TensorRT-LLM has no such flag; --engine says which engine serves".to_string(),
+            };
+            let problem = format!("is a flag of {owner}, and TensorRT-LLM serves");
+            judge.wrong_help(&path, &problem, "not of this engine", help);
+        }
+    }
+}
+
+/// Reports TensorRT-LLM's keys where another engine serves.
+pub(in crate::config) fn refuse_trtllms(judge: &mut Judge, raw: &RawScenario, serves: &str) {
+    let table = toml::Table::try_from(&raw.trtllm).expect("format types are representable in TOML");
+    for (key, value) in &table {
+        let twin = TWINS
+            .iter()
+            .find(|(_, ours)| ours == key)
+            .map(|(theirs, _)| *theirs);
+        let help = match (twin, serves, value) {
+            (Some(twin), "vLLM", Value::Integer(_)) => format!("vLLM calls it --{}", twin.replace('_', "-")),
+            _ => "--engine tensorrt-llm serves by TensorRT-LLM".to_string(),
+        };
+        let problem = format!("is a flag of TensorRT-LLM, and {serves} serves");
+        judge.wrong_help(&format!("trtllm.{key}"), &problem, "not of this engine", help);
+    }
+}

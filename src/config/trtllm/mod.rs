@@ -1,0 +1,339 @@
+//! TensorRT-LLM's flags: given, by profile, or derived as the server derives them at start-up.
+
+mod foreign;
+mod memory;
+mod profile;
+
+pub(super) use foreign::refuse_trtllms;
+
+use profile::TrtllmProfile;
+
+use super::document::Source;
+use super::engine::note_chunks;
+use super::judge::Judge;
+use super::raw::{RawCapacityPolicy, RawEngine, RawScenario};
+use super::scalar::Count;
+use crate::cost::roofline::{CudagraphMode, Graphs};
+use crate::engine::memory::MemoryPlan;
+use crate::engine::trtllm::{CapacityPolicy, TrtllmConfig};
+use crate::model::ModelShape;
+
+/// Flags after defaults, before memory is planned.
+pub(super) struct TrtllmFlags {
+    /// Whole but for the size of the pool.
+    config: TrtllmConfig,
+    free_fraction: f64,
+    /// What the fraction is where nobody gives one.
+    usual_fraction: f64,
+    max_tokens: Option<u32>,
+    /// Captured decode batches; `None` captures nothing.
+    captured: Option<Vec<u32>>,
+    pads: bool,
+}
+
+/// Largest token counts that are taken seriously: 2³⁰.
+const TOKENS_MAX: u64 = 1 << 30;
+
+/// Whether `--engine` asks for TensorRT-LLM.
+pub(super) fn is_asked(raw: &RawEngine) -> bool {
+    let asked = raw.profile.as_deref().unwrap_or_default();
+    profile::NAMES.contains(&profile::parts(asked).0.as_str())
+}
+
+/// Resolves every flag.
+pub(super) fn resolve(judge: &mut Judge, raw: &RawScenario, model: Option<&ModelShape>) -> TrtllmFlags {
+    foreign::refuse_others(judge, raw);
+    let profile = find_profile(judge, &raw.engine);
+    let (flags, defaults) = (&raw.trtllm, &profile.defaults);
+    let source = || Source::Profile(profile.profile.clone());
+    let count = |judge: &mut Judge, key: &str, given: Option<Count>, limits, default| {
+        judge.count(&format!("trtllm.{key}"), given, limits, default, source())
+    };
+    let max_batch_size = count(
+        judge,
+        "max_batch_size",
+        flags.max_batch_size,
+        (1, 1 << 20),
+        defaults.max_batch_size,
+    );
+    let max_num_tokens = count(
+        judge,
+        "max_num_tokens",
+        flags.max_num_tokens,
+        (1, TOKENS_MAX),
+        defaults.max_num_tokens,
+    );
+    check_tokens(judge, max_num_tokens, max_batch_size);
+    let tokens_per_block = count(
+        judge,
+        "tokens_per_block",
+        flags.tokens_per_block,
+        (1, 1 << 10),
+        defaults.tokens_per_block,
+    );
+    let key = "engine.enable_chunked_prefill";
+    let given = raw.engine.enable_chunked_prefill;
+    let chunked = judge.take(key, given, defaults.enable_chunked_prefill, source());
+    check_unit(judge, chunked, max_num_tokens, tokens_per_block);
+    let key = "trtllm.kv_cache_free_gpu_memory_fraction";
+    let usual_fraction = defaults.kv_cache_free_gpu_memory_fraction;
+    let given = flags.kv_cache_free_gpu_memory_fraction;
+    let free_fraction = judge.take(key, given, usual_fraction, source());
+    judge.fraction(key, free_fraction, false, true);
+    let key = "trtllm.disable_overlap_scheduler";
+    let given = flags.disable_overlap_scheduler;
+    let in_turn = judge.take(key, given, defaults.disable_overlap_scheduler, source());
+    let batch_wait_iters = count(
+        judge,
+        "batch_wait_timeout_iters",
+        flags.batch_wait_timeout_iters,
+        (0, TOKENS_MAX),
+        defaults.batch_wait_timeout_iters,
+    );
+    let key = "trtllm.batch_wait_max_tokens_ratio";
+    let given = flags.batch_wait_max_tokens_ratio;
+    let ratio = judge.take(key, given, defaults.batch_wait_max_tokens_ratio, source());
+    judge.fraction(key, ratio, true, true);
+    let key = "trtllm.kv_cache_max_tokens";
+    let least = u64::from(tokens_per_block) * 2;
+    let max_tokens = flags
+        .kv_cache_max_tokens
+        .map(|most| judge.required(key, most, (least, TOKENS_MAX)));
+    let (captured, pads) = captured(judge, raw, &profile);
+    note_reuse(judge, raw);
+    let interval = judge.count(
+        "engine.stream_interval",
+        raw.engine.stream_interval,
+        (1, TOKENS_MAX),
+        1,
+        source(),
+    );
+    note_chunks(judge, interval);
+    judge.notes.push(
+        "TensorRT-LLM: its own kernels where they were measured; no server of it was calibrated, so the host's share of a step is \
+         that of vLLM on this card"
+            .to_string(),
+    );
+    let max_seq_len = max_seq_len(judge, raw, model);
+    let policy = policy(judge, raw, &profile);
+    check_paused(judge, policy, chunked, max_num_tokens, max_seq_len);
+    TrtllmFlags {
+        config: TrtllmConfig {
+            max_seq_len,
+            max_batch_size,
+            max_num_tokens,
+            enable_chunked_prefill: chunked,
+            capacity_scheduler_policy: policy,
+            batch_wait_iters,
+            batch_wait_tokens: (ratio * f64::from(max_num_tokens)).ceil() as u32,
+            overlap_scheduler: !in_turn,
+            tokens_per_block,
+            num_blocks: 0,
+            profile: profile.profile,
+        },
+        free_fraction,
+        usual_fraction,
+        max_tokens,
+        captured,
+        pads,
+    }
+}
+
+/// With a budget below the batch decodes take turns, which is not modelled.
+fn check_tokens(judge: &mut Judge, max_num_tokens: u32, max_batch_size: u32) {
+    let keys = ["trtllm.max_num_tokens", "trtllm.max_batch_size"];
+    if max_num_tokens < max_batch_size && !judge.is_wrong(&keys) {
+        judge.wrong_help(
+            keys[0],
+            "below max_batch_size is not modelled",
+            format!("{max_num_tokens} tokens a step, and {max_batch_size} requests may run"),
+            format!("write at least {max_batch_size}, or a smaller --max-batch-size"),
+        );
+    }
+}
+
+/// A part of a prompt is a multiple of a block.
+fn check_unit(judge: &mut Judge, chunked: bool, max_num_tokens: u32, tokens_per_block: u32) {
+    let key = "trtllm.max_num_tokens";
+    if chunked && max_num_tokens < tokens_per_block && !judge.is_wrong(&[key]) {
+        judge.wrong_help(
+            key,
+            "must hold a block with chunked prefill",
+            format!("{max_num_tokens} tokens are less than a block of {tokens_per_block}"),
+            "prompts are split at multiples of tokens_per_block",
+        );
+    }
+}
+
+/// Whoever was paused computes all that it knows in one step; the server dies of one that is too long. With prompts in pieces
+/// a short one may pass those before it and be paused for them, which is not modelled.
+fn check_paused(judge: &mut Judge, policy: CapacityPolicy, chunked: bool, tokens: u32, longest: u32) {
+    let keys = ["trtllm.max_num_tokens", "trtllm.max_seq_len"];
+    if policy != CapacityPolicy::MaxUtilization || judge.is_wrong(&keys) {
+        return;
+    }
+    let key = "trtllm.capacity_scheduler_policy";
+    if chunked {
+        judge.wrong_help(
+            key,
+            "max_utilization is not modelled with chunked prefill",
+            "who is paused for whom is not known",
+            "leave one of them out",
+        );
+    } else if tokens < longest {
+        judge.wrong_help(
+            key,
+            "max_utilization needs a step that holds the longest sequence",
+            format!("a request that is paused computes up to {longest} tokens in one step of {tokens}"),
+            format!("write --max-num-tokens {longest}, or a smaller --max-seq-len"),
+        );
+    }
+}
+
+/// Block reuse is the server's default, and is not modelled: only who asks for it is refused.
+fn note_reuse(judge: &mut Judge, raw: &RawScenario) {
+    let key = "trtllm.enable_block_reuse";
+    match raw.trtllm.enable_block_reuse {
+        Some(true) => judge.wrong_help(
+            key,
+            "is not modelled yet",
+            "equal prefixes are computed anew",
+            "leave it out, or write false",
+        ),
+        Some(false) => judge.given(key, false),
+        None => {
+            judge.assume(
+                key,
+                false,
+                Source::Assumption("block reuse is not modelled yet".to_string()),
+            );
+            judge.notes.push(
+                "TensorRT-LLM reuses blocks of equal prefixes unless told not to; here they are computed anew, so traffic that shares \
+                 prefixes comes out too slow"
+                    .to_string(),
+            );
+        }
+    }
+}
+
+fn find_profile(judge: &mut Judge, engine: &RawEngine) -> TrtllmProfile {
+    let key = "engine.profile";
+    let asked = engine.profile.as_deref().unwrap_or_default();
+    judge.given(key, asked);
+    match profile::find(asked) {
+        Ok((profile, note)) => {
+            judge.notes.extend(note);
+            judge.versioned(asked, &profile.profile);
+            profile
+        }
+        Err((problem, help)) => {
+            judge.wrong_help(key, "cannot be used", problem, help);
+            profile::shipped()
+        }
+    }
+}
+
+fn max_seq_len(judge: &mut Judge, raw: &RawScenario, model: Option<&ModelShape>) -> u32 {
+    let most = model
+        .map_or(TOKENS_MAX, |model| u64::from(model.max_position))
+        .max(4);
+    let source = Source::Assumption("what the model allows".to_string());
+    let given = raw.trtllm.max_seq_len;
+    judge.count("trtllm.max_seq_len", given, (4, most), most, source)
+}
+
+fn policy(judge: &mut Judge, raw: &RawScenario, profile: &TrtllmProfile) -> CapacityPolicy {
+    let name = |policy| match policy {
+        RawCapacityPolicy::GuaranteedNoEvict => "guaranteed_no_evict".to_string(),
+        RawCapacityPolicy::MaxUtilization => "max_utilization".to_string(),
+        RawCapacityPolicy::StaticBatch => "static_batch".to_string(),
+    };
+    let default = profile.defaults.capacity_scheduler_policy;
+    let given = raw.trtllm.capacity_scheduler_policy;
+    let source = Source::Profile(profile.profile.clone());
+    let key = "trtllm.capacity_scheduler_policy";
+    judge.take(key, given.map(name), name(default), source);
+    match given.unwrap_or(default) {
+        RawCapacityPolicy::GuaranteedNoEvict => CapacityPolicy::GuaranteedNoEvict,
+        RawCapacityPolicy::MaxUtilization => CapacityPolicy::MaxUtilization,
+        RawCapacityPolicy::StaticBatch => CapacityPolicy::StaticBatch,
+    }
+}
+
+/// Captured decode batches, and whether others are padded to them.
+fn captured(judge: &mut Judge, raw: &RawScenario, profile: &TrtllmProfile) -> (Option<Vec<u32>>, bool) {
+    let source = || Source::Profile(profile.profile.clone());
+    let (flags, defaults) = (&raw.trtllm, &profile.defaults);
+    let eager = judge.take("engine.enforce_eager", raw.engine.enforce_eager, false, source());
+    let most = judge.count(
+        "trtllm.cuda_graph_max_batch_size",
+        flags.cuda_graph_max_batch_size,
+        (1, 1 << 14),
+        defaults.cuda_graph_max_batch_size,
+        source(),
+    );
+    let key = "trtllm.cuda_graph_padding";
+    let pads = judge.take(
+        key,
+        flags.cuda_graph_padding,
+        defaults.cuda_graph_padding,
+        source(),
+    );
+    ((!eager).then(|| profile.capture_sizes(most, pads)), pads)
+}
+
+impl TrtllmFlags {
+    /// Name and version of the profile.
+    pub(super) fn profile_name(&self) -> String {
+        self.config.profile.clone()
+    }
+
+    /// Longest sequence.
+    pub(super) fn max_seq_len(&self) -> u32 {
+        self.config.max_seq_len
+    }
+
+    /// The loop decides a step while another runs.
+    pub(super) fn overlaps(&self) -> bool {
+        self.config.overlap_scheduler
+    }
+
+    /// Decode batches replay graphs, steps with prompts never do; the PyTorch backend compiles nothing unless
+    /// `torch_compile_config` says so.
+    pub(super) fn graphs(&self) -> Graphs {
+        Graphs {
+            mode: match self.captured {
+                Some(_) => CudagraphMode::FullDecodeOnly,
+                None => CudagraphMode::None,
+            },
+            capture_sizes: self.captured.clone().unwrap_or_default(),
+            pads: self.pads,
+            enforce_eager: true,
+        }
+    }
+
+    /// The engine, given its memory. What the pool cannot hold the server cuts off the longest sequence and says so.
+    pub(super) fn engine(self, judge: &mut Judge, plan: &MemoryPlan) -> TrtllmConfig {
+        let size = self.config.tokens_per_block;
+        let most = plan.num_gpu_blocks;
+        let num_blocks = self
+            .max_tokens
+            .map_or(most, |asked| (asked / size).clamp(1, most));
+        let held = u64::from(num_blocks) * u64::from(size);
+        let max_seq_len = u64::from(self.config.max_seq_len).min(held) as u32;
+        if max_seq_len < self.config.max_seq_len {
+            judge.notes.push(format!(
+                "max_seq_len {} is more than the KV cache holds: it is cut to {max_seq_len}, as the server would say",
+                self.config.max_seq_len
+            ));
+        }
+        TrtllmConfig {
+            num_blocks,
+            max_seq_len,
+            ..self.config
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests;

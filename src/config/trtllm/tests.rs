@@ -1,0 +1,111 @@
+//! TensorRT-LLM as the engine: its flags and defaults, and those of others beside it.
+
+use crate::config::flags::tests::resolve_line;
+use crate::config::*;
+use crate::engine::EngineSpec;
+use crate::engine::trtllm::{CapacityPolicy, TrtllmConfig};
+
+const MACHINE: &str = "--model meta-llama/Llama-3.1-8B-Instruct --gpu h100-sxm --request-rate 4 --input-len 512 --output-len 64";
+
+/// TensorRT-LLM on a machine of its own, with these flags, and what was said.
+fn trtllm(flags: &str) -> Result<(TrtllmConfig, Vec<String>), Diagnostics> {
+    let resolved = resolve_line(&format!("{MACHINE} {flags}"))?;
+    let EngineSpec::Trtllm(config) = resolved.scenario.first_pool().engine.clone() else {
+        panic!("TensorRT-LLM was asked for");
+    };
+    Ok((config, resolved.notes))
+}
+
+fn refused(flags: &str) -> String {
+    let problems = trtllm(flags).unwrap_err();
+    problems
+        .0
+        .iter()
+        .map(|problem| problem.message.clone() + "\n")
+        .collect()
+}
+
+#[test]
+fn it_has_its_own_defaults_and_flags() {
+    let (plain, notes) = trtllm("--engine trtllm").unwrap();
+    assert_eq!(plain.profile, "tensorrt-llm@1.2");
+    assert_eq!((plain.max_batch_size, plain.max_num_tokens), (2048, 8192));
+    assert_eq!((plain.tokens_per_block, plain.max_seq_len), (32, 131_072));
+    assert_eq!(plain.capacity_scheduler_policy, CapacityPolicy::GuaranteedNoEvict);
+    assert!(plain.overlap_scheduler && !plain.enable_chunked_prefill);
+    // 0.9 of what 15 GiB of weights and a step leave of 79.6 GiB, at 128 KiB a token.
+    let tokens = plain.num_blocks * 32;
+    assert!((410_000..470_000).contains(&tokens), "{tokens}");
+    assert!(
+        notes
+            .iter()
+            .any(|note| note.contains("reuses blocks of equal prefixes"))
+    );
+
+    let set = "--engine tensorrt-llm@1.2.0rc1 --max-batch-size 64 --max-num-tokens 1024 --max-seq-len 4096 --tokens-per-block 64 \
+               --capacity-scheduler-policy STATIC_BATCH --disable-overlap-scheduler --enable-chunked-prefill \
+               --kv-cache-max-tokens 6400 --enable-block-reuse=false";
+    let (set, notes) = trtllm(set).unwrap();
+    assert_eq!(
+        (set.max_batch_size, set.max_num_tokens, set.max_seq_len),
+        (64, 1024, 4096)
+    );
+    assert_eq!((set.tokens_per_block, set.num_blocks), (64, 100));
+    assert_eq!(set.capacity_scheduler_policy, CapacityPolicy::StaticBatch);
+    assert!(!set.overlap_scheduler && set.enable_chunked_prefill);
+    assert!(
+        notes
+            .iter()
+            .any(|note| note.contains("no profile of tensorrt-llm@1.2.0rc1"))
+    );
+    assert!(!notes.iter().any(|note| note.contains("equal prefixes")));
+}
+
+#[test]
+fn a_sequence_longer_than_the_pool_is_cut() {
+    let (cut, notes) = trtllm("--engine trtllm --kv-cache-max-tokens 4096").unwrap();
+    assert_eq!((cut.max_seq_len, cut.num_blocks), (4096, 128));
+    assert!(notes.iter().any(|note| note.contains("is cut to 4096")));
+}
+
+#[test]
+fn what_is_not_modelled_or_not_its_own_is_refused() {
+    for (flags, why) in [
+        (
+            "--enable-block-reuse",
+            "`--enable-block-reuse` is not modelled yet",
+        ),
+        ("--max-num-tokens 100", "`--max-num-tokens` below max_batch_size"),
+        ("--max-num-seqs 8", "is a flag of vLLM, and TensorRT-LLM serves"),
+        (
+            "--chunked-prefill-size 8",
+            "is a flag of SGLang, and TensorRT-LLM serves",
+        ),
+        (
+            "--capacity-scheduler-policy max_utilization --enable-chunked-prefill",
+            "not modelled with chunked prefill",
+        ),
+        (
+            "--capacity-scheduler-policy max_utilization",
+            "needs a step that holds the longest sequence",
+        ),
+        (
+            "--max-num-tokens 16 --max-batch-size 8 --enable-chunked-prefill",
+            "must hold a block",
+        ),
+    ] {
+        let told = refused(&format!("--engine trtllm {flags}"));
+        assert!(told.contains(why), "{flags}: {told}");
+    }
+    assert!(refused("--engine tensorrt-llm@0.20").contains("cannot be used"));
+    for (engine, name) in [("vllm", "vLLM"), ("sglang", "SGLang"), ("static", "static")] {
+        let problems = resolve_line(&format!("{MACHINE} --engine {engine} --max-batch-size 8"))
+            .err()
+            .unwrap();
+        let told = &problems.0[0].message;
+        assert!(
+            told.contains(&format!("is a flag of TensorRT-LLM, and {name} serves")),
+            "{told}"
+        );
+    }
+}

@@ -1,0 +1,180 @@
+//! Which engine a replica is, with its resolved flags: what all of them can be asked about alike.
+
+use super::scheduled::{ScheduledConfig, SchedulerChoice};
+use super::sglang::{QueuePolicy, SglangConfig};
+use super::trtllm::TrtllmConfig;
+use super::{EngineConfig, Policy};
+
+/// An engine's resolved flags.
+#[derive(Clone, Debug, PartialEq)]
+pub enum EngineSpec {
+    /// vLLM V1.
+    Vllm(EngineConfig),
+    /// SGLang.
+    Sglang(SglangConfig),
+    /// TensorRT-LLM.
+    Trtllm(TrtllmConfig),
+    /// An engine whose scheduler is separate: vLLM V0, static batching, Transformers, or a user's own.
+    Scheduled(ScheduledConfig),
+}
+
+impl From<EngineConfig> for EngineSpec {
+    fn from(config: EngineConfig) -> EngineSpec {
+        EngineSpec::Vllm(config)
+    }
+}
+
+impl From<SglangConfig> for EngineSpec {
+    fn from(config: SglangConfig) -> EngineSpec {
+        EngineSpec::Sglang(config)
+    }
+}
+
+impl From<TrtllmConfig> for EngineSpec {
+    fn from(config: TrtllmConfig) -> EngineSpec {
+        EngineSpec::Trtllm(config)
+    }
+}
+
+impl From<ScheduledConfig> for EngineSpec {
+    fn from(config: ScheduledConfig) -> EngineSpec {
+        EngineSpec::Scheduled(config)
+    }
+}
+
+impl EngineSpec {
+    /// The flags, if vLLM serves.
+    #[must_use]
+    pub fn vllm(&self) -> Option<&EngineConfig> {
+        match self {
+            EngineSpec::Vllm(config) => Some(config),
+            EngineSpec::Sglang(_) | EngineSpec::Trtllm(_) | EngineSpec::Scheduled(_) => None,
+        }
+    }
+
+    /// The engine without its version.
+    #[must_use]
+    pub fn name(&self) -> &str {
+        let profile = self.profile();
+        profile.split_once('@').map_or(profile, |(name, _)| name)
+    }
+
+    /// Name and version, `vllm@0.33`.
+    #[must_use]
+    pub fn profile(&self) -> &str {
+        match self {
+            EngineSpec::Vllm(config) => &config.profile,
+            EngineSpec::Sglang(config) => &config.profile,
+            EngineSpec::Trtllm(config) => &config.profile,
+            EngineSpec::Scheduled(config) => &config.profile,
+        }
+    }
+
+    /// Whether prompts are looked up in a prefix cache.
+    #[must_use]
+    pub fn caches_prefixes(&self) -> bool {
+        match self {
+            EngineSpec::Vllm(config) => config.enable_prefix_caching,
+            EngineSpec::Sglang(config) => config.radix_cache,
+            EngineSpec::Trtllm(_) => false,
+            EngineSpec::Scheduled(config) => config.enable_prefix_caching,
+        }
+    }
+
+    /// Whether answers leave whole: nobody sees a gap between their tokens, and no request has a TPOT.
+    #[must_use]
+    pub fn answers_whole(&self) -> bool {
+        match self {
+            EngineSpec::Scheduled(config) => matches!(config.scheduler, SchedulerChoice::Static(_)),
+            EngineSpec::Vllm(_) | EngineSpec::Sglang(_) | EngineSpec::Trtllm(_) => false,
+        }
+    }
+
+    /// Whether the queue is served in order of arrival.
+    #[must_use]
+    pub fn serves_in_order(&self) -> bool {
+        match self {
+            EngineSpec::Vllm(config) => config.policy == Policy::Fcfs,
+            EngineSpec::Sglang(config) => config.policy == QueuePolicy::Fcfs && config.priority.is_none(),
+            EngineSpec::Trtllm(_) => true,
+            EngineSpec::Scheduled(config) => match &config.scheduler {
+                SchedulerChoice::VllmV0(v0) => v0.policy == Policy::Fcfs,
+                SchedulerChoice::Static(_) | SchedulerChoice::HfContinuous(_) => true,
+                SchedulerChoice::Own(_) => false,
+            },
+        }
+    }
+
+    /// Tokens of a KV block, or page.
+    #[must_use]
+    pub fn block_size(&self) -> u32 {
+        match self {
+            EngineSpec::Vllm(config) => config.block_size,
+            EngineSpec::Sglang(config) => config.page_size,
+            EngineSpec::Trtllm(config) => config.tokens_per_block,
+            EngineSpec::Scheduled(config) => config.block_size,
+        }
+    }
+
+    /// Blocks that hold so many tokens in all layers: more than one where layers are allocated in groups.
+    #[must_use]
+    pub fn kv_groups(&self) -> u32 {
+        match self {
+            EngineSpec::Vllm(config) => config.kv_groups.count(),
+            EngineSpec::Sglang(_) | EngineSpec::Trtllm(_) | EngineSpec::Scheduled(_) => 1,
+        }
+    }
+
+    /// KV blocks as the engine counts them, vLLM's null block included.
+    #[must_use]
+    pub fn num_gpu_blocks(&self) -> u32 {
+        match self {
+            EngineSpec::Vllm(config) => config.num_gpu_blocks,
+            EngineSpec::Sglang(config) => config.max_total_tokens / config.page_size,
+            EngineSpec::Trtllm(config) => config.num_blocks,
+            EngineSpec::Scheduled(config) => config.num_gpu_blocks,
+        }
+    }
+
+    /// KV blocks that sequences can use: vLLM's null block is none of them.
+    #[must_use]
+    pub fn usable_blocks(&self) -> u32 {
+        match self {
+            EngineSpec::Sglang(_) | EngineSpec::Trtllm(_) => self.num_gpu_blocks(),
+            EngineSpec::Vllm(_) | EngineSpec::Scheduled(_) => self.num_gpu_blocks() - 1,
+        }
+    }
+
+    /// Longest sequence.
+    #[must_use]
+    pub fn max_model_len(&self) -> u32 {
+        match self {
+            EngineSpec::Vllm(config) => config.max_model_len,
+            EngineSpec::Sglang(config) => config.context_length,
+            EngineSpec::Trtllm(config) => config.max_seq_len,
+            EngineSpec::Scheduled(config) => config.max_model_len,
+        }
+    }
+
+    /// Most running sequences.
+    #[must_use]
+    pub fn max_num_seqs(&self) -> u32 {
+        match self {
+            EngineSpec::Vllm(config) => config.max_num_seqs,
+            EngineSpec::Sglang(config) => config.max_running_requests,
+            EngineSpec::Trtllm(config) => config.max_batch_size,
+            EngineSpec::Scheduled(config) => config.max_num_seqs,
+        }
+    }
+
+    /// Most prompt tokens of a step: vLLM's `max_num_batched_tokens`, SGLang's chunk or else `max_prefill_tokens`.
+    #[must_use]
+    pub fn prompt_tokens_per_step(&self) -> u32 {
+        match self {
+            EngineSpec::Vllm(config) => config.max_num_batched_tokens,
+            EngineSpec::Sglang(config) => config.chunked_prefill_size.unwrap_or(config.max_prefill_tokens),
+            EngineSpec::Trtllm(config) => config.max_num_tokens,
+            EngineSpec::Scheduled(config) => config.max_num_batched_tokens,
+        }
+    }
+}
