@@ -28,6 +28,7 @@ use plimsoll::workload::{Arrivals, Generator, Prefix, Traffic, WorkloadSpec};
 mod common;
 #[expect(dead_code, reason = "the tests use all of it")]
 #[path = "../tests/engine/twin/mod.rs"]
+#[expect(unused_imports, reason = "the tests use more of it")]
 mod twin;
 
 use twin::{TwinConfig, TwinRequest};
@@ -127,6 +128,8 @@ fn twin_requests(spec: &WorkloadSpec) -> Vec<TwinRequest> {
             ends_by_eos: false,
             priority: 0,
             abort_at: None,
+            accepted: Vec::new(),
+            proposed: None,
         });
     }
     requests

@@ -106,7 +106,7 @@ pub fn plan(row: &Measured, trace: &dyn Fn(&str) -> Option<String>) -> Result<Pl
     let model = setup.model.as_deref().ok_or("the row does not name its model")?;
     let gpu = setup.gpu.as_deref().ok_or("the row does not name its GPU")?;
     if setup.speculates() {
-        return Err("speculative decoding is not modelled".to_owned());
+        return Err("the row speculates, and does not say how many drafts stood".to_owned());
     }
     let mut draft = Draft {
         row,

@@ -194,6 +194,15 @@ pub(super) fn mean_decode_step(work: &WorkCounters) -> StepLoad {
     let mean = |sum: f64, of: u64| (sum / of.max(1) as f64).round().max(1.0) as u32;
     let batch = mean(work.decodes() as f64, work.steps);
     let context = mean(work.decode_kv_tokens as f64, work.decodes());
+    let drafts = (work.draft_tokens as f64 / work.decodes().max(1) as f64).round() as u32;
+    if drafts > 0 {
+        let mut load = StepLoad {
+            sampled_rows: batch * (1 + drafts),
+            ..StepLoad::default()
+        };
+        (0..batch).for_each(|_| load.add_verification(context.saturating_sub(1 + drafts), drafts));
+        return load;
+    }
     StepLoad {
         decode_seqs: batch,
         decode_kv_tokens: u64::from(batch) * u64::from(context),

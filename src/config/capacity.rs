@@ -82,6 +82,14 @@ pub fn capacity(mut document: Document, files: &dyn Files) -> Result<Capacity, D
         tensor_parallel,
         data_parallel,
     );
+    if data_parallel > 1 && flags.drafting().is_some() {
+        judge.wrong_help(
+            "engine.speculative_config",
+            "is not modelled beside data-parallel ranks in lock-step",
+            "schedules of this were never recorded",
+            "leave one of them out",
+        );
+    }
     let kv_dtype = machine::kv_dtype(&mut judge, raw.model.kv_cache_dtype, &model, &flags);
     judge.notes.extend(formats::kv_note(kv_dtype, &device));
     if pipeline_parallel > 1 {

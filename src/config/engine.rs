@@ -121,7 +121,14 @@ pub(super) fn resolve(
         defaults.async_scheduling,
     );
     let policy = policy(judge, raw, &profile);
-    let drafts = speculation::speculation(judge, raw, &profile, model, asynchronous, batch.tokens);
+    let drafts = speculation::speculation(
+        judge,
+        raw,
+        &profile,
+        model,
+        asynchronous,
+        (batch.tokens, batch.budget, batch.max_model_len),
+    );
     let drafted = drafts.as_ref().map_or(0, |drafts| drafts.drafting.drafts);
     let Launches { graphs, is_eager } = launches(judge, raw, &profile);
     let capture_sizes = capture_sizes(judge, raw, &profile, device, (batch.seqs, drafted), batch.tokens);
@@ -357,9 +364,13 @@ fn capture_sizes(
         .max_cudagraph_capture_size
         .is_none()
         .then_some(u64::from(seqs));
-    let mut sizes = profile::capture_sizes(rule, max, seqs, u64::from(tokens));
+    let mut sizes = profile::capture_sizes(rule, max, seqs.filter(|_| drafts == 0), u64::from(tokens));
     if let (Some(seqs), 1..) = (seqs, drafts) {
-        sizes.extend(profile::decode_sizes(seqs.min(cap), drafts, tokens.into()));
+        sizes.extend(profile::decode_sizes(
+            seqs.min(cap),
+            drafts,
+            max.min(tokens.into()),
+        ));
         sizes.sort_unstable();
         sizes.dedup();
     }

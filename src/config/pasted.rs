@@ -324,13 +324,10 @@ fn parse<P: FromArgMatches + CommandFactory>(
 fn unknown(words: &[String], problem: Diagnostic, starts: &[&[&str]]) -> Diagnostic {
     let runs = |program: &str| words.iter().any(|word| word.rsplit('/').next() == Some(program));
     let begin = format!("begin it with `{}`", starts[0].join(" "));
-    if let Some(program) = ["trtllm-serve", "trtllm-bench"]
-        .into_iter()
-        .find(|program| runs(program))
-    {
-        return problem.help(format!(
-            "{program} is a command of TensorRT-LLM, and those of vLLM and SGLang are read: say its settings by flags beside"
-        ));
+    if runs("trtllm-bench") {
+        return problem.help(
+            "of TensorRT-LLM's commands trtllm-serve is read: say what trtllm-bench sends by flags beside",
+        );
     }
     let is_composed = runs("docker-compose") || (runs("docker") && runs("compose"));
     match is_composed {

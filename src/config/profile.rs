@@ -370,16 +370,16 @@ pub fn capture_sizes(
     sizes.into_iter().map(|size| size as u32).collect()
 }
 
-/// Tokens of batches in which everybody decodes with so many drafts, up to `most` sequences (`_set_cudagraph_sizes`,
-/// `request_counts`).
-pub(super) fn decode_sizes(most: u64, drafts: u32, max_num_batched_tokens: u64) -> Vec<u32> {
+/// Tokens of batches in which everybody decodes with so many drafts, up to `most` sequences and `max` tokens (`_set_cudagraph_sizes`,
+/// `request_counts`): larger ones replay nothing.
+pub(super) fn decode_sizes(most: u64, drafts: u32, max: u64) -> Vec<u32> {
     let small = [1, 2, 4].into_iter().filter(|&count| count <= most);
     let fine = (8..256.min(most + 1)).step_by(8);
     let coarse = (256..=most).step_by(16);
     let counts = small.chain(fine).chain(coarse).chain([most]);
     let tokens = counts.map(|count| count * (1 + u64::from(drafts)));
     tokens
-        .filter(|&tokens| tokens <= max_num_batched_tokens)
+        .filter(|&tokens| tokens <= max)
         .map(|tokens| tokens as u32)
         .collect()
 }
@@ -442,5 +442,8 @@ mod tests {
         assert!(sizes.contains(&264) && sizes.last() == Some(&512));
         assert_eq!(capture_sizes(old, 4, Some(2), 2048), [1, 2, 4]);
         assert!(capture_sizes(new, 200, Some(100), 8192).contains(&100));
+        let drafted = decode_sizes(256, 3, 512);
+        assert_eq!((&drafted[..4], drafted.last()), (&[4, 8, 16, 32][..], Some(&512)));
+        assert!(drafted.contains(&96) && !drafted.contains(&1024));
     }
 }

@@ -216,6 +216,7 @@ pub fn resolve(mut document: Document, files: &dyn Files) -> Result<Resolved, Di
     let tiers = tiers(&mut judge, &raw, &pools, &servers);
     speculation::check(
         &mut judge,
+        &raw,
         &pools,
         &cluster,
         (lock_step.is_some(), tiers.is_some()),

@@ -7,10 +7,10 @@
 
 use super::judge::Judge;
 use super::profile::{Profile, SpeculationRules};
-use super::raw::{RawEngine, RawSpeculation};
+use super::raw::{RawEngine, RawScenario, RawSpeculation};
 use crate::cluster::{ClusterSpec, Group};
 use crate::cost::roofline::Drafting;
-use crate::engine::{BlockHashes, Policy, Speculation};
+use crate::engine::{BlockHashes, EngineConfig, Policy, Speculation};
 use crate::model::{self, Drafter, ModelShape};
 use crate::sim::Pool;
 
@@ -39,6 +39,17 @@ impl Method {
             "ngram" => Some(Method::Ngram),
             _ if name == "mtp" || name.ends_with("_mtp") => Some(Method::Mtp),
             _ => None,
+        }
+    }
+
+    /// As vLLM spells it.
+    fn name(self) -> &'static str {
+        match self {
+            Method::Eagle => "eagle",
+            Method::Eagle3 => "eagle3",
+            Method::Mtp => "mtp",
+            Method::DraftModel => "draft_model",
+            Method::Ngram => "ngram",
         }
     }
 
@@ -99,7 +110,7 @@ pub(super) fn speculation(
     profile: &Profile,
     model: Option<&ModelShape>,
     asynchronous: bool,
-    runner_tokens: u32,
+    (runner_tokens, budget, max_model_len): (u32, u32, u32),
 ) -> Option<Drafts> {
     let raw = engine.speculative_config.as_ref()?;
     let key = |name: &str| format!("engine.speculative_config.{name}");
@@ -128,16 +139,12 @@ pub(super) fn speculation(
         return None;
     };
     let drafts = judge.required(&key("num_speculative_tokens"), asked, (1, DRAFTS_MAX));
-    if runner_tokens <= drafts + u32::from(method == Method::DraftModel)
-        && !judge.is_wrong(&["engine.max_num_batched_tokens"])
-    {
+    let step = budget.min(runner_tokens - u32::from(method == Method::DraftModel));
+    if step <= drafts && !judge.is_wrong(&["engine.max_num_batched_tokens"]) {
         judge.wrong_help(
             &key("num_speculative_tokens"),
             "does not fit into a step",
-            format!(
-                "a decode brings {} tokens, and a step holds {runner_tokens}",
-                drafts + 1
-            ),
+            format!("a decode brings {} tokens, and a step holds {step}", drafts + 1),
             "draft less, or raise max_num_batched_tokens",
         );
     }
@@ -159,9 +166,9 @@ pub(super) fn speculation(
     );
     judge.given(
         "engine.speculative_config",
-        format!("{method:?}, {drafts} drafts"),
+        format!("{}, {drafts} drafts", method.name()),
     );
-    let drafter = drafter(judge, raw, method, model)?;
+    let drafter = drafter(judge, raw, method, model, max_model_len)?;
     Some(Drafts {
         scheduled: scheduled(method, (drafts, runner_tokens), rules, options, acceptance),
         drafting: Drafting { drafts, drafter },
@@ -174,23 +181,10 @@ fn drafter(
     raw: &RawSpeculation,
     method: Method,
     model: Option<&ModelShape>,
+    max_model_len: u32,
 ) -> Option<Option<Drafter>> {
     let target = model?;
-    let unheld = match target.recurrence() {
-        Some(_) => Some("layers that keep a state"),
-        None => target.has_windows().then_some("sliding windows"),
-    };
-    if let Some(layers) = unheld {
-        judge.wrong_help(
-            "engine.speculative_config",
-            "is not modelled for this model",
-            format!(
-                "{} has {layers}, and what they keep beside drafts is not known here",
-                target.name
-            ),
-            "leave it out",
-        );
-    }
+    refuse_layers(judge, target);
     let drafter = match method {
         Method::Ngram => return Some(None),
         Method::Eagle | Method::Eagle3 => Drafter::eagle(target, method == Method::Eagle3),
@@ -207,6 +201,7 @@ fn drafter(
             match model::find_checkpoint(name) {
                 Ok((shape, notes)) => {
                     judge.notes.extend(notes);
+                    check_model(judge, key, &shape, target, max_model_len);
                     Drafter::model(shape)
                 }
                 Err(_) => {
@@ -221,14 +216,68 @@ fn drafter(
             }
         }
     };
-    if method != Method::DraftModel {
-        judge.notes.push(format!(
-            "the drafter is taken to be one layer like the model's: {}, {:.2} GB of weights",
-            drafter.shape.name,
-            drafter.weight_bytes(1).0 as f64 / 1e9
+    let gigabytes = drafter.weight_bytes(1).0 as f64 / 1e9;
+    judge.notes.push(match method {
+        Method::DraftModel => {
+            format!("{} drafts: {gigabytes:.2} GB of weights beside the model's", drafter.shape.name)
+        }
+        Method::Mtp => format!(
+            "multi-token prediction is taken to be one module like the model's last layer, which the checkpoint must have: \
+             {gigabytes:.2} GB of weights"
+        ),
+        _ => format!(
+            "the drafter is taken to be one layer like the model's: {}, {gigabytes:.2} GB of weights",
+            drafter.shape.name
+        ),
+    });
+    if let (Some(named), false) = (&raw.model, method == Method::DraftModel) {
+        judge.ignore(format!(
+            "the drafter's name `{named}` has no effect: its size is taken from the model's"
         ));
     }
     Some(Some(drafter))
+}
+
+/// Layers beside which nobody has seen what drafts do to their blocks.
+fn refuse_layers(judge: &mut Judge, shape: &ModelShape) {
+    let unheld = match shape.recurrence() {
+        Some(_) => Some("layers that keep a state"),
+        None => shape.has_windows().then_some("sliding windows"),
+    };
+    if let Some(layers) = unheld {
+        judge.wrong_help(
+            "engine.speculative_config",
+            "is not modelled for this model",
+            format!(
+                "{} has {layers}, and what they keep beside drafts is not known here",
+                shape.name
+            ),
+            "leave it out",
+        );
+    }
+}
+
+/// What vLLM demands of a model that drafts (`verify_equal_vocab_size_if_draft_model`, `_limit_max_model_len_to_draft`).
+fn check_model(judge: &mut Judge, key: &str, drafter: &ModelShape, target: &ModelShape, max_model_len: u32) {
+    refuse_layers(judge, drafter);
+    if drafter.vocab_size != target.vocab_size {
+        judge.wrong_help(
+            key,
+            "has another vocabulary",
+            format!(
+                "{} has {} tokens, {} has {}, and vLLM refuses that",
+                drafter.name, drafter.vocab_size, target.name, target.vocab_size
+            ),
+            "take a smaller model of the same family",
+        );
+    } else if max_model_len > drafter.max_position {
+        judge.wrong_help(
+            "engine.max_model_len",
+            "is longer than the drafter's context",
+            format!("{} has {} tokens", drafter.name, drafter.max_position),
+            format!("write at most {}", drafter.max_position),
+        );
+    }
 }
 
 fn method(judge: &mut Judge, raw: &RawSpeculation) -> Option<Method> {
@@ -307,21 +356,43 @@ fn acceptance(judge: &mut Judge, raw: &RawSpeculation, drafts: u32) -> Option<Ve
 }
 
 /// Refuses speculation beside what it was not held against any engine with, and asks how many drafts stand.
-pub(super) fn check(judge: &mut Judge, pools: &[Pool], cluster: &ClusterSpec, (ranks, tiers): (bool, bool)) {
+pub(super) fn check(
+    judge: &mut Judge,
+    raw: &RawScenario,
+    pools: &[Pool],
+    cluster: &ClusterSpec,
+    (ranks, tiers): (bool, bool),
+) {
     let key = "engine.speculative_config";
     let engines = pools.iter().filter_map(|pool| pool.engine.vllm());
-    let Some((config, speculation)) = engines
-        .clone()
-        .find_map(|config| Some((config, config.speculation.as_ref()?)))
-    else {
+    let speculating: Vec<(&EngineConfig, &Speculation)> = engines
+        .filter_map(|config| Some((config, config.speculation.as_ref()?)))
+        .collect();
+    if speculating.is_empty() {
         return;
+    }
+    let any = |of: &dyn Fn(&EngineConfig, &Speculation) -> bool| {
+        speculating
+            .iter()
+            .any(|(config, speculation)| of(config, speculation))
     };
-    if speculation.acceptance.is_empty() {
+    if any(&|_, told| told.acceptance.is_empty()) {
         judge.missing(
             "how many drafts stand is not said: it is a property of drafter and text",
             "give --acceptance-rate, the share of drafts that stand once those before them do (published for EAGLE-3 on chat: \
              0.6 to 0.8), or in speculative_config synthetic_acceptance_length (tokens that a verification brings) or \
              synthetic_acceptance_rates (one for each position)",
+        );
+    }
+    let config = raw.engine.speculative_config.as_ref();
+    let own_ranks = config.and_then(|config| config.draft_tensor_parallel_size);
+    let model_ranks = raw.cluster.tensor_parallel_size.map_or(1, |ranks| ranks.0);
+    if let Some(own) = own_ranks.filter(|own| own.0 != model_ranks) {
+        judge.wrong_help(
+            "engine.speculative_config.draft_tensor_parallel_size",
+            "is not modelled",
+            format!("the drafter has {} ranks, and the model {model_ranks}", own.0),
+            "leave it out: the drafter is sliced as the model is",
         );
     }
     let hears = |group: &Group| group.policy.event_latency().is_some();
@@ -333,11 +404,11 @@ pub(super) fn check(judge: &mut Judge, pools: &[Pool], cluster: &ClusterSpec, (r
         (ranks, "data-parallel ranks in lock-step"),
         (tiers, "KV in tiers outside the GPU"),
         (
-            speculation.hashes == BlockHashes::Ahead && cluster.groups.iter().any(hears),
+            any(&|_, told| told.hashes == BlockHashes::Ahead) && cluster.groups.iter().any(hears),
             "a router that follows KV events",
         ),
         (
-            !config.switches.eviction_restores_budget && config.policy == Policy::Priority,
+            any(&|config, _| !config.switches.eviction_restores_budget && config.policy == Policy::Priority),
             "priorities in this version",
         ),
     ];
@@ -350,3 +421,6 @@ pub(super) fn check(judge: &mut Judge, pools: &[Pool], cluster: &ClusterSpec, (r
         );
     }
 }
+
+#[cfg(test)]
+mod tests;

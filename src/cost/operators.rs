@@ -11,7 +11,7 @@ use crate::hardware::Peaks;
 use crate::model::{Attention, Dtype, LayerGroup, Mlp, ModelShape, Quantization, Rule};
 
 /// Every operator of a breakdown whose time a calibration may scale.
-pub(crate) const OPERATORS: [&str; 29] = [
+pub(crate) const OPERATORS: [&str; 30] = [
     "qkv_proj",
     "o_proj",
     "q_proj",
@@ -41,6 +41,7 @@ pub(crate) const OPERATORS: [&str; 29] = [
     "lm_head",
     "logits_gather",
     "sampling",
+    "drafter",
 ];
 
 /// A linear layer that `layers` layers have.

@@ -29,6 +29,8 @@ pub enum Component {
     Small,
     /// Traffic between ranks.
     Collectives,
+    /// What drafts for the next step.
+    Drafting,
     /// What the engine's CPU adds to a step.
     Host,
     /// What the API server adds around the engine.
@@ -39,7 +41,7 @@ pub enum Component {
 
 impl Component {
     /// In the order of a breakdown.
-    pub const ALL: [Component; 10] = [
+    pub const ALL: [Component; 11] = [
         Component::Linear,
         Component::DecodeAttention,
         Component::PrefillAttention,
@@ -47,6 +49,7 @@ impl Component {
         Component::Experts,
         Component::Small,
         Component::Collectives,
+        Component::Drafting,
         Component::Host,
         Component::FrontEnd,
         Component::Step,
@@ -63,6 +66,7 @@ impl Component {
             Component::Experts => "experts",
             Component::Small => "elementwise",
             Component::Collectives => "collectives",
+            Component::Drafting => "drafting",
             Component::Host => "host",
             Component::FrontEnd => "front_end",
             Component::Step => "whole_step",
@@ -78,6 +82,7 @@ impl Component {
             "experts" => Component::Experts,
             "elementwise" | "sampling" => Component::Small,
             "all_reduce" | "logits_gather" => Component::Collectives,
+            "drafter" => Component::Drafting,
             _ => Component::Linear,
         }
     }
@@ -174,6 +179,10 @@ impl Calibration {
                 let trust = own.map_or(Trust::Prior, |link| link.trust);
                 self.block_sigma(&format!("allreduce.{tp}"), trust)
             }),
+            Component::Drafting => {
+                let drafter = placement.drafting.as_ref()?.drafter.as_ref();
+                drafter.map(|_| without_evidence(Trust::Prior))
+            }
             Component::FrontEnd => self
                 .host_of(&placement.engine)
                 .map(|_| self.front_end_sigma(device, placement)),

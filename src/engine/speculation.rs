@@ -7,7 +7,7 @@
 //!
 //! Bookkeeping is the engine's own: `computed` counts drafts from when they are scheduled, and what is rejected is taken off
 //! again when the output is processed (`Scheduler.update_from_output`); `sampled` counts them as placeholders likewise.
-//! Left out: drafts whose number changes with the batch (V1-60), grammars. Law: tokens of a step's output are one, and at most one more than its drafts.
+//! Left out: drafts whose number changes with the batch (V1-60), grammars. Law: of a share come one token at least, and at most one more than its drafts.
 
 use std::collections::BTreeMap;
 

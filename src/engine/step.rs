@@ -29,7 +29,7 @@ pub(crate) struct Step {
     pub(crate) orphans: Vec<Orphan>,
     /// Sequences outside the pack that sample a token, in scheduled order.
     pub(crate) samples: Vec<Handle>,
-    /// Shares that sample where the engine speculates, in scheduled order; the two lists beside are empty then.
+    /// Shares where the engine speculates, in scheduled order; `samples` and `finishing` are empty then.
     pub(super) verified: Vec<Verification>,
     /// How far the furthest of those shares reaches.
     pub(super) furthest: u32,

@@ -235,8 +235,8 @@ fn pasted_commands_over_several_lines_are_taken_whole() {
     }
     for (serve, part) in [
         (
-            "trtllm-serve Qwen/Qwen3-8B",
-            "trtllm-serve is a command of TensorRT-LLM",
+            "trtllm-bench --model Qwen/Qwen3-8B throughput",
+            "of TensorRT-LLM's commands trtllm-serve is read",
         ),
         ("docker compose up vllm", "what a compose file runs is not read"),
     ] {

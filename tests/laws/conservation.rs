@@ -119,7 +119,8 @@ proptest! {
             last_sent: &last_sent,
         };
         let mut simulation = experiment.simulation_of(traffic);
-        if seed % 3 == 0 {
+        let speculates = experiment.engine.speculation.is_some();
+        if seed % 3 == 0 && !speculates {
             simulation = simulation.with_tiers(&small_tiers(seed));
         }
         simulation.advance(Until::DRAINED, &mut Both(&mut ledger, &mut recorder));
@@ -136,7 +137,12 @@ proptest! {
         prop_assert!(whole.occupancy.busy <= 1.0 + 1e-9);
         for record in seen.records.expect("asked for") {
             let story = &record.completion;
-            prop_assert_eq!(record.itls_s.len() as u32, story.output_tokens.saturating_sub(1));
+            let gaps = story.output_tokens.saturating_sub(1);
+            match speculates {
+                // Tokens of one verification come together.
+                true => prop_assert!(record.itls_s.len() as u32 <= gaps),
+                false => prop_assert_eq!(record.itls_s.len() as u32, gaps),
+            }
             if let Some(first) = story.first_token {
                 let decoding: f64 = record.itls_s.iter().sum();
                 if story.outcome == Outcome::Completed {

@@ -68,8 +68,8 @@ pub(super) fn check(row: &Measured, said: &Said) -> Result<Vec<String>, String> 
         differ.then(|| {
             format!(
                 "its {what} is {} as in the file, and not {} as is said beside it",
-                significant(of_file),
-                significant(beside)
+                exactly(of_file),
+                exactly(beside)
             )
         })
     };
@@ -83,6 +83,14 @@ pub(super) fn check(row: &Measured, said: &Said) -> Result<Vec<String>, String> 
         .into_iter()
         .chain(kinds.into_iter().filter_map(stays))
         .collect())
+}
+
+/// Whole numbers in full.
+fn exactly(value: f64) -> String {
+    match value.fract() == 0.0 {
+        true => format!("{value:.0}"),
+        false => significant(value),
+    }
 }
 
 /// How far a number that is said may be from the file's: digits that a print has left.

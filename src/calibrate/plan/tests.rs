@@ -363,7 +363,7 @@ fn what_cannot_be_modelled_is_said() {
     };
     assert_eq!(
         reason(&|row| row.setup.flags = "--speculative-algorithm EAGLE3".into()),
-        "speculative decoding is not modelled"
+        "the row speculates, and does not say how many drafts stood"
     );
     assert_eq!(
         reason(&|row| row.setup.precision = Some("int3".into())),

@@ -30,7 +30,7 @@ fn question_json(question: &Capacity) -> Value {
         "max_num_seqs": limits.map(|limits| limits.0),
         "max_num_batched_tokens": limits.map(|limits| limits.1),
         "enforce_eager": options.enforce_eager,
-        "kv_bytes_per_token": question.model.kv_bytes_per_token(options.kv_dtype, options.tensor_parallel).0,
+        "kv_bytes_per_token": options.kv_bytes_per_token(&question.model).0,
         "parameters": question.model.parameters(),
         "active_parameters": question.model.active_parameters(),
         "assumed": assumed(question),

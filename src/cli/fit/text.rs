@@ -117,12 +117,13 @@ fn at_most((most, limit): (u32, &str), fitting: u64) -> String {
 /// `128 KiB/token: 32 layers × 8 KV heads × 128 × 2 × bfloat16`.
 pub(super) fn kv_per_token(model: &ModelShape, options: &MemoryOptions) -> String {
     let tp = options.tensor_parallel;
-    let bytes = model.kv_bytes_per_token(options.kv_dtype, tp);
+    let bytes = options.kv_bytes_per_token(model);
     let dtype = options.kv_dtype.name();
-    let terms: Vec<String> = model
-        .layers
-        .iter()
-        .filter_map(|group| match group.attention {
+    let drafting = options.drafter.iter().flat_map(|drafter| &drafter.shape.layers);
+    let own = model.layers.iter().map(|group| (group, ""));
+    let terms: Vec<String> = own
+        .chain(drafting.map(|group| (group, " of the drafter")))
+        .filter_map(|(group, whose)| match group.attention {
             Attention::Grouped {
                 kv_heads,
                 head_dim,
@@ -137,14 +138,14 @@ pub(super) fn kv_per_token(model: &ModelShape, options: &MemoryOptions) -> Strin
                     heads => format!("{heads} KV heads"),
                 };
                 Some(format!(
-                    "{} layers{window} × {heads} × {head_dim} × 2",
+                    "{} layers{whose}{window} × {heads} × {head_dim} × 2",
                     group.count
                 ))
             }
             Attention::Latent {
                 kv_rank, rope_dim, ..
             } => Some(format!(
-                "{} layers × ({kv_rank} + {rope_dim}) latent",
+                "{} layers{whose} × ({kv_rank} + {rope_dim}) latent",
                 group.count
             )),
             Attention::Recurrent(_) | Attention::Absent => None,

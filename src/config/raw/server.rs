@@ -193,7 +193,8 @@ pub struct RawEngine {
 
 /// Reads the flag.
 fn speculation(json: &str) -> Result<RawSpeculation, String> {
-    serde_json::from_str(json).map_err(|error| format!("is not a JSON object of vLLM's keys: {error}"))
+    serde_json::from_str(json)
+        .map_err(|error| format!("is not a JSON object of keys that are modelled: {error}"))
 }
 
 /// vLLM's speculative configuration, and how many of the drafts stand.
@@ -202,7 +203,7 @@ fn speculation(json: &str) -> Result<RawSpeculation, String> {
 pub struct RawSpeculation {
     /// What drafts: `eagle`, `eagle3`, `mtp`, `draft_model` or `ngram`.
     pub method: Option<String>,
-    /// The drafter: of `draft_model` a bundled id or the path of a `config.json`, of others a name that is only told.
+    /// The drafter: of `draft_model` a bundled id, of others a name without effect.
     pub model: Option<String>,
     /// Drafts that are verified beside each decoded token.
     pub num_speculative_tokens: Option<Count>,

@@ -26,6 +26,9 @@ pub struct Drafting {
 pub(super) struct Passes {
     cost: Box<RooflineCost>,
     drafts: u32,
+    /// A model by itself drafts.
+    is_model: bool,
+    scale: f64,
 }
 
 impl Passes {
@@ -61,81 +64,90 @@ impl Passes {
         Ok(Some(Passes {
             cost: Box::new(cost),
             drafts: drafting.drafts,
+            is_model: drafter.joined == 0,
+            scale: calibration.scale.get("drafter").copied().unwrap_or(1.0),
         }))
     }
 
-    /// What its passes behind a step add to the step's law.
+    /// What its passes behind a step add to the step's law. Its KV is filled in any case; where nobody samples, nobody's drafts would
+    /// be used, and a head makes none (0.33's `_drafts_unused`), while a model runs all of its passes.
     pub(super) fn law(&mut self, load: &StepLoad) -> DecodeCost {
-        let sampled = load.sampled_rows - load.drafts;
-        if sampled == 0 {
-            // Nobody's drafts would be used, and none are made (0.33's `_drafts_unused`).
-            return DecodeCost::default();
-        }
-        let first = self.cost.step_law(&first_pass(load));
-        let next = self.cost.decode(sampled);
-        let (further, sampled) = (u64::from(self.drafts - 1), u64::from(sampled));
-        // Pass i reads i tokens more of every sequence than the first; who sampled behind a chunk has its context, too.
-        let grown = sampled * further * (further + 1) / 2;
-        let behind_chunks = further * contexts_behind_chunks(load);
+        let Walk { first, further, rows } = self.walk(load);
+        let one = self.cost.step_law(&first);
+        let next = self.cost.decode(rows);
+        let rows = u64::from(rows);
+        // Pass i reads i tokens more of every sequence than the first; who has a chunk has its context, too.
+        let grown = rows * further * (further + 1) / 2;
+        let chunks: u64 = load
+            .chunks
+            .iter()
+            .map(|chunk| u64::from(chunk.computed) + u64::from(chunk.new))
+            .sum();
+        let scaled = |time: Picos| match self.scale == 1.0 {
+            true => time,
+            false => Picos((time.0 as f64 * self.scale).round() as u64),
+        };
         DecodeCost {
-            base: first.base + next.base * further + next.per_kv_token * (grown + behind_chunks),
-            per_kv_token: first.per_kv_token + next.per_kv_token * further,
-            per_longest_token: first.per_longest_token + next.per_longest_token * further,
-            kv_floor: first.kv_floor + next.kv_floor * further,
+            base: scaled(one.base + next.base * further + next.per_kv_token * (grown + chunks * further)),
+            per_kv_token: scaled(one.per_kv_token + next.per_kv_token * further),
+            per_longest_token: scaled(one.per_longest_token + next.per_longest_token * further),
+            kv_floor: scaled(one.kv_floor + next.kv_floor * further),
             floor: Picos::ZERO,
         }
     }
 
     /// All of it as one part.
-    pub(super) fn part(&self, load: &StepLoad) -> Option<Part> {
+    pub(super) fn part(&self, load: &StepLoad) -> Part {
         let mut passes = self.clone();
-        let law = passes.law(load);
-        let seconds = law.at(load.decode_kv_tokens, load.decode_longest).seconds();
-        let first = self.cost.breakdown(&first_pass(load));
-        let sampled = load.sampled_rows - load.drafts;
-        let mut next_load = StepLoad {
-            sampled_rows: sampled,
-            ..StepLoad::default()
-        };
+        let seconds = passes
+            .law(load)
+            .at(load.decode_kv_tokens, load.decode_longest)
+            .seconds();
+        let Walk { first, further, rows } = self.walk(load);
         let context = load
             .decode_kv_tokens
             .checked_div(load.decode_seqs.into())
             .unwrap_or(1);
-        (0..sampled).for_each(|_| next_load.add(context as u32, 1));
-        let next = self.cost.breakdown(&next_load);
-        let further = f64::from(self.drafts - 1);
+        let mut next = StepLoad {
+            sampled_rows: rows,
+            ..StepLoad::default()
+        };
+        (0..rows).for_each(|_| next.add(context as u32, 1));
+        let (one, next) = (self.cost.breakdown(&first), self.cost.breakdown(&next));
         let sum = |of: fn(&Part) -> f64| {
             let all = |told: &Breakdown| told.parts.iter().map(of).sum::<f64>();
-            all(&first) + further * all(&next)
+            all(&one) + further as f64 * all(&next)
         };
-        let worst = first.parts.iter().map(|part| part.trust).max();
-        (sampled > 0).then(|| Part {
+        let worst = one.parts.iter().map(|part| part.trust).max();
+        Part {
             operator: "drafter".to_owned(),
             seconds,
             flops: sum(|part| part.flops),
             bytes: sum(|part| part.bytes),
             trust: worst.unwrap_or(Trust::Prior).max(Trust::Prior),
-        })
+        }
+    }
+
+    /// What it computes behind a step: all tokens of the step once, and a token of every sequence in each further pass.
+    fn walk(&self, load: &StepLoad) -> Walk {
+        let rows = load.decode_seqs + load.chunks.len() as u32;
+        let drafts = load.sampled_rows > 0 || self.is_model;
+        Walk {
+            first: StepLoad {
+                sampled_rows: u32::from(drafts) * rows,
+                ..load.clone()
+            },
+            further: u64::from(drafts) * u64::from(self.drafts - 1),
+            rows,
+        }
     }
 }
 
-/// What the drafter computes first: all tokens of the step, and a draft for whoever sampled.
-fn first_pass(load: &StepLoad) -> StepLoad {
-    StepLoad {
-        sampled_rows: load.sampled_rows - load.drafts,
-        ..load.clone()
-    }
-}
-
-/// Contexts of those who sampled and are no decodes of the step.
-fn contexts_behind_chunks(load: &StepLoad) -> u64 {
-    let ends = u64::from((load.sampled_rows - load.drafts).saturating_sub(load.decode_seqs));
-    let contexts: u64 = load
-        .chunks
-        .iter()
-        .map(|chunk| u64::from(chunk.computed) + u64::from(chunk.new))
-        .sum();
-    (contexts * ends)
-        .checked_div(load.chunks.len() as u64)
-        .unwrap_or(0)
+/// The passes of a step.
+struct Walk {
+    first: StepLoad,
+    /// Passes after the first.
+    further: u64,
+    /// Sequences in each of them.
+    rows: u32,
 }

@@ -387,7 +387,7 @@ impl StepCost for RooflineCost {
         parts.extend(self.attention.parts(load));
         parts.extend(self.recurrence.parts(load));
         parts.extend(self.operators.row_parts(u64::from(load.sampled_rows)));
-        parts.extend(self.passes.as_ref().and_then(|passes| passes.part(load)));
+        parts.extend(self.passes.as_ref().map(|passes| passes.part(load)));
         let sequences = u64::from(load.decode_seqs) + load.chunks.len() as u64;
         let host = |operator: &str, picos: u64, trust: Trust| Part {
             operator: operator.to_owned(),

@@ -11,7 +11,7 @@
 //! Recurrent layers: the state of a sequence is one block of a group of such layers, and as a block is as large in every group,
 //! attention layers' blocks are made as many tokens long as the state takes bytes ([`StateLayout`]).
 //!
-//! Left out: CPU offload, drafts of speculative decoding, the vision tower. Law: a plan's parts add up to the
+//! Left out: CPU offload, activations and graphs of a drafter, the vision tower. Law: a plan's parts add up to the
 //! requested memory to the byte, with less than a block over.
 
 mod layout;

@@ -174,6 +174,16 @@ impl Budget {
 }
 
 impl MemoryOptions {
+    /// KV bytes that a token adds on a rank, in the layers of the model and of what drafts for it.
+    #[must_use]
+    pub fn kv_bytes_per_token(&self, model: &ModelShape) -> Bytes {
+        let drafter = self.drafter.as_ref().map(|drafter| &drafter.shape);
+        let shapes = [Some(model), drafter].into_iter().flatten();
+        shapes
+            .map(|shape| shape.kv_bytes_per_token(self.kv_dtype, self.tensor_parallel))
+            .sum()
+    }
+
     /// What `vllm serve` 0.33 would take for this device and model without flags (section 1.15): 0.92 of the memory,
     /// blocks of 16, graphs charged; 16,384 or 8,192 batched tokens and 1,024 sequences on large GPUs that are not
     /// A100s, else 2,048 and 256.
