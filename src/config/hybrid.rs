@@ -4,6 +4,7 @@
 //! needs a state that is still there. None of that is modelled, so it is off, and a note says so. Law: nothing that would change
 //! a result is taken in silence.
 
+use super::diagnostic::Diagnostic;
 use super::document::Source;
 use super::judge::Judge;
 use super::profile::Profile;
@@ -77,15 +78,15 @@ pub(super) fn check_role(judge: &mut Judge, key: &str, model: Option<&ModelShape
 pub(super) fn check_seats(judge: &mut Judge, plan: &MemoryPlan, max_num_seqs: u32, has_full_graphs: bool) {
     let blocks = plan.num_gpu_blocks;
     if plan.layout.states.is_some() && has_full_graphs && max_num_seqs > blocks {
-        judge.wrong_help(
-            "engine.max_num_seqs",
-            "is more than the pool has blocks",
-            format!(
-                "{max_num_seqs} sequences, {blocks} blocks: vLLM does not start so, because CUDA graphs of a model with recurrent \
-                 layers need a state for each sequence"
-            ),
-            format!("at most {blocks}, or a larger pool"),
+        let why = format!(
+            "max_num_seqs = {max_num_seqs} is more than the pool has blocks, {blocks}: vLLM does not start so, because CUDA graphs of a \
+             model with recurrent layers need a state for each sequence"
         );
+        let place = judge.place("engine.max_num_seqs");
+        let problem = Diagnostic::new(format!("does not fit: {why}"))
+            .at(place)
+            .misfit(why);
+        judge.report(problem.help(format!("smallest change that fits: --max-num-seqs {blocks}")));
     }
 }
 

@@ -195,6 +195,13 @@ pub(super) fn serve(
         false if is_sglangs(&bare) => "sglang",
         false => "vllm",
     };
+    if let Some(backend) =
+        backend_of(command).filter(|backend| name == "tensorrt-llm" && *backend != "pytorch")
+    {
+        let problem = Diagnostic::new(format!("in {flag}: `--backend {backend}` is not modelled"));
+        problems
+            .push(problem.help("TensorRT-LLM's PyTorch backend is: leave the flag out, or write pytorch"));
+    }
     let tag = bare.image.as_ref().map(|image| image.tag.as_deref());
     let version = tag.flatten().and_then(version);
     if tag.is_some() && version.is_none() && asked.is_none() && parsed.flags.engine.profile.is_none() {
@@ -318,6 +325,20 @@ fn parse<P: FromArgMatches + CommandFactory>(
             return Err(problems);
         }
     }
+}
+
+/// The value of `--backend`.
+fn backend_of(command: &str) -> Option<&str> {
+    let mut words = command.split_whitespace();
+    words
+        .find_map(|word| match word.strip_prefix("--backend")? {
+            "" => Some(""),
+            rest => rest.strip_prefix('='),
+        })
+        .map(|value| match value {
+            "" => words.next().unwrap_or_default(),
+            value => value,
+        })
 }
 
 /// What to do with a command that is none of those that are read.

@@ -113,6 +113,20 @@ pub(super) fn speculation(
     (runner_tokens, budget, max_model_len): (u32, u32, u32),
 ) -> Option<Drafts> {
     let raw = engine.speculative_config.as_ref()?;
+    if raw.num_speculative_tokens.is_some_and(|drafts| drafts.0 == 0) {
+        // Nothing is drafted: what the rest says is moot.
+        return None;
+    }
+    let moot = [
+        ("prompt_lookup_max", raw.prompt_lookup_max.is_some()),
+        ("prompt_lookup_min", raw.prompt_lookup_min.is_some()),
+        ("rejection_sample_method", raw.rejection_sample_method.is_some()),
+    ];
+    for (name, _) in moot.into_iter().filter(|(_, is_given)| *is_given) {
+        judge.ignore(format!(
+            "{name} has no effect: it is said how many drafts stand, however they are found and judged"
+        ));
+    }
     let key = |name: &str| format!("engine.speculative_config.{name}");
     let rules = profile.speculation;
     let method = method(judge, raw)?;

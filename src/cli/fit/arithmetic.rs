@@ -8,7 +8,7 @@ use super::{TYPICAL_OUTPUT, TYPICAL_PROMPT, loading};
 use crate::cli::figures::{grouped, short, with_unit};
 use crate::config::Capacity;
 use crate::engine::ceilings::Ceilings;
-use crate::engine::memory::MemoryPlan;
+use crate::engine::memory::{MemoryOptions, MemoryPlan};
 use crate::model::{ModelShape, Quantization};
 use crate::quantity::{format_flops, format_rate};
 use crate::units::Bytes;
@@ -65,10 +65,11 @@ fn memory_lines(question: &Capacity, plan: &MemoryPlan) -> Vec<(&'static str, St
     lines.push((
         "- weights",
         format!(
-            "{} parameters, {} linear layers, {} rest{shared} = {:.2} GiB",
+            "{} parameters, {} linear layers, {} rest{shared}{} = {:.2} GiB",
             grouped(model.parameters()),
             storage(model),
             model.dtype.name(),
+            drafter_weights(options),
             plan.weights.gib()
         ),
     ));
@@ -231,4 +232,15 @@ fn roof_lines(question: &Capacity, ceilings: &Ceilings) -> Vec<(&'static str, St
             ),
         ),
     ]
+}
+
+/// `, and 0.74 GiB of the drafter`, where there is one.
+fn drafter_weights(options: &MemoryOptions) -> String {
+    let bytes = options
+        .drafter
+        .as_ref()
+        .map(|drafter| drafter.weight_bytes(options.tensor_parallel));
+    bytes.map_or(String::new(), |bytes| {
+        format!(", and {:.2} GiB of the drafter", bytes.gib())
+    })
 }

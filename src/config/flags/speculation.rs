@@ -15,7 +15,7 @@ pub(crate) struct SpeculationFlags {
     /// The drafter; of draft_model a bundled id, `[ngram]` for n-grams.
     #[arg(long, visible_alias = "speculative-model", value_name = "MODEL")]
     pub spec_model: Option<String>,
-    /// Drafts that are verified beside each decoded token.
+    /// Drafts that are verified beside each decoded token; 0 is off.
     #[arg(long, visible_alias = "num-speculative-tokens", value_name = "TOKENS")]
     pub spec_tokens: Option<i64>,
     /// Share of the drafts that stand once those before them do.

@@ -58,6 +58,21 @@ fn pasted_commands_are_understood_with_their_clients_defaults() {
 }
 
 #[test]
+fn another_backend_of_tensorrt_llm_is_refused() {
+    let told = |backend: &str| {
+        let line = format!(
+            "--gpu h100-sxm --request-rate 4 --input-len 9 --output-len 9 --serve-cmd 'trtllm-serve \
+             meta-llama/Llama-3.1-8B-Instruct {backend}'"
+        );
+        resolve_line(&line).map_or_else(|problems| problems.to_string(), |_| String::new())
+    };
+    for other in ["--backend tensorrt", "--backend=_autodeploy"] {
+        assert!(told(other).contains("is not modelled"), "{}", told(other));
+    }
+    assert_eq!(told("--backend pytorch"), "");
+}
+
+#[test]
 fn pasted_commands_that_cannot_be_honoured_say_why() {
     let told = |line: &str| {
         resolve_line(line)

@@ -193,8 +193,10 @@ pub struct RawEngine {
 
 /// Reads the flag.
 fn speculation(json: &str) -> Result<RawSpeculation, String> {
-    serde_json::from_str(json)
-        .map_err(|error| format!("is not a JSON object of keys that are modelled: {error}"))
+    let object: serde_json::Map<String, serde_json::Value> = serde_json::from_str(json)
+        .map_err(|_| "must be a JSON object, like '{\"method\": \"eagle3\", …}'".to_owned())?;
+    serde_json::from_value(object.into())
+        .map_err(|error| format!("has a key or value that is not modelled: {error}"))
 }
 
 /// vLLM's speculative configuration, and how many of the drafts stand.

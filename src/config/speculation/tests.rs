@@ -30,7 +30,7 @@ fn what_is_not_modelled_beside_drafts_is_refused() {
         "does not say how many tokens",
     );
     check("--spec-method medusa --spec-tokens 3", "is not modelled");
-    check("--spec-method mtp --spec-tokens 0", "must lie between 1 and 64");
+    check("--spec-method mtp --spec-tokens 65", "must lie between 1 and 64");
     check(
         &format!("{rate} --engine vllm@0.11 --async-scheduling"),
         "cannot be scheduled asynchronously",
@@ -88,6 +88,12 @@ fn acceptance_is_said_in_three_ways() {
         rates(r#", "synthetic_acceptance_rates": [0.9, 0.5, 0.1]"#),
         [0.9, 0.5, 0.1]
     );
+}
+
+#[test]
+fn no_drafts_are_none() {
+    let engine = |more: &str| told(more).unwrap().scenario.first_pool().engine.clone();
+    assert_eq!(engine("--spec-method eagle3 --spec-tokens 0"), engine(""));
 }
 
 #[test]
