@@ -1,7 +1,7 @@
 //! Ctrl-C: the first asks the running command to stop at its next safe point, the second ends the program.
 //!
 //! A terminal and a wrapper (`timeout`, `make`, a notebook) may both send the signal of one key press: what comes within
-//! [`ONE_PRESS`] of the first is the same one.
+//! `ONE_PRESS` of the first is the same one.
 //!
 //! A command that has nothing to show before its end, and nothing half written, has no such point to wait for: while it
 //! holds an [`AtOnce`] the first Ctrl-C ends the program.

@@ -2,7 +2,7 @@
 //!
 //! Its executor (`_torch/pyexecutor/py_executor.py`) is the loop of vLLM's V1 engine: one step is decided while another runs
 //! (`_executor_loop_overlap`) or when it has ended (`_executor_loop`), and a step mixes prompts and decodes. So it is
-//! [`super::Replica`] with another `schedule()`, which [`schedule`](self) holds: `CapacityScheduler` and `MicroBatchScheduler`
+//! `Replica` with another `schedule()`, which `schedule.rs` holds: `CapacityScheduler` and `MicroBatchScheduler`
 //! (`batch_manager/capacityScheduler.cpp`, `microBatchScheduler.cpp`).
 //!
 //! Left out: block reuse (equal prefixes are computed anew), pools of their own for layers with windows (every layer keeps
