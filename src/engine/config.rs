@@ -96,3 +96,17 @@ pub struct VersionSwitches {
     /// Windows pass a block once the step that saw it last has been processed, not once it is scheduled.
     pub windows_settle: bool,
 }
+
+impl VersionSwitches {
+    /// As vLLM 0.33 behaves.
+    pub const VLLM_0_33: Self = Self {
+        reserve_full_isl: true,
+        unhashed_to_head: true,
+        stats_per_admission: true,
+        threshold_not_when_alone: true,
+        oversize_prompt_stops: true,
+        eviction_restores_budget: true,
+        overrun_guard: true,
+        windows_settle: true,
+    };
+}

@@ -85,16 +85,7 @@ pub(in crate::engine) fn config() -> EngineConfig {
         max_num_queued_reqs: None,
         idle_pass_sleep: Picos(PICOS_PER_SECOND / 1000),
         speculation: None,
-        switches: VersionSwitches {
-            reserve_full_isl: true,
-            unhashed_to_head: true,
-            stats_per_admission: true,
-            threshold_not_when_alone: true,
-            oversize_prompt_stops: true,
-            eviction_restores_budget: true,
-            overrun_guard: true,
-            windows_settle: true,
-        },
+        switches: VersionSwitches::VLLM_0_33,
     }
 }
 

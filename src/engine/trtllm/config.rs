@@ -68,13 +68,7 @@ impl TrtllmConfig {
             // (`GENERATION_TO_COMPLETE`).
             switches: VersionSwitches {
                 reserve_full_isl: false,
-                unhashed_to_head: true,
-                stats_per_admission: true,
-                threshold_not_when_alone: true,
-                oversize_prompt_stops: true,
-                eviction_restores_budget: true,
-                overrun_guard: true,
-                windows_settle: true,
+                ..VersionSwitches::VLLM_0_33
             },
         }
     }
