@@ -61,21 +61,14 @@ fn profile(judge: &mut Judge, raw: &RawEngine) -> Profile {
         );
         return profile;
     };
-    judge.given(key, asked);
-    match profile::find(asked) {
-        Ok((profile, note)) => {
-            judge.notes.extend(note);
-            judge.versioned(asked, &profile.profile);
-            profile
-        }
-        Err((problem, help)) => {
+    judge
+        .profile(asked, profile::find(asked), |found| &found.profile)
+        .unwrap_or_else(|| {
             let name = judge.document.name_of(key);
-            judge.wrong_help(key, "cannot be used", problem, help);
             judge.problems.last_mut().expect("just reported").message =
                 format!("`{name} {asked}` cannot be used");
             default()
-        }
-    }
+        })
 }
 
 /// The largest KV block that an attention kernel pages by.

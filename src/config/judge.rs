@@ -199,6 +199,28 @@ impl Judge {
         }
     }
 
+    /// What a look-up of the profile `asked` for found, with what there is to note; `None`, reported, where there is no such.
+    pub(super) fn profile<P>(
+        &mut self,
+        asked: &str,
+        found: Result<(P, Option<String>), (String, String)>,
+        name: impl Fn(&P) -> &str,
+    ) -> Option<P> {
+        let key = "engine.profile";
+        self.given(key, asked);
+        match found {
+            Ok((profile, note)) => {
+                self.notes.extend(note);
+                self.versioned(asked, name(&profile));
+                Some(profile)
+            }
+            Err((problem, help)) => {
+                self.wrong_help(key, "cannot be used", problem, help);
+                None
+            }
+        }
+    }
+
     /// Writes down a value that nobody gave, and why it is so.
     pub(super) fn assume(&mut self, key: &str, value: impl Clone + Display + Into<Value>, source: Source) {
         self.provenance.push(Provenance {

@@ -229,20 +229,10 @@ fn switches(judge: &mut Judge, raw: &RawSglang, profile: &SglangProfile) -> [boo
 }
 
 fn find_profile(judge: &mut Judge, engine: &RawEngine) -> SglangProfile {
-    let key = "engine.profile";
     let asked = engine.profile.as_deref().unwrap_or("sglang");
-    judge.given(key, asked);
-    match profile::find(asked) {
-        Ok((profile, note)) => {
-            judge.notes.extend(note);
-            judge.versioned(asked, &profile.profile);
-            profile
-        }
-        Err((problem, help)) => {
-            judge.wrong_help(key, "cannot be used", problem, help);
-            profile::find("sglang").expect("the newest profile is shipped").0
-        }
-    }
+    judge
+        .profile(asked, profile::find(asked), |found| &found.profile)
+        .unwrap_or_else(|| profile::find("sglang").expect("the newest profile is shipped").0)
 }
 
 fn context_length(judge: &mut Judge, raw: &RawSglang, model: Option<&ModelShape>) -> u32 {

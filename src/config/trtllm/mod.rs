@@ -217,20 +217,10 @@ fn note_reuse(judge: &mut Judge, raw: &RawScenario) {
 }
 
 fn find_profile(judge: &mut Judge, engine: &RawEngine) -> TrtllmProfile {
-    let key = "engine.profile";
     let asked = engine.profile.as_deref().unwrap_or_default();
-    judge.given(key, asked);
-    match profile::find(asked) {
-        Ok((profile, note)) => {
-            judge.notes.extend(note);
-            judge.versioned(asked, &profile.profile);
-            profile
-        }
-        Err((problem, help)) => {
-            judge.wrong_help(key, "cannot be used", problem, help);
-            profile::shipped()
-        }
-    }
+    judge
+        .profile(asked, profile::find(asked), |found| &found.profile)
+        .unwrap_or_else(profile::shipped)
 }
 
 fn max_seq_len(judge: &mut Judge, raw: &RawScenario, model: Option<&ModelShape>) -> u32 {
