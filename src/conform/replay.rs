@@ -250,7 +250,10 @@ fn scheduled_difference(expected: &RecordedStep, got: &ScheduleRecord) -> Option
     let shares = got.shares.iter().map(|&(id, computed, n)| (id.0, computed, n));
     let shares: Vec<(u64, u32, u32)> = shares.collect();
     let at = (0..shares.len().max(expected.scheduled.len()))
-        .find(|&at| expected.scheduled.get(at) != shares.get(at))?;
+        .find(|&at| expected.scheduled.get(at) != shares.get(at));
+    let Some(at) = at else {
+        return draft_difference(expected, got);
+    };
     let (recorded, ours) = (expected.scheduled.get(at), shares.get(at));
     let request = recorded.or(ours).map(|share| share.0);
     let difference = StepDifference::new(
@@ -259,6 +262,15 @@ fn scheduled_difference(expected: &RecordedStep, got: &ScheduleRecord) -> Option
         share_text(ours),
     );
     Some(difference.about(request))
+}
+
+/// How many drafts are in equal shares, if that was recorded.
+fn draft_difference(expected: &RecordedStep, got: &ScheduleRecord) -> Option<StepDifference> {
+    let recorded = expected.drafts.as_ref().filter(|_| !got.drafts.is_empty())?;
+    let at = (0..got.shares.len()).find(|&at| recorded.get(at) != got.drafts.get(at))?;
+    let text = |drafts: &[u32]| drafts.get(at).map_or_else(|| "none told".into(), u32::to_string);
+    let difference = StepDifference::new("drafts of a share", text(recorded), text(&got.drafts));
+    Some(difference.about(Some(got.shares[at].0.0)))
 }
 
 /// Preempted requests, free blocks and queues after the step was scheduled.

@@ -142,7 +142,7 @@ pub(super) struct Drafting {
 pub(super) struct Verification {
     handle: Handle,
     samples: bool,
-    drafts: u32,
+    pub(super) drafts: u32,
     /// The drafts fill up the batch, and none can stand.
     are_padding: bool,
 }
