@@ -206,17 +206,24 @@ impl Replica {
         if self.tokens_ahead() == 0 {
             return;
         }
-        // Each block is known by the tokens from its second to the next block's first. The very first token is told by the segment
-        // that goes on behind it, or else lends it to the next.
+        // Each block is known by the tokens from its second to the next block's first. The very first token is told by the one
+        // behind it, which goes on with its segment or else gets a name that stands for both.
         let pieces = &mut self.sequences[slot].pieces;
+        let goes_on = |first: &Piece, next: &Piece| {
+            next.segment == first.segment && next.start == first.start + first.tokens
+        };
         match pieces.as_mut_slice() {
             [first, ..] if first.tokens > 1 => {
                 (first.start, first.tokens) = (first.start + 1, first.tokens - 1);
             }
-            [first, next, ..] => {
+            [first, next, ..] if !goes_on(first, next) => {
                 let mixed =
                     first.segment.0.rotate_left(17) ^ next.segment.0.wrapping_mul(0x9e37_79b9_7f4a_7c15);
-                next.segment = SegmentId(mixed);
+                (first.segment, first.start) = (SegmentId(mixed), next.start);
+                (next.start, next.tokens) = (next.start + 1, next.tokens - 1);
+                pieces.retain(|piece| piece.tokens > 0);
+            }
+            [_, _, ..] => {
                 pieces.remove(0);
             }
             _ => {}
