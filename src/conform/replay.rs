@@ -11,7 +11,7 @@ use super::difference::{
 };
 use super::recording::{RecordedRequest, RecordedStep};
 use super::{trtllm, v0};
-use crate::config::speculation::{self, Method};
+use crate::config::speculation::{self, Method, Wish};
 use crate::cost::linear::LinearCost;
 use crate::engine::{Acceptance, EngineConfig, EngineSpec, KvGroups, Policy, ScheduleRecord, ToldRuns};
 use crate::ids::{RequestId, SegmentId};
@@ -100,14 +100,15 @@ fn engine_config(recording: &Recording) -> EngineConfig {
         max_num_queued_reqs: None,
         idle_pass_sleep: Picos::ZERO,
         speculation: params.speculative.as_ref().and_then(|speculative| {
-            let options = (
-                speculative.disable_lookahead_block_hashes,
-                speculative.disable_eagle_block_drop,
-            );
-            let drafts = (speculative.num_speculative_tokens, params.max_num_batched_tokens);
-            let method = Method::named(&speculative.method)?;
-            let rules = profile.speculation;
-            Some(speculation::scheduled(method, drafts, rules, options, Vec::new()))
+            let wish = Wish {
+                method: Method::named(&speculative.method)?,
+                drafts: speculative.num_speculative_tokens,
+                runner_tokens: params.max_num_batched_tokens,
+                keeps_hashes: speculative.disable_lookahead_block_hashes,
+                drops_nothing: speculative.disable_eagle_block_drop,
+                acceptance: Vec::new(),
+            };
+            Some(speculation::scheduled(wish, profile.speculation))
         }),
         switches: profile.version_switches(recording.scheduler_reserve_full_isl),
     }
