@@ -1,13 +1,9 @@
-//! Speculative decoding inside the scheduler (V1-54 to V1-58): a decode asks for its token and for its drafts, and learns how
-//! many of them stand only when the step's output is processed.
+//! Speculative decoding inside the scheduler (V1-54 to V1-58, `Scheduler.update_from_output`): a decode asks for its token and for its
+//! drafts, and learns how many of them stand only when the step's output is processed.
 //!
-//! The drafter itself is not here: it takes time ([`crate::cost::roofline`]) and KV slots behind those that are scheduled
-//! (V1-33). How many drafts stand is drawn, not computed ([`Acceptance`]). No sequence joins the pack, because what each brings
-//! changes from step to step: a step costs O(batch), as everything of the batch changes.
-//!
-//! Bookkeeping is the engine's own: `computed` counts drafts from when they are scheduled, and what is rejected is taken off
-//! again when the output is processed (`Scheduler.update_from_output`); `sampled` counts them as placeholders likewise.
-//! Left out: drafts whose number changes with the batch (V1-60), grammars. Law: of a share come one token at least, and at most one more than its drafts.
+//! The drafter is not here: it takes time ([`crate::cost::roofline`]) and KV slots (V1-33). How many drafts stand is drawn ([`Acceptance`]).
+//! Left out: drafts whose number changes with the batch (V1-60), grammars. Law: of a share that samples comes one token at least, and at
+//! most one more than its drafts.
 
 use std::collections::BTreeMap;
 
@@ -400,7 +396,8 @@ impl Replica {
         }
     }
 
-    /// One sequence gets its token and the drafts that stand before it.
+    /// One sequence gets its token and the drafts that stand before it. What was rejected is taken off again: `computed` counts drafts
+    /// from when they are scheduled, and `sampled` as placeholders likewise (V1-55).
     fn deliver_tokens<O: Observer>(&mut self, of: Verification, now: Picos, observer: &mut O) {
         let Verification {
             handle,
@@ -408,18 +405,17 @@ impl Replica {
             are_padding,
             ..
         } = of;
-        let rates = self
-            .config
-            .speculation
-            .as_ref()
-            .map_or(&[][..], |speculation| &speculation.acceptance);
+        let Some(speculation) = &self.config.speculation else {
+            return;
+        };
+        let registers = speculation.registers_output;
         let sequence = &mut self.sequences[handle.slot];
         let id = sequence.request.id;
         let accepted = match &self.acceptance {
             Some(acceptance) if drafts > 0 && !are_padding => {
                 let round = sequence.drafting.rounds;
                 sequence.drafting.rounds += 1;
-                acceptance.accepted(id, round, drafts, rates)
+                acceptance.accepted(id, round, drafts, &speculation.acceptance)
             }
             _ => 0,
         };
@@ -453,11 +449,6 @@ impl Replica {
                 accepted,
             });
         }
-        let registers = self
-            .config
-            .speculation
-            .as_ref()
-            .is_some_and(|speculation| speculation.registers_output);
         if runs && registers {
             let sequence = &self.sequences[handle.slot];
             let is_in_flight = sequence.last_step > self.processed_steps;
