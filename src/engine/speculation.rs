@@ -51,6 +51,18 @@ pub struct Speculation {
     pub acceptance: Vec<f64>,
 }
 
+impl Speculation {
+    /// Tokens that a verification of all drafts brings on average: one, and those drafts that stand. Where nothing is said of them, as
+    /// many as can.
+    #[must_use]
+    pub fn tokens_per_verification(&self) -> f64 {
+        match self.acceptance.is_empty() {
+            true => f64::from(1 + self.drafts),
+            false => 1.0 + self.acceptance.iter().sum::<f64>(),
+        }
+    }
+}
+
 /// What identifies a block of the prefix cache where the drafter's KV lies beside the model's.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum BlockHashes {
