@@ -9,8 +9,8 @@ use proptest::prelude::*;
 use rand::RngExt;
 
 use super::agree::{Law, agree_with};
-use super::draw::{Draw, draw_traffic};
-use crate::draws::draws;
+use super::draw::draw_traffic;
+use crate::draws::{Draw, draws};
 use crate::trace::{SECOND, request};
 use crate::twin::{TwinConfig, TwinDrafter, TwinDrafts, TwinLastBlock, TwinOutcome, TwinRequest, TwinRun};
 
@@ -151,7 +151,7 @@ fn accepted(request: &TwinRequest, seed: u64, rates: &[f64]) -> Vec<u32> {
 }
 
 fn check(seed: u64, version: Version, aborts: bool) -> TwinRun {
-    let mut draw = Draw(seed.wrapping_mul(0x9e37_79b9_7f4a_7c15) | 1);
+    let mut draw = Draw::of(seed);
     let config = draw_config(&mut draw, version);
     let drafts = config.drafts.as_ref().expect("drawn");
     let rates = draw_rates(&mut draw, drafts.most);

@@ -4,22 +4,7 @@ use crate::twin::tiers::{TwinPolicy, TwinTier, TwinTiers};
 use crate::twin::{TwinConfig, TwinRequest};
 
 use super::agree::{Law, MILLISECOND};
-
-/// xorshift64: the seed replays a scenario.
-pub(crate) struct Draw(pub(crate) u64);
-
-impl Draw {
-    pub(crate) fn below(&mut self, bound: u32) -> u32 {
-        self.0 ^= self.0 << 13;
-        self.0 ^= self.0 >> 7;
-        self.0 ^= self.0 << 17;
-        u32::try_from((self.0 >> 33) % u64::from(bound)).unwrap()
-    }
-
-    pub(crate) fn chance(&mut self) -> bool {
-        self.below(2) == 0
-    }
-}
+use crate::draws::Draw;
 
 pub(crate) fn draw_config(draw: &mut Draw) -> TwinConfig {
     let enable_chunked_prefill = draw.chance();

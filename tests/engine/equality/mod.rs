@@ -10,14 +10,15 @@ mod draw;
 
 use proptest::prelude::*;
 
+use crate::draws::Draw;
 use crate::twin::TwinRun;
 pub(crate) use agree::{Fixed, Law, MILLISECOND, Seen, agree, engine_config};
-pub(crate) use draw::{Draw, draw_config, draw_requests};
+pub(crate) use draw::{draw_config, draw_requests};
 use draw::{draw_groups, draw_tiers, draw_traffic};
 
 /// The same with groups of layers.
 fn check_groups(seed: u64, stepwise: bool, aborts: bool) -> TwinRun {
-    let mut draw = Draw(seed.wrapping_mul(0x9e37_79b9_7f4a_7c15) | 1);
+    let mut draw = Draw::of(seed);
     let mut config = draw_config(&mut draw);
     draw_groups(&mut draw, &mut config);
     // Windows leave room: as little as one sequence may need.
@@ -33,7 +34,7 @@ fn check_groups(seed: u64, stepwise: bool, aborts: bool) -> TwinRun {
 
 /// The same with groups of recurrent layers, some beside windows: a pool with room for the states of few sequences or of many.
 fn check_states(seed: u64, stepwise: bool, aborts: bool) -> TwinRun {
-    let mut draw = Draw(seed.wrapping_mul(0x9e37_79b9_7f4a_7c15) | 1);
+    let mut draw = Draw::of(seed);
     let mut config = draw_config(&mut draw);
     config.enable_prefix_caching = false;
     if draw.below(3) == 0 {
@@ -46,7 +47,7 @@ fn check_states(seed: u64, stepwise: bool, aborts: bool) -> TwinRun {
 }
 
 fn check(seed: u64, stepwise: bool, aborts: bool, tiers: bool) -> TwinRun {
-    let mut draw = Draw(seed.wrapping_mul(0x9e37_79b9_7f4a_7c15) | 1);
+    let mut draw = Draw::of(seed);
     let mut config = draw_config(&mut draw);
     let (requests, law) = draw_traffic(&mut draw, &config, stepwise, aborts);
     config.tiers = tiers.then(|| draw_tiers(&mut draw));
