@@ -9,6 +9,7 @@ use std::collections::BTreeMap;
 
 use super::jitter::Tails;
 use super::runs::{Figure, Run};
+use crate::config::version::{ASYNCHRONOUS_SINCE, minor_of_zero};
 use crate::config::{Document, NoFiles, axes, resolve};
 use crate::model::Mlp;
 use crate::results::{Load, Measured, Problem, columns_of_table, rows_by_line};
@@ -199,7 +200,7 @@ fn figures(row: &Measured, is_overloaded: bool) -> Vec<(Figure, f64)> {
 /// Name and value of everything but the load.
 fn settings(row: &Measured, engine: &str) -> Result<Vec<(String, String)>, String> {
     let setup = &row.setup;
-    let version = setup.engine_version.as_deref().and_then(minor);
+    let version = setup.engine_version.as_deref().and_then(minor_of_zero);
     let profile = format!("{engine}@0.{}", version.unwrap_or(11));
     let gpu = setup.gpu.clone().unwrap_or_default();
     let mut all = vec![("gpu".to_owned(), gpu), ("engine".to_owned(), profile)];
@@ -232,15 +233,6 @@ fn settings(row: &Measured, engine: &str) -> Result<Vec<(String, String)>, Strin
     }
     Ok(all)
 }
-
-/// `19` of `v0.19.1`.
-fn minor(version: &str) -> Option<u32> {
-    let version = version.trim_start_matches('v');
-    version.strip_prefix("0.")?.split(['.', ' ']).next()?.parse().ok()
-}
-
-/// vLLM 0.14 made asynchronous scheduling its default.
-const ASYNCHRONOUS_SINCE: u32 = 14;
 
 fn resolved(scenario: &str, settings: &[(String, String)]) -> Result<crate::config::Resolved, String> {
     let mut document = Document::parse("serving", scenario).map_err(|problem| problem.message)?;

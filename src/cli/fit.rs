@@ -1,6 +1,7 @@
 //! `plimsoll fit`: does it fit, how many tokens of KV cache, and what the datasheet allows at most.
 
 mod arithmetic;
+mod drafts;
 mod json;
 mod loading;
 mod states;
@@ -261,6 +262,31 @@ mod tests {
         assumed       vllm@0.33 defaults --gpu-memory-utilization 0.92 --max-num-batched-tokens 8192 --max-num-seqs 1024 --block-size 16
         estimated     runtime: activations, CUDA graphs and buffers, which an engine measures at start
         "#);
+    }
+
+    #[test]
+    fn a_step_with_drafts_brings_more_than_a_token() {
+        let ceiling = |more: &str| {
+            let line = format!("Llama-3.1-8B-Instruct --gpu h100 --max-model-len 8192 --format json {more}");
+            let told: Value = serde_json::from_str(&fit(&line).0).unwrap();
+            (
+                told["decode_ceiling_tok_s"].as_f64().unwrap(),
+                told["tokens_per_decode_step"].clone(),
+            )
+        };
+        let (plain, none) = ceiling("");
+        assert!(none.is_null());
+        let drafts = "--spec-method eagle3 --spec-tokens 3";
+        // 1 + 1/2 + 1/4 + 1/8; and where nobody says how many stand, all of them may.
+        let stand = format!("{drafts} --acceptance-rate 0.5");
+        assert_eq!(ceiling(&stand), (plain * 1.875, 1.875.into()));
+        assert_eq!(ceiling(drafts), (plain * 4.0, 4.0.into()));
+        let text = fit(&format!(
+            "Llama-3.1-8B-Instruct --gpu h100 --max-model-len 8192 {stand}"
+        ))
+        .0;
+        let said = "decode bs=1 ≤ 418 tok/s (memory roof, 1.88 tokens a step)";
+        assert!(text.contains(said), "{text}");
     }
 
     #[test]

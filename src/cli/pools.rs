@@ -141,7 +141,7 @@ fn of_pool(
     done: &ReplicaSummary,
 ) -> Option<Pressure> {
     let pool = &resolved.scenario.pools[index];
-    let used = present::used(&resolved.servers[index], &done.work)?;
+    let used = present::used(&resolved.servers[index], pool, &done.work)?;
     let limits = EngineLimits {
         // The largest batch is that of one replica.
         replicas: 1,

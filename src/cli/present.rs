@@ -330,7 +330,7 @@ fn pool_metas(resolved: &Resolved, result: &RunResult) -> Vec<PoolMeta> {
         model_id: pool.model.clone(),
         engine: pool.engine.profile().to_owned(),
         calibration: server.calibration.name.clone(),
-        utilisation: done.and_then(|done| used(server, &done.work)),
+        utilisation: done.and_then(|done| used(server, pool, &done.work)),
     });
     pool.collect()
 }
@@ -431,13 +431,15 @@ fn sums(work: &WorkCounters) -> WorkSums {
 fn utilisation(resolved: &Resolved, summary: &Summary) -> Option<Utilisation> {
     match resolved.servers.as_slice() {
         // Of experts that several engines share, bounds know only the whole.
-        [server] if resolved.scenario.lock_step.is_none() => used(server, &summary.work),
+        [server] if resolved.scenario.lock_step.is_none() => {
+            used(server, resolved.scenario.first_pool(), &summary.work)
+        }
         _ => None,
     }
 }
 
 /// The same of one server's work.
-pub(super) fn used(server: &Server, work: &WorkCounters) -> Option<Utilisation> {
+pub(super) fn used(server: &Server, pool: &Pool, work: &WorkCounters) -> Option<Utilisation> {
     if work.steps == 0 || work.busy_s <= 0.0 {
         return None;
     }
@@ -445,12 +447,11 @@ pub(super) fn used(server: &Server, work: &WorkCounters) -> Option<Utilisation> 
     let (sums, busy) = (sums(work), Seconds(work.busy_s));
     let batch = (work.decodes() as f64 / work.steps as f64).max(1.0);
     let context = work.decode_kv_tokens as f64 / (work.decodes() as f64).max(1.0);
+    let step = rates.bandwidth_bound_step(batch.round() as u32, context.round() as u32);
     Some(Utilisation {
         mfu: rates.flops_utilisation(&sums, busy),
         memory_bandwidth: rates.bandwidth_utilisation(&sums, busy),
-        bandwidth_bound_tpot_s: rates
-            .bandwidth_bound_tpot(batch.round() as u32, context.round() as u32)
-            .0,
+        bandwidth_bound_tpot_s: step.0 / pool.engine.tokens_per_decode(),
     })
 }
 

@@ -114,14 +114,13 @@ pub(super) fn resolve(
         defaults.async_scheduling,
     );
     let policy = policy(judge, raw, &profile);
-    let drafts = speculation::speculation(
-        judge,
-        raw,
-        &profile,
-        model,
-        asynchronous,
-        (batch.tokens, batch.budget, batch.max_model_len),
-    );
+    let around = speculation::Around {
+        is_asynchronous: asynchronous,
+        runner_tokens: batch.tokens,
+        budget: batch.budget,
+        max_model_len: batch.max_model_len,
+    };
+    let drafts = speculation::speculation(judge, raw, &profile, model, around);
     let drafted = drafts.as_ref().map_or(0, |drafts| drafts.drafting.drafts);
     let Launches { graphs, is_eager } = launches(judge, raw, &profile);
     let capture_sizes = capture_sizes(judge, raw, &profile, device, (batch.seqs, drafted), batch.tokens);

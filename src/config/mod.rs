@@ -51,6 +51,7 @@ pub mod slo;
 pub(crate) mod speculation;
 mod trtllm;
 pub mod variant;
+pub(crate) mod version;
 mod workload;
 
 pub use assemble::{Assembled, QUICKSTART, assemble, assemble_run, served};

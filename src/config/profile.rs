@@ -6,6 +6,7 @@
 use serde::{Deserialize, Serialize};
 
 use super::raw::{RawGraphMode, RawPolicy};
+use super::version::{self, ASYNCHRONOUS_SINCE, V1_SINCE};
 use crate::engine::VersionSwitches;
 use crate::engine::memory::PoolRules;
 use crate::hardware::{Architecture, Device};
@@ -262,10 +263,7 @@ pub type Found = (Profile, Option<String>);
 
 /// Finds the profile that `--engine` asks for; the error says what is known.
 pub fn find(asked: &str) -> Result<Found, (String, String)> {
-    let (name, version) = asked
-        .split_once('@')
-        .map_or((asked, None), |(name, version)| (name, Some(version)));
-    let name = name.trim().to_lowercase();
+    let (name, version) = version::parts(asked);
     if let Some(version) = version.filter(|_| UNVERSIONED.contains(&name.as_str())) {
         let why = format!("`{name}` has no versions, and @{version} names one");
         return Err((why, format!("write {name}")));
@@ -316,28 +314,19 @@ pub fn find(asked: &str) -> Result<Found, (String, String)> {
     Ok((nearest, note))
 }
 
-/// The first minor version that schedules asynchronously unless it is told not to (vllm-project/vllm#27614).
-const ASYNCHRONOUS_SINCE: u32 = 14;
-
-/// The first minor version whose V1 engine was the default.
-const V1_SINCE: u32 = 8;
-
 fn minor(version: &str) -> Option<u32> {
-    let mut parts = version.trim_start_matches('v').split('.').map(str::parse::<u32>);
-    match (parts.next()?.ok()?, parts.next()) {
-        (0, Some(minor)) => minor.ok(),
+    let mut numbers = version::numbers(version);
+    match (numbers.next()??, numbers.next()) {
+        (0, Some(minor)) => minor,
         // A major version: as far from 0.x as can be, so that the newest profile is the nearest.
-        (_, None | Some(Ok(_))) => Some(u32::MAX),
+        (_, None | Some(Some(_))) => Some(u32::MAX),
         _ => None,
     }
 }
 
 fn minor_of(profile: &Profile) -> u32 {
-    profile
-        .profile
-        .split_once('@')
-        .and_then(|(_, version)| minor(version))
-        .unwrap_or(0)
+    let version = version::parts(&profile.profile).1;
+    version.and_then(minor).unwrap_or(0)
 }
 
 /// Captured batch sizes in tokens, ascending (V1-73).

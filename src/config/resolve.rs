@@ -214,13 +214,13 @@ pub fn resolve(mut document: Document, files: &dyn Files) -> Result<Resolved, Di
     let jitter = laws.flatten().collect();
     let lock_step = lock_step.and_then(|spec| lockstep::build(&mut judge, spec, &servers[0]));
     let tiers = tiers(&mut judge, &raw, &pools, &servers);
-    speculation::check(
-        &mut judge,
-        &raw,
-        &pools,
-        &cluster,
-        (lock_step.is_some(), tiers.is_some()),
-    );
+    let beside = speculation::Beside {
+        pools: &pools,
+        cluster: &cluster,
+        is_in_lock_step: lock_step.is_some(),
+        has_tiers: tiers.is_some(),
+    };
+    speculation::check(&mut judge, &raw, beside);
     if !judge.problems.is_empty() {
         return Err(Diagnostics(judge.problems));
     }

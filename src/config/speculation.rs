@@ -64,14 +64,29 @@ const METHODS: &str = "eagle, eagle3, mtp, draft_model and ngram are";
 /// More drafts than anybody asks for.
 const DRAFTS_MAX: u64 = 64;
 
-/// What the scheduler does for `drafts` drafts by a method.
-pub(crate) fn scheduled(
-    method: Method,
-    (drafts, runner_tokens): (u32, u32),
-    rules: SpeculationRules,
-    (keeps_hashes, drops_nothing): (bool, bool),
-    acceptance: Vec<f64>,
-) -> Speculation {
+/// What is asked of the scheduler.
+pub(crate) struct Wish {
+    pub(crate) method: Method,
+    pub(crate) drafts: u32,
+    /// `max_num_batched_tokens`, of which a drafter takes slots.
+    pub(crate) runner_tokens: u32,
+    /// `disable_lookahead_block_hashes`.
+    pub(crate) keeps_hashes: bool,
+    /// `disable_eagle_block_drop`.
+    pub(crate) drops_nothing: bool,
+    pub(crate) acceptance: Vec<f64>,
+}
+
+/// What the scheduler of a version does for it.
+pub(crate) fn scheduled(wish: Wish, rules: SpeculationRules) -> Speculation {
+    let Wish {
+        method,
+        drafts,
+        runner_tokens,
+        keeps_hashes,
+        drops_nothing,
+        acceptance,
+    } = wish;
     let eagle = method.is_of_eagle_family();
     let hashes = match eagle && !drops_nothing {
         false => BlockHashes::Own,
@@ -103,15 +118,31 @@ pub(super) struct Drafts {
     pub(super) drafting: Drafting,
 }
 
+/// What of an engine's flags drafts depend on.
+#[derive(Clone, Copy)]
+pub(super) struct Around {
+    pub(super) is_asynchronous: bool,
+    /// `max_num_batched_tokens`.
+    pub(super) runner_tokens: u32,
+    /// Tokens of a step, of what that leaves.
+    pub(super) budget: u32,
+    pub(super) max_model_len: u32,
+}
+
 /// Resolves `engine.speculative_config`; `None` where nothing is drafted, or was reported.
 pub(super) fn speculation(
     judge: &mut Judge,
     engine: &RawEngine,
     profile: &Profile,
     model: Option<&ModelShape>,
-    asynchronous: bool,
-    (runner_tokens, budget, max_model_len): (u32, u32, u32),
+    around: Around,
 ) -> Option<Drafts> {
+    let Around {
+        is_asynchronous,
+        runner_tokens,
+        budget,
+        max_model_len,
+    } = around;
     let raw = engine.speculative_config.as_ref()?;
     if raw.num_speculative_tokens.is_some_and(|drafts| drafts.0 == 0) {
         // Nothing is drafted: what the rest says is moot.
@@ -137,7 +168,7 @@ pub(super) fn speculation(
             format!("{} has no draft models", profile.profile),
         );
     }
-    if asynchronous && !rules.is_asynchronous {
+    if is_asynchronous && !rules.is_asynchronous {
         judge.wrong_help(
             "engine.speculative_config",
             "cannot be scheduled asynchronously",
@@ -174,17 +205,21 @@ pub(super) fn speculation(
         );
     }
     let acceptance = acceptance(judge, raw, drafts)?;
-    let options = (
-        raw.disable_lookahead_block_hashes.unwrap_or(false),
-        raw.disable_eagle_block_drop.unwrap_or(false),
-    );
     judge.given(
         "engine.speculative_config",
         format!("{}, {drafts} drafts", method.name()),
     );
     let drafter = drafter(judge, raw, method, model, max_model_len)?;
+    let wish = Wish {
+        method,
+        drafts,
+        runner_tokens,
+        keeps_hashes: raw.disable_lookahead_block_hashes.unwrap_or(false),
+        drops_nothing: raw.disable_eagle_block_drop.unwrap_or(false),
+        acceptance,
+    };
     Some(Drafts {
-        scheduled: scheduled(method, (drafts, runner_tokens), rules, options, acceptance),
+        scheduled: scheduled(wish, rules),
         drafting: Drafting { drafts, drafter },
     })
 }
@@ -369,14 +404,18 @@ fn acceptance(judge: &mut Judge, raw: &RawSpeculation, drafts: u32) -> Option<Ve
     Some(rates)
 }
 
+/// What of a scenario drafts may stand beside.
+#[derive(Clone, Copy)]
+pub(super) struct Beside<'a> {
+    pub(super) pools: &'a [Pool],
+    pub(super) cluster: &'a ClusterSpec,
+    pub(super) is_in_lock_step: bool,
+    pub(super) has_tiers: bool,
+}
+
 /// Refuses speculation beside what it was not held against any engine with, and asks how many drafts stand.
-pub(super) fn check(
-    judge: &mut Judge,
-    raw: &RawScenario,
-    pools: &[Pool],
-    cluster: &ClusterSpec,
-    (ranks, tiers): (bool, bool),
-) {
+pub(super) fn check(judge: &mut Judge, raw: &RawScenario, beside: Beside<'_>) {
+    let Beside { pools, cluster, .. } = beside;
     let key = "engine.speculative_config";
     let engines = pools.iter().filter_map(|pool| pool.engine.vllm());
     let speculating: Vec<(&EngineConfig, &Speculation)> = engines
@@ -410,13 +449,13 @@ pub(super) fn check(
         );
     }
     let hears = |group: &Group| group.policy.event_latency().is_some();
-    let beside = [
+    let unheld = [
         (
             cluster.disaggregation.is_some(),
             "prefill and decode on different replicas",
         ),
-        (ranks, "data-parallel ranks in lock-step"),
-        (tiers, "KV in tiers outside the GPU"),
+        (beside.is_in_lock_step, "data-parallel ranks in lock-step"),
+        (beside.has_tiers, "KV in tiers outside the GPU"),
         (
             any(&|_, told| told.hashes == BlockHashes::Ahead) && cluster.groups.iter().any(hears),
             "a router that follows KV events",
@@ -426,7 +465,7 @@ pub(super) fn check(
             "priorities in this version",
         ),
     ];
-    for (_, what) in beside.iter().filter(|(is_there, _)| *is_there) {
+    for (_, what) in unheld.iter().filter(|(is_there, _)| *is_there) {
         judge.wrong_help(
             key,
             &format!("is not modelled beside {what}"),

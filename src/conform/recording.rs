@@ -167,6 +167,9 @@ pub struct RecordedStep {
     pub dt: f64,
     /// (id, computed before, scheduled).
     pub scheduled: Vec<(u64, u32, u32)>,
+    /// Drafts in each of those shares, if they were recorded.
+    #[serde(default)]
+    pub drafts: Option<Vec<u32>>,
     /// Ids, sorted.
     pub preempted: Vec<u64>,
     /// After scheduling.

@@ -11,7 +11,7 @@ use super::difference::{
 };
 use super::recording::{RecordedRequest, RecordedStep};
 use super::{trtllm, v0};
-use crate::config::speculation::{self, Method};
+use crate::config::speculation::{self, Method, Wish};
 use crate::cost::linear::LinearCost;
 use crate::engine::{Acceptance, EngineConfig, EngineSpec, KvGroups, Policy, ScheduleRecord, ToldRuns};
 use crate::ids::{RequestId, SegmentId};
@@ -100,14 +100,15 @@ fn engine_config(recording: &Recording) -> EngineConfig {
         max_num_queued_reqs: None,
         idle_pass_sleep: Picos::ZERO,
         speculation: params.speculative.as_ref().and_then(|speculative| {
-            let options = (
-                speculative.disable_lookahead_block_hashes,
-                speculative.disable_eagle_block_drop,
-            );
-            let drafts = (speculative.num_speculative_tokens, params.max_num_batched_tokens);
-            let method = Method::named(&speculative.method)?;
-            let rules = profile.speculation;
-            Some(speculation::scheduled(method, drafts, rules, options, Vec::new()))
+            let wish = Wish {
+                method: Method::named(&speculative.method)?,
+                drafts: speculative.num_speculative_tokens,
+                runner_tokens: params.max_num_batched_tokens,
+                keeps_hashes: speculative.disable_lookahead_block_hashes,
+                drops_nothing: speculative.disable_eagle_block_drop,
+                acceptance: Vec::new(),
+            };
+            Some(speculation::scheduled(wish, profile.speculation))
         }),
         switches: profile.version_switches(recording.scheduler_reserve_full_isl),
     }
@@ -250,7 +251,10 @@ fn scheduled_difference(expected: &RecordedStep, got: &ScheduleRecord) -> Option
     let shares = got.shares.iter().map(|&(id, computed, n)| (id.0, computed, n));
     let shares: Vec<(u64, u32, u32)> = shares.collect();
     let at = (0..shares.len().max(expected.scheduled.len()))
-        .find(|&at| expected.scheduled.get(at) != shares.get(at))?;
+        .find(|&at| expected.scheduled.get(at) != shares.get(at));
+    let Some(at) = at else {
+        return draft_difference(expected, got);
+    };
     let (recorded, ours) = (expected.scheduled.get(at), shares.get(at));
     let request = recorded.or(ours).map(|share| share.0);
     let difference = StepDifference::new(
@@ -259,6 +263,15 @@ fn scheduled_difference(expected: &RecordedStep, got: &ScheduleRecord) -> Option
         share_text(ours),
     );
     Some(difference.about(request))
+}
+
+/// How many drafts are in equal shares, if that was recorded.
+fn draft_difference(expected: &RecordedStep, got: &ScheduleRecord) -> Option<StepDifference> {
+    let recorded = expected.drafts.as_ref().filter(|_| !got.drafts.is_empty())?;
+    let at = (0..got.shares.len()).find(|&at| recorded.get(at) != got.drafts.get(at))?;
+    let text = |drafts: &[u32]| drafts.get(at).map_or_else(|| "none told".into(), u32::to_string);
+    let difference = StepDifference::new("drafts of a share", text(recorded), text(&got.drafts));
+    Some(difference.about(Some(got.shares[at].0.0)))
 }
 
 /// Preempted requests, free blocks and queues after the step was scheduled.

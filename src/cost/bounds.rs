@@ -224,9 +224,9 @@ impl WorkRates {
         self.bytes(work) / (self.bandwidth.0 * busy.0)
     }
 
-    /// The least time per output token that memory allows: weights and KV, each read once at datasheet bandwidth.
+    /// The least time of a decode step that memory allows: weights and KV, each read once at datasheet bandwidth.
     #[must_use]
-    pub fn bandwidth_bound_tpot(&self, batch: u32, context: u32) -> Seconds {
+    pub fn bandwidth_bound_step(&self, batch: u32, context: u32) -> Seconds {
         let kv_tokens = f64::from(batch) * f64::from(context);
         let bytes = self.weight_bytes(f64::from(batch))
             + kv_tokens * self.bytes_per_kv_token
@@ -266,7 +266,7 @@ mod tests {
             (256, 1024, 14.74),
             (64, 8192, 24.99),
         ] {
-            let bound = 1e3 * rates().bandwidth_bound_tpot(batch, context).0;
+            let bound = 1e3 * rates().bandwidth_bound_step(batch, context).0;
             assert!((bound - millis).abs() < 0.006, "{batch} x {context}: {bound}");
         }
     }
@@ -384,8 +384,8 @@ mod tests {
         let shared = work_rates(&device("h100"), &llama_8b(), &shared);
         assert_eq!(shared.weight_bytes(1.0), rates().weight_bytes(1.0));
         assert_eq!(
-            shared.bandwidth_bound_tpot(8, 100).0 * 4.0,
-            rates().bandwidth_bound_tpot(8, 100).0
+            shared.bandwidth_bound_step(8, 100).0 * 4.0,
+            rates().bandwidth_bound_step(8, 100).0
         );
     }
 }

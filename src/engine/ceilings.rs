@@ -19,8 +19,8 @@ pub struct Ceilings {
     pub layer_weights: Bytes,
     /// Prompt tokens per second: `TP · peak / flops_per_token`.
     pub prefill_tokens_per_s: f64,
-    /// Output tokens per second of a single sequence: `bandwidth / streamed`.
-    pub decode_tokens_per_s: f64,
+    /// Decode steps per second of a single sequence, each a token unless drafts stand: `bandwidth / streamed`.
+    pub decode_steps_per_s: f64,
     /// Tokens of a step above which arithmetic takes longer than reading the weights. With experts, the step that
     /// reads them all.
     pub ridge_tokens: f64,
@@ -48,7 +48,7 @@ pub fn ceilings(device: &Device, model: &ModelShape, tensor_parallel: u32) -> Ce
         streamed,
         layer_weights,
         prefill_tokens_per_s: f64::from(tensor_parallel) / token_s,
-        decode_tokens_per_s: 1.0 / (streamed / device.memory_bandwidth).0,
+        decode_steps_per_s: 1.0 / (streamed / device.memory_bandwidth).0,
         ridge_tokens: weights_s / token_s,
     }
 }
@@ -107,9 +107,9 @@ mod tests {
         let model = model::find("meta-llama/Llama-3.1-8B").unwrap().0;
         let device = hardware::find("H100-SXM").unwrap().0;
         let one = ceilings(&device, &model, 1);
-        assert!((one.decode_tokens_per_s - 3.35e12 / 15.0093e9).abs() < 0.1);
+        assert!((one.decode_steps_per_s - 3.35e12 / 15.0093e9).abs() < 0.1);
         assert!((one.prefill_tokens_per_s - 989.4e12 / 13.9586e9).abs() < 5.0);
         let two = ceilings(&device, &model, 2);
-        assert!((two.decode_tokens_per_s / one.decode_tokens_per_s - 2.0).abs() < 1e-6);
+        assert!((two.decode_steps_per_s / one.decode_steps_per_s - 2.0).abs() < 1e-6);
     }
 }

@@ -196,6 +196,7 @@ impl Replica {
             begin: step.begin,
             duration: step.duration,
             shares: shares.into_iter().map(|(_, share)| share).collect(),
+            drafts: step.verified.iter().map(|share| share.drafts).collect(),
             preempted: self.preempted.clone(),
             free_blocks: step.free_blocks,
             running: step.running,

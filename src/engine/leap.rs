@@ -188,6 +188,7 @@ impl Replica {
                 begin,
                 duration,
                 shares: self.shares_of_pack(ahead as u32),
+                drafts: Vec::new(),
                 preempted: Vec::new(),
                 free_blocks: free,
                 running: self.sequences.running,

@@ -10,6 +10,7 @@ mod budget;
 pub mod ceilings;
 mod close;
 mod config;
+mod engine_spec;
 pub(crate) mod external;
 mod growth;
 mod held_back;
@@ -32,7 +33,6 @@ pub mod scheduler;
 mod sequence;
 pub mod sglang;
 mod signal;
-mod spec;
 mod speculation;
 mod step;
 pub(crate) mod story;
@@ -43,7 +43,7 @@ mod wake;
 
 pub use crate::kv::{KvGroups, WindowGroups};
 pub use config::{EngineConfig, Policy, VersionSwitches};
-pub use spec::EngineSpec;
+pub use engine_spec::EngineSpec;
 pub use speculation::{BlockHashes, Speculation};
 pub use step::ScheduleRecord;
 

@@ -1,13 +1,9 @@
-//! Speculative decoding inside the scheduler (V1-54 to V1-58): a decode asks for its token and for its drafts, and learns how
-//! many of them stand only when the step's output is processed.
+//! Speculative decoding inside the scheduler (V1-54 to V1-58, `Scheduler.update_from_output`): a decode asks for its token and for its
+//! drafts, and learns how many of them stand only when the step's output is processed.
 //!
-//! The drafter itself is not here: it takes time ([`crate::cost::roofline`]) and KV slots behind those that are scheduled
-//! (V1-33). How many drafts stand is drawn, not computed ([`Acceptance`]). No sequence joins the pack, because what each brings
-//! changes from step to step: a step costs O(batch), as everything of the batch changes.
-//!
-//! Bookkeeping is the engine's own: `computed` counts drafts from when they are scheduled, and what is rejected is taken off
-//! again when the output is processed (`Scheduler.update_from_output`); `sampled` counts them as placeholders likewise.
-//! Left out: drafts whose number changes with the batch (V1-60), grammars. Law: of a share come one token at least, and at most one more than its drafts.
+//! The drafter is not here: it takes time ([`crate::cost::roofline`]) and KV slots (V1-33). How many drafts stand is drawn ([`Acceptance`]).
+//! Left out: drafts whose number changes with the batch (V1-60), grammars. Law: of a share that samples comes one token at least, and at
+//! most one more than its drafts.
 
 use std::collections::BTreeMap;
 
@@ -53,6 +49,18 @@ pub struct Speculation {
     pub hashes: BlockHashes,
     /// Of the drafts at each position, which share is reached and accepted: `r_i = P(a ≥ i)`, none above the one before (SD-2).
     pub acceptance: Vec<f64>,
+}
+
+impl Speculation {
+    /// Tokens that a verification of all drafts brings on average: one, and those drafts that stand. Where nothing is said of them, as
+    /// many as can.
+    #[must_use]
+    pub fn tokens_per_verification(&self) -> f64 {
+        match self.acceptance.is_empty() {
+            true => f64::from(1 + self.drafts),
+            false => 1.0 + self.acceptance.iter().sum::<f64>(),
+        }
+    }
 }
 
 /// What identifies a block of the prefix cache where the drafter's KV lies beside the model's.
@@ -142,7 +150,7 @@ pub(super) struct Drafting {
 pub(super) struct Verification {
     handle: Handle,
     samples: bool,
-    drafts: u32,
+    pub(super) drafts: u32,
     /// The drafts fill up the batch, and none can stand.
     are_padding: bool,
 }
@@ -206,17 +214,24 @@ impl Replica {
         if self.tokens_ahead() == 0 {
             return;
         }
-        // Each block is known by the tokens from its second to the next block's first. The very first token is told by the segment
-        // that goes on behind it, or else lends it to the next.
+        // Each block is known by the tokens from its second to the next block's first. The very first token is told by the one
+        // behind it, which goes on with its segment or else gets a name that stands for both.
         let pieces = &mut self.sequences[slot].pieces;
+        let goes_on = |first: &Piece, next: &Piece| {
+            next.segment == first.segment && next.start == first.start + first.tokens
+        };
         match pieces.as_mut_slice() {
             [first, ..] if first.tokens > 1 => {
                 (first.start, first.tokens) = (first.start + 1, first.tokens - 1);
             }
-            [first, next, ..] => {
+            [first, next, ..] if !goes_on(first, next) => {
                 let mixed =
                     first.segment.0.rotate_left(17) ^ next.segment.0.wrapping_mul(0x9e37_79b9_7f4a_7c15);
-                next.segment = SegmentId(mixed);
+                (first.segment, first.start) = (SegmentId(mixed), next.start);
+                (next.start, next.tokens) = (next.start + 1, next.tokens - 1);
+                pieces.retain(|piece| piece.tokens > 0);
+            }
+            [_, _, ..] => {
                 pieces.remove(0);
             }
             _ => {}
@@ -393,7 +408,8 @@ impl Replica {
         }
     }
 
-    /// One sequence gets its token and the drafts that stand before it.
+    /// One sequence gets its token and the drafts that stand before it. What was rejected is taken off again: `computed` counts drafts
+    /// from when they are scheduled, and `sampled` as placeholders likewise (V1-55).
     fn deliver_tokens<O: Observer>(&mut self, of: Verification, now: Picos, observer: &mut O) {
         let Verification {
             handle,
@@ -401,18 +417,17 @@ impl Replica {
             are_padding,
             ..
         } = of;
-        let rates = self
-            .config
-            .speculation
-            .as_ref()
-            .map_or(&[][..], |speculation| &speculation.acceptance);
+        let Some(speculation) = &self.config.speculation else {
+            return;
+        };
+        let registers = speculation.registers_output;
         let sequence = &mut self.sequences[handle.slot];
         let id = sequence.request.id;
         let accepted = match &self.acceptance {
             Some(acceptance) if drafts > 0 && !are_padding => {
                 let round = sequence.drafting.rounds;
                 sequence.drafting.rounds += 1;
-                acceptance.accepted(id, round, drafts, rates)
+                acceptance.accepted(id, round, drafts, &speculation.acceptance)
             }
             _ => 0,
         };
@@ -446,11 +461,6 @@ impl Replica {
                 accepted,
             });
         }
-        let registers = self
-            .config
-            .speculation
-            .as_ref()
-            .is_some_and(|speculation| speculation.registers_output);
         if runs && registers {
             let sequence = &self.sequences[handle.slot];
             let is_in_flight = sequence.last_step > self.processed_steps;

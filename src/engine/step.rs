@@ -202,6 +202,8 @@ pub struct ScheduleRecord {
     pub duration: Picos,
     /// (request, tokens computed before, tokens scheduled) in the scheduler's order.
     pub shares: Vec<(RequestId, u32, u32)>,
+    /// Of the tokens of each share, those that are drafts; empty where the engine does not speculate.
+    pub drafts: Vec<u32>,
     /// Requests preempted while it was scheduled, in that order.
     pub preempted: Vec<RequestId>,
     /// Free blocks after scheduling.

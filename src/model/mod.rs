@@ -1,9 +1,8 @@
-//! Shapes of language models, transformers and hybrids with recurrent layers: what a model's `config.json` says about parameters, KV bytes and matrix sizes.
+//! Shapes of language models: what a `config.json` says about parameters, KV bytes and matrix sizes.
 //!
-//! Common models are shipped ([`find`]), and so are their quantized copies by name ([`find_checkpoint`]); any Hugging Face `config.json` of a known architecture is read
-//! ([`ModelShape::from_hf_config`]). Left out, and said in a note where it happens: vision towers, multi-token
-//! prediction layers, padding of odd shapes by kernels. Law: the parameters of a shape are those of the published
-//! checkpoint (within 0.5 %, exactly for most).
+//! Common models are shipped ([`find`], quantized copies by name: [`find_checkpoint`]); any config of a known architecture is read
+//! ([`ModelShape::from_hf_config`]). Left out, and said in a note where it happens: vision towers, multi-token prediction layers,
+//! padding of odd shapes by kernels. Law: the parameters of a shape are those of the published checkpoint (within 0.5 %).
 
 mod checkpoints;
 mod drafter;

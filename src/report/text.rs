@@ -102,12 +102,6 @@ fn machine(shown: &Summary, meta: &ResultMeta) -> Option<String> {
     let simulated = shown.tpot.mean_s()?;
     // Answers that leave whole have no TPOT; a step of theirs has a bound all the same.
     let tpot = match simulated > 0.0 {
-        // A step brings more than a token.
-        true if shown.work.draft_tokens > 0 => format!(
-            "TPOT {}, a step {} if only",
-            time(simulated),
-            time(used.bandwidth_bound_tpot_s)
-        ),
         true => format!(
             "TPOT {}, {} if only",
             time(simulated),

@@ -197,7 +197,8 @@ pub struct Utilisation {
     pub mfu: f64,
     /// Bytes moved per second over the peak bandwidth, in 0..=1.
     pub memory_bandwidth: f64,
-    /// Mean time of a decode step if memory bandwidth were the only limit, in seconds.
+    /// Mean time per output token if memory bandwidth were the only limit, in seconds: a decode step's, over the tokens that
+    /// it brings each sequence.
     pub bandwidth_bound_tpot_s: f64,
 }
 

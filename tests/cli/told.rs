@@ -465,3 +465,23 @@ fn the_bracket_of_a_load_with_a_span_of_its_own_claims_no_certainty() {
     );
     assert!(printed.contains("one and the same traffic"), "{printed}");
 }
+
+#[test]
+fn the_bound_of_bandwidth_is_a_tokens_where_a_step_brings_several() {
+    let desk = Desk::new();
+    let line = "run meta-llama/Llama-3.1-8B-Instruct --gpu h100 --max-model-len 8192 --num-prompts 40 --max-concurrency 1 \
+                --input-len 128 --output-len 161 --format json";
+    let bound_and_tpot = |more: &str| {
+        let told = json(&desk.expect(0, &format!("{line} {more}")));
+        let bound = told["plimsoll"]["utilisation"]["bandwidth_bound_tpot_ms"].as_f64();
+        (bound.unwrap(), told["mean_tpot_ms"].as_f64().unwrap())
+    };
+    let (plain, _) = bound_and_tpot("");
+    let (bound, tpot) = bound_and_tpot("--spec-method ngram --spec-tokens 7 --acceptance-rate 1");
+    assert!(bound < tpot, "{bound} ms, and {tpot} ms simulated");
+    // The cache is hardly read beside the weights.
+    assert!(
+        (bound * 8.0 / plain - 1.0).abs() < 0.01,
+        "{bound} ms, and {plain} ms of a step"
+    );
+}

@@ -1,4 +1,4 @@
-//! How many scenarios a test draws, and how many of them it may leave unjudged.
+//! Chance: a scenario from its seed, how many of them a test draws, and how many it may leave unjudged.
 
 use std::cell::Cell;
 
@@ -46,4 +46,24 @@ pub(crate) fn judge<S: Strategy>(
         f64::from(unjudged) <= excused * f64::from(all),
         "{unjudged} of {all} draws were left unjudged"
     );
+}
+
+/// xorshift64: the seed replays a scenario.
+pub(crate) struct Draw(u64);
+
+impl Draw {
+    pub(crate) fn of(seed: u64) -> Draw {
+        Draw(seed.wrapping_mul(0x9e37_79b9_7f4a_7c15) | 1)
+    }
+
+    pub(crate) fn below(&mut self, bound: u32) -> u32 {
+        self.0 ^= self.0 << 13;
+        self.0 ^= self.0 >> 7;
+        self.0 ^= self.0 << 17;
+        u32::try_from((self.0 >> 33) % u64::from(bound)).unwrap()
+    }
+
+    pub(crate) fn chance(&mut self) -> bool {
+        self.below(2) == 0
+    }
 }

@@ -3,26 +3,11 @@
 //! The twin itself asserts that blocks are conserved and registered once; a scenario that never ends would show
 //! as a test that does not either.
 
+use crate::draws::Draw;
 use crate::twin::{TwinConfig, TwinOutcome, TwinRequest, TwinRun, simulate};
 
 /// Duration of every step.
 const SECOND: u64 = 1_000_000_000_000;
-
-/// xorshift64: enough to vary scenarios, and the seed replays one.
-struct Draw(u64);
-
-impl Draw {
-    fn below(&mut self, bound: u32) -> u32 {
-        self.0 ^= self.0 << 13;
-        self.0 ^= self.0 >> 7;
-        self.0 ^= self.0 << 17;
-        u32::try_from((self.0 >> 33) % u64::from(bound)).unwrap()
-    }
-
-    fn chance(&mut self) -> bool {
-        self.below(2) == 0
-    }
-}
 
 fn draw_config(draw: &mut Draw) -> TwinConfig {
     let enable_chunked_prefill = draw.chance();
@@ -137,7 +122,7 @@ fn check_outcome(config: &TwinConfig, request: &TwinRequest, outcome: &TwinOutco
 fn random_scenarios_keep_the_laws() {
     for seed in 1..=3000 {
         eprintln!("seed {seed}");
-        let mut draw = Draw(0x9e37_79b9_7f4a_7c15_u64.wrapping_mul(seed));
+        let mut draw = Draw::of(seed);
         let config = draw_config(&mut draw);
         let requests: Vec<TwinRequest> = (0..12).map(|id| draw_request(&mut draw, id)).collect();
         let run = simulate(&config, &requests, &mut |_| SECOND);

@@ -8,7 +8,8 @@ use plimsoll::cost::{Breakdown, DecodeCost, Moved, SharedCost, StepCost, StepLoa
 use plimsoll::sim::{Frontend, Pause, Simulation, Until};
 use plimsoll::units::Picos;
 
-use crate::equality::{Draw, Fixed, MILLISECOND, Seen, draw_config, draw_requests, engine_config};
+use crate::draws::Draw;
+use crate::equality::{Fixed, MILLISECOND, Seen, draw_config, draw_requests, engine_config};
 use crate::twin::ranks::{TwinRanks, TwinRanksRun, TwinShare, simulate_ranks};
 use crate::twin::{Scheduled, TwinConfig, TwinRequest};
 
@@ -119,7 +120,7 @@ struct Case {
 
 impl Case {
     fn draw(seed: u64) -> Case {
-        let mut draw = Draw(seed.wrapping_mul(0x9e37_79b9_7f4a_7c15) | 1);
+        let mut draw = Draw::of(seed);
         let config = draw_config(&mut draw);
         let mut requests = draw_requests(&mut draw, false, false);
         requests.retain(|request| {

@@ -12,6 +12,7 @@ mod golden;
 mod laws;
 mod lockstep;
 mod oracle;
+mod runs;
 mod scheduled;
 mod scheduled_twin;
 mod sglang;

@@ -8,12 +8,12 @@ use plimsoll::engine::scheduled::policies::{HfConfig, HfOrder, PreemptionMode, S
 use plimsoll::engine::scheduled::{ScheduledConfig, SchedulerChoice};
 use plimsoll::engine::scheduler::{Denied, Scheduler, SequenceId, StepPlan};
 use plimsoll::engine::{Policy, ScheduleRecord};
-use plimsoll::ids::{RequestId, SegmentId};
-use plimsoll::sim::{Frontend, Outcome, Pause, Simulation, Until};
+use plimsoll::ids::RequestId;
+use plimsoll::sim::Outcome;
 use plimsoll::units::Picos;
-use plimsoll::workload::{Prompt, Request};
+use plimsoll::workload::Request;
 
-use crate::sglang::Given;
+use crate::runs::{cost, request, run};
 use crate::sglang_leaps::Told;
 
 /// vLLM V0 in its default mode: budget 64, blocks of 4, an ample pool.
@@ -70,52 +70,15 @@ pub(crate) fn hf(order: HfOrder, max_batch_tokens: u32, num_gpu_blocks: u32) -> 
     }
 }
 
-/// A request named by a letter: sent so many tenths of a second after the start, prompt, outputs.
-pub(crate) fn request(name: char, at: u64, prompt: u32, outputs: u32) -> Request {
-    let id = u64::from(name) - u64::from('A');
-    Request {
-        id: RequestId(id),
-        arrival: Picos::from_seconds(at as f64 / 10.0),
-        client_queue_time: Picos::ZERO,
-        prompt_tokens: prompt,
-        output_tokens: outputs,
-        max_tokens: outputs,
-        class: 0,
-        priority: 0,
-        prompt: Prompt::Unique,
-        output_segment: SegmentId(100 + id),
-        session: None,
-        ignore_eos: false,
-        deadline: None,
-    }
-}
-
-/// Serves the requests; `cost` prices steps.
-pub(crate) fn run(
-    config: &ScheduledConfig,
-    requests: &[Request],
-    cost: LinearCost,
-    stepwise: bool,
-    logs: bool,
-) -> (Vec<ScheduleRecord>, Told) {
-    let traffic = Given(Vec::from(requests).into_iter());
-    let make = if stepwise {
-        Simulation::stepwise
-    } else {
-        Simulation::new
-    };
-    let mut simulation = make(config.clone(), Box::new(cost), Frontend::default(), traffic);
-    if logs {
-        simulation = simulation.logging();
-    }
-    let mut told = Told::default();
-    told.drained = simulation.advance(Until::DRAINED, &mut told) == Pause::Drained;
-    (simulation.take_log(), told)
-}
-
 /// Serves the requests with steps of one second; one line a step, `A7 B12` or with victims `A1 !B`.
 fn serve(config: &ScheduledConfig, requests: &[Request]) -> (Vec<String>, Told) {
-    let (log, told) = run(config, requests, LinearCost::new(1.0, 0.0, 0.0), false, true);
+    let (log, told) = run(
+        config.clone(),
+        requests,
+        LinearCost::new(1.0, 0.0, 0.0),
+        false,
+        true,
+    );
     let letter = |id: RequestId| char::from(b'A' + u8::try_from(id.0).unwrap());
     let line = |record: &ScheduleRecord| {
         let mut line = String::new();
@@ -339,14 +302,13 @@ fn st6_saturated_throughput_is_a_batch_for_each_batch_time() {
     (0..)
         .zip(&mut requests)
         .for_each(|(id, one)| one.id = RequestId(id));
-    let cost = LinearCost::new(0.006, 2e-5, 1.5e-9);
     let batch = |rows: f64| {
         let prefill = 0.006 + 2e-5 * 10.0 * rows + 1.5e-9 * rows * 55.0;
         let decode = |step: f64| 0.006 + 2e-5 * rows + 1.5e-9 * rows * (10.0 + step);
         prefill + (1..8).map(|step| decode(f64::from(step))).sum::<f64>()
     };
     for rows in [1, 4, 16] {
-        let (_, told) = run(&fixed(rows, Picos::ZERO, false), &requests, cost, false, false);
+        let (_, told) = run(fixed(rows, Picos::ZERO, false), &requests, cost(), false, false);
         let end = told.completions.last().unwrap().end.seconds();
         let expected = 64.0 / f64::from(rows) * batch(f64::from(rows));
         assert!(
@@ -378,7 +340,7 @@ fn q19_a_batch_server_is_stable_below_a_batch_for_each_batch_time() {
     let serve = |rate: f64| {
         let requests = arrivals(rate);
         let cost = LinearCost::new(1.0, 0.0, 0.0);
-        let (_, told) = run(&fixed(4, Picos::ZERO, false), &requests, cost, false, false);
+        let (_, told) = run(fixed(4, Picos::ZERO, false), &requests, cost, false, false);
         let waits = told
             .completions
             .iter()

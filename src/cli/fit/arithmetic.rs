@@ -2,6 +2,7 @@
 
 use std::io::Write;
 
+use super::drafts::{speculation, tokens_per_decode};
 use super::states;
 use super::text::{kv_per_token, requests};
 use super::{TYPICAL_OUTPUT, TYPICAL_PROMPT, loading};
@@ -201,6 +202,11 @@ fn request_lines(question: &Capacity, plan: &MemoryPlan) -> Vec<(&'static str, S
 fn roof_lines(question: &Capacity, ceilings: &Ceilings) -> Vec<(&'static str, String)> {
     let bandwidth = question.device.memory_bandwidth;
     let tp = question.options.tensor_parallel;
+    let tokens = tokens_per_decode(question);
+    let drafted = match speculation(question) {
+        Some(_) => format!(" × {tokens:.2} tokens"),
+        None => String::new(),
+    };
     vec![
         (
             "  prefill roof",
@@ -214,10 +220,10 @@ fn roof_lines(question: &Capacity, ceilings: &Ceilings) -> Vec<(&'static str, St
         (
             "  decode roof",
             format!(
-                "{} ÷ {} of weights read a step = {} tok/s for one sequence",
+                "{} ÷ {} of weights read a step{drafted} = {} tok/s for one sequence",
                 format_rate(bandwidth),
                 with_unit(ceilings.streamed.0 as f64, "B"),
-                short(ceilings.decode_tokens_per_s)
+                short(ceilings.decode_steps_per_s * tokens)
             ),
         ),
         (

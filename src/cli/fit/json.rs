@@ -2,6 +2,7 @@
 
 use serde_json::{Value, json};
 
+use super::drafts::{speculation, tokens_per_decode};
 use super::{TYPICAL_OUTPUT, TYPICAL_PROMPT, assumed, loading, states, too_long, windows};
 use crate::config::Capacity;
 use crate::engine::ceilings::ceilings;
@@ -63,9 +64,12 @@ pub(super) fn fits_json(question: &Capacity, plan: &MemoryPlan) -> Value {
         "typical_tokens": typical,
         "typical_concurrency": plan.concurrency(typical),
         "prefill_ceiling_tok_s": ceilings.prefill_tokens_per_s,
-        "decode_ceiling_tok_s": ceilings.decode_tokens_per_s,
+        "decode_ceiling_tok_s": ceilings.decode_steps_per_s * tokens_per_decode(question),
         "ridge_tokens": ceilings.ridge_tokens,
     });
+    if speculation(question).is_some() {
+        fits["tokens_per_decode_step"] = tokens_per_decode(question).into();
+    }
     if let Some(told) = windows(question, plan) {
         fits["windows"] = told.into();
     }

@@ -3,6 +3,7 @@
 use std::io::Write;
 
 use super::arithmetic::write_arithmetic;
+use super::drafts::{of_step, tokens_per_decode};
 use super::{TYPICAL_OUTPUT, TYPICAL_PROMPT, assumed, loading, running_at_most, states, too_long, windows};
 use crate::cli::figures::{grouped, plain, short};
 use crate::config::Capacity;
@@ -68,9 +69,10 @@ pub(super) fn write_text(
     }
     writeln!(
         out,
-        " ceilings      prefill ≤ {} tok/s (compute roof)  |  decode bs=1 ≤ {} tok/s (memory roof)  |  ridge point {:.0} tokens/step",
+        " ceilings      prefill ≤ {} tok/s (compute roof)  |  decode bs=1 ≤ {} tok/s (memory roof{})  |  ridge point {:.0} tokens/step",
         short(ceilings.prefill_tokens_per_s),
-        short(ceilings.decode_tokens_per_s),
+        short(ceilings.decode_steps_per_s * tokens_per_decode(question)),
+        of_step(question),
         ceilings.ridge_tokens,
     )?;
     if let Some(told) = &question.break_even {

@@ -4,15 +4,13 @@ use serde::Deserialize;
 
 use crate::config::judge::Judge;
 use crate::config::raw::RawEngine;
+use crate::config::version::{V1_SINCE, minor_of_zero, parts};
 
 const SHIPPED: [&str; 3] = [
     include_str!("../../engine/profiles/vllm-0.6.toml"),
     include_str!("../../engine/profiles/static.toml"),
     include_str!("../../engine/profiles/hf-cb.toml"),
 ];
-
-/// The first minor version of vLLM whose V1 engine was the default.
-const V1_SINCE: u32 = 8;
 
 /// Which engine it is.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -81,24 +79,10 @@ pub(in crate::config) fn is_asked(raw: &RawEngine) -> bool {
     let (name, version) = parts(asked);
     match name.as_str() {
         "static" | "hf-cb" => version.is_none(),
-        "vllm" => version.and_then(minor).is_some_and(|minor| minor < V1_SINCE),
+        "vllm" => version
+            .and_then(minor_of_zero)
+            .is_some_and(|minor| minor < V1_SINCE),
         _ => false,
-    }
-}
-
-fn parts(asked: &str) -> (String, Option<&str>) {
-    let (name, version) = asked
-        .split_once('@')
-        .map_or((asked, None), |(name, version)| (name, Some(version)));
-    (name.trim().to_lowercase(), version)
-}
-
-/// `0.6.6` → 6; versions of another major are none of ours.
-fn minor(version: &str) -> Option<u32> {
-    let mut parts = version.trim_start_matches('v').split('.').map(str::parse::<u32>);
-    match (parts.next()?.ok()?, parts.next()) {
-        (0, Some(minor)) => minor.ok(),
-        _ => None,
     }
 }
 
@@ -116,7 +100,7 @@ pub(super) fn find(asked: &str) -> (ScheduledProfile, Option<String>) {
         .find(|profile| profile.profile == wanted)
         .expect("each of them is shipped");
     let note = version
-        .filter(|version| minor(version) != Some(6))
+        .filter(|version| minor_of_zero(version) != Some(6))
         .map(|version| {
             format!("no profile of vllm@{version}: vllm@0.6 is the nearest V0 engine and is used")
         });

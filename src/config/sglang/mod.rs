@@ -18,6 +18,7 @@ use super::engine::note_chunks;
 use super::judge::Judge;
 use super::raw::{RawCluster, RawEngine, RawSglang};
 use super::scalar::Count;
+use super::version;
 use crate::cluster::router::Policy;
 use crate::engine::memory::MemoryPlan;
 use crate::engine::sglang::{QueuePolicy, SglangConfig};
@@ -46,8 +47,8 @@ const TOKENS_MAX: u64 = 1 << 30;
 
 /// Whether `--engine` asks for SGLang.
 pub(super) fn is_asked(raw: &RawEngine) -> bool {
-    let name = raw.profile.as_deref().and_then(|asked| asked.split('@').next());
-    name.is_some_and(|name| name.trim().eq_ignore_ascii_case("sglang"))
+    let asked = raw.profile.as_deref();
+    asked.is_some_and(|asked| version::parts(asked).0 == "sglang")
 }
 
 /// Resolves every flag of SGLang.

@@ -3,6 +3,7 @@
 use serde::{Deserialize, Serialize};
 
 use crate::config::raw::RawQueuePolicy;
+use crate::config::version;
 use crate::engine::sglang::SglangSwitches;
 use crate::quantity::parse_bytes;
 use crate::units::Bytes;
@@ -117,41 +118,38 @@ pub(super) fn shipped() -> Vec<SglangProfile> {
 pub(super) fn find(asked: &str) -> Result<(SglangProfile, Option<String>), (String, String)> {
     let known = "modelled are sglang@0.5.23 and sglang@0.5.4";
     let all = shipped();
-    let Some((_, version)) = asked.split_once('@') else {
+    let Some(version) = version::parts(asked).1 else {
         let newest = all.into_iter().next().expect("profiles are shipped");
         return Ok((newest, None));
     };
-    let Some(number) = number(version) else {
+    let Some(asked_number) = number(version) else {
         return Err((
             format!("`{version}` is not a version of SGLang"),
             "write it like sglang@0.5.23".to_string(),
         ));
     };
-    if number < (0, 4, 0) {
+    if asked_number < (0, 4, 0) {
         return Err((
             format!("SGLang {version} is older than the overlap scheduler that is modelled"),
             known.to_string(),
         ));
     }
     let of = |profile: &SglangProfile| {
-        let (_, version) = profile
-            .profile
-            .split_once('@')
-            .expect("shipped profiles name a version");
-        self::number(version).expect("shipped profiles name a version")
+        let version = version::parts(&profile.profile).1;
+        version.and_then(number).expect("shipped profiles name a version")
     };
     // Within 0.5 the nearest release; before it the oldest profile, after it the newest.
     let distance = |profile: &SglangProfile| {
         let (major, minor, patch) = of(profile);
         (
-            number.0.abs_diff(major),
-            number.1.abs_diff(minor),
-            if (number.0, number.1) < (major, minor) {
+            asked_number.0.abs_diff(major),
+            asked_number.1.abs_diff(minor),
+            if (asked_number.0, asked_number.1) < (major, minor) {
                 patch
-            } else if (number.0, number.1) > (major, minor) {
+            } else if (asked_number.0, asked_number.1) > (major, minor) {
                 u32::MAX - patch
             } else {
-                number.2.abs_diff(patch)
+                asked_number.2.abs_diff(patch)
             },
         )
     };
@@ -159,7 +157,7 @@ pub(super) fn find(asked: &str) -> Result<(SglangProfile, Option<String>), (Stri
         .into_iter()
         .min_by_key(distance)
         .expect("profiles are shipped");
-    let note = (of(&nearest) != number || version.contains("post")).then(|| {
+    let note = (of(&nearest) != asked_number || version.contains("post")).then(|| {
         format!(
             "no profile of sglang@{version}: {} is the nearest and is used",
             nearest.profile
@@ -170,13 +168,9 @@ pub(super) fn find(asked: &str) -> Result<(SglangProfile, Option<String>), (Stri
 
 /// `0.5.4.post2` → (0, 5, 4).
 fn number(version: &str) -> Option<(u32, u32, u32)> {
-    let mut parts = version.trim_start_matches('v').split('.').map(|part| {
-        let digits = part.find(|c: char| !c.is_ascii_digit()).unwrap_or(part.len());
-        part[..digits].parse::<u32>()
-    });
-    let major = parts.next()?.ok()?;
-    let minor = parts.next()?.ok()?;
-    let patch = parts.next().map_or(Some(0), Result::ok)?;
+    let mut numbers = version::numbers(version);
+    let (major, minor) = (numbers.next()??, numbers.next()??);
+    let patch = numbers.next().unwrap_or(Some(0))?;
     Some((major, minor, patch))
 }
 

@@ -13,6 +13,7 @@ use super::engine::note_chunks;
 use super::judge::Judge;
 use super::raw::{RawCapacityPolicy, RawEngine, RawScenario};
 use super::scalar::Count;
+use super::version;
 use crate::cost::roofline::{CudagraphMode, Graphs};
 use crate::engine::memory::MemoryPlan;
 use crate::engine::trtllm::{CapacityPolicy, TrtllmConfig};
@@ -37,7 +38,7 @@ const TOKENS_MAX: u64 = 1 << 30;
 /// Whether `--engine` asks for TensorRT-LLM.
 pub(super) fn is_asked(raw: &RawEngine) -> bool {
     let asked = raw.profile.as_deref().unwrap_or_default();
-    profile::NAMES.contains(&profile::parts(asked).0.as_str())
+    profile::NAMES.contains(&version::parts(asked).0.as_str())
 }
 
 /// Resolves every flag.

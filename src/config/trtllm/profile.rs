@@ -3,6 +3,7 @@
 use serde::Deserialize;
 
 use crate::config::raw::RawCapacityPolicy;
+use crate::config::version;
 
 const SHIPPED: &str = include_str!("../../engine/profiles/tensorrt-llm-1.2.toml");
 
@@ -67,21 +68,12 @@ pub(super) fn shipped() -> TrtllmProfile {
     toml::from_str(SHIPPED).expect("the shipped profile is checked by a test")
 }
 
-/// Name and version of what is asked for.
-pub(super) fn parts(asked: &str) -> (String, Option<&str>) {
-    let (name, version) = match asked.split_once('@') {
-        Some((name, version)) => (name, Some(version)),
-        None => (asked, None),
-    };
-    (name.trim().to_lowercase(), version)
-}
-
 /// Finds the profile of `tensorrt-llm` or `trtllm@VERSION`, and says so where it is not exactly that version; the error says what
 /// is known.
 pub(super) fn find(asked: &str) -> Result<(TrtllmProfile, Option<String>), (String, String)> {
     let known = || "modelled is tensorrt-llm@1.2".to_string();
     let profile = shipped();
-    let Some(version) = parts(asked).1 else {
+    let Some(version) = version::parts(asked).1 else {
         return Ok((profile, None));
     };
     let Some((major, minor, is_release)) = number(version) else {
@@ -110,12 +102,9 @@ pub(super) fn find(asked: &str) -> Result<(TrtllmProfile, Option<String>), (Stri
 fn number(version: &str) -> Option<(u32, u32, bool)> {
     let version = version.trim_start_matches('v');
     let is_release = version.chars().all(|c| c.is_ascii_digit() || c == '.');
-    let mut parts = version.split('.').map(|part| {
-        let digits = part.find(|c: char| !c.is_ascii_digit()).unwrap_or(part.len());
-        part[..digits].parse::<u32>().ok()
-    });
-    let major = parts.next()??;
-    let minor = parts.next().unwrap_or(Some(0))?;
+    let mut numbers = version::numbers(version);
+    let major = numbers.next()??;
+    let minor = numbers.next().unwrap_or(Some(0))?;
     Some((major, minor, is_release))
 }
 

@@ -72,8 +72,12 @@ impl Passes {
     /// What its passes behind a step add to the step's law. Its KV is filled in any case; where nobody samples, nobody's drafts would
     /// be used, and a head makes none (0.33's `_drafts_unused`), while a model runs all of its passes.
     pub(super) fn law(&mut self, load: &StepLoad) -> DecodeCost {
-        let Walk { first, further, rows } = self.walk(load);
-        let one = self.cost.step_law(&first);
+        let Walk {
+            first_rows,
+            further,
+            rows,
+        } = self.walk(load);
+        let one = self.cost.law_of_rows(load, first_rows);
         let next = self.cost.decode(rows);
         let rows = u64::from(rows);
         // Pass i reads i tokens more of every sequence than the first; who has a chunk has its context, too.
@@ -103,7 +107,15 @@ impl Passes {
             .law(load)
             .at(load.decode_kv_tokens, load.decode_longest)
             .seconds();
-        let Walk { first, further, rows } = self.walk(load);
+        let Walk {
+            first_rows,
+            further,
+            rows,
+        } = self.walk(load);
+        let first = StepLoad {
+            sampled_rows: first_rows,
+            ..load.clone()
+        };
         let context = load
             .decode_kv_tokens
             .checked_div(load.decode_seqs.into())
@@ -133,10 +145,7 @@ impl Passes {
         let rows = load.decode_seqs + load.chunks.len() as u32;
         let drafts = load.sampled_rows > 0 || self.is_model;
         Walk {
-            first: StepLoad {
-                sampled_rows: u32::from(drafts) * rows,
-                ..load.clone()
-            },
+            first_rows: u32::from(drafts) * rows,
             further: u64::from(drafts) * u64::from(self.drafts - 1),
             rows,
         }
@@ -145,7 +154,8 @@ impl Passes {
 
 /// The passes of a step.
 struct Walk {
-    first: StepLoad,
+    /// Rows for which the first drafts.
+    first_rows: u32,
     /// Passes after the first.
     further: u64,
     /// Sequences in each of them.

@@ -244,6 +244,21 @@ impl RooflineCost {
         load.chunks.is_empty() && load.drafts == self.drafts * load.decode_seqs
     }
 
+    /// The law of a step that samples so many rows, without drafting.
+    fn law_of_rows(&mut self, load: &StepLoad, rows: u32) -> DecodeCost {
+        let counts = Counts {
+            decode_seqs: load.decode_seqs,
+            chunks: load.chunks.len() as u32,
+            tokens: load.tokens(),
+            rows,
+        };
+        let launch = self.launch(counts.tokens, self.is_uniform(load));
+        let mut cost = self.affine(&counts, launch);
+        cost.base += self.attention.chunks_picos(&load.chunks);
+        cost.base += self.recurrence.chunks_picos(&load.chunks);
+        cost
+    }
+
     /// Adds what drafting for the next step takes.
     fn add_drafting(&mut self, cost: &mut DecodeCost, load: &StepLoad) {
         if let Some(passes) = &mut self.passes {
@@ -330,16 +345,7 @@ impl StepCost for RooflineCost {
 
     #[inline]
     fn step_law(&mut self, load: &StepLoad) -> DecodeCost {
-        let counts = Counts {
-            decode_seqs: load.decode_seqs,
-            chunks: load.chunks.len() as u32,
-            tokens: load.tokens(),
-            rows: load.sampled_rows,
-        };
-        let launch = self.launch(counts.tokens, self.is_uniform(load));
-        let mut cost = self.affine(&counts, launch);
-        cost.base += self.attention.chunks_picos(&load.chunks);
-        cost.base += self.recurrence.chunks_picos(&load.chunks);
+        let mut cost = self.law_of_rows(load, load.sampled_rows);
         self.add_drafting(&mut cost, load);
         cost
     }

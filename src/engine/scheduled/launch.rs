@@ -161,6 +161,7 @@ impl ScheduledReplica {
             begin: now,
             duration: step.duration,
             shares: std::mem::take(&mut self.shares_log),
+            drafts: Vec::new(),
             preempted: self.ledger.preempted.clone(),
             free_blocks: step.free_blocks,
             running: step.running,

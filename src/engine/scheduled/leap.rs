@@ -227,6 +227,7 @@ impl ScheduledReplica {
                 begin,
                 duration,
                 shares: one_by_one.chain(packed).collect(),
+                drafts: Vec::new(),
                 preempted: Vec::new(),
                 free_blocks,
                 running: step.running,

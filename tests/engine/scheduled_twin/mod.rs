@@ -374,6 +374,7 @@ fn serve(
             begin: world.now,
             duration,
             shares: world.shares.iter().map(share).collect(),
+            drafts: Vec::new(),
             preempted: world.preempted.clone(),
             free_blocks: world.free.len() as u32,
             running: world.running.len() as u32,

@@ -1,27 +1,17 @@
 //! Random scenarios: small pools and budgets, so that preemption, refusal and full caches are common; clients that give up.
 
-use plimsoll::cost::linear::LinearCost;
 use plimsoll::engine::Policy;
 use plimsoll::engine::scheduled::policies::{HfConfig, HfOrder, PreemptionMode, StaticConfig, V0Config};
 use plimsoll::engine::scheduled::{ScheduledConfig, SchedulerChoice};
 use plimsoll::ids::{RequestId, SegmentId};
 use plimsoll::sim::Outcome;
-use plimsoll::units::Picos;
 use plimsoll::workload::{Piece, Prompt, Request};
 use proptest::prelude::*;
 
 use super::{Seen, hf, serve, static_batch, v0};
 use crate::draws::{Verdict, draws, judge};
-use crate::scheduled::{request, run};
+use crate::runs::{cost, leaps, micros, request, run, same_steps};
 use crate::sglang_leaps::Told;
-
-fn micros(micros: u64) -> Picos {
-    Picos(micros * 1_000_000)
-}
-
-fn cost() -> LinearCost {
-    LinearCost::new(0.006, 2e-5, 1.5e-9)
-}
 
 prop_compose! {
     fn engines()(
@@ -178,11 +168,8 @@ fn twin(config: &ScheduledConfig, requests: &[Request]) -> Seen {
 /// Engine and twin agree, step by step and token by token.
 fn agree(config: &ScheduledConfig, requests: &[Request]) -> Result<Verdict, TestCaseError> {
     let expected = twin(config, requests);
-    let (log, told) = run(config, requests, cost(), false, true);
-    for (at, (got, expected)) in log.iter().zip(&expected.log).enumerate() {
-        prop_assert_eq!(got, expected, "step {}", at);
-    }
-    prop_assert_eq!(log.len(), expected.log.len());
+    let (log, told) = run(config.clone(), requests, cost(), false, true);
+    same_steps(&log, &expected.log)?;
     prop_assert_eq!(told.drained, !expected.hung);
     if expected.hung {
         return Ok(Verdict::Excused);
@@ -200,23 +187,6 @@ fn agree(config: &ScheduledConfig, requests: &[Request]) -> Result<Verdict, Test
         prop_assert_eq!(end.cached_tokens as usize, seq.found.unwrap_or(0));
     }
     Ok(Verdict::Agree)
-}
-
-/// Leaps and steps agree, and nothing is lost.
-fn leaps(config: &ScheduledConfig, requests: &[Request]) -> Result<(), TestCaseError> {
-    let (log, told) = run(config, requests, cost(), false, true);
-    let (expected_log, expected) = run(config, requests, cost(), true, true);
-    for (at, (got, expected)) in log.iter().zip(&expected_log).enumerate() {
-        prop_assert_eq!(got, expected, "step {}", at);
-    }
-    prop_assert_eq!(log.len(), expected_log.len());
-    prop_assert_eq!(&told, &expected);
-    let (_, unlogged) = run(config, requests, cost(), false, false);
-    prop_assert_eq!(&unlogged, &expected);
-    if expected.drained {
-        conserves(&expected, requests)?;
-    }
-    Ok(())
 }
 
 fn conserves(told: &Told, requests: &[Request]) -> Result<(), TestCaseError> {
@@ -276,6 +246,10 @@ proptest! {
         config in prop_oneof![v0s(false), v0s(true), statics(), hfs()],
         wishes in prop::collection::vec(wishes(), 1..30),
     ) {
-        leaps(&config, &requests(wishes))?;
+        let requests = requests(wishes);
+        let told = leaps(config, &requests)?;
+        if told.drained {
+            conserves(&told, &requests)?;
+        }
     }
 }

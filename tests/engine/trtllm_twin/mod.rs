@@ -301,6 +301,7 @@ impl World<'_> {
             begin,
             duration,
             shares: shares.iter().map(named).collect(),
+            drafts: Vec::new(),
             preempted: self.paused.iter().map(|&at| self.seqs[at].id).collect(),
             free_blocks: self.free() as u32,
             running: running as u32,

@@ -2,47 +2,15 @@
 
 use std::collections::BTreeMap;
 
-use plimsoll::cost::linear::LinearCost;
-use plimsoll::engine::ScheduleRecord;
 use plimsoll::engine::trtllm::{CapacityPolicy, TrtllmConfig};
 use plimsoll::ids::RequestId;
-use plimsoll::sim::{Frontend, Pause, Simulation, Until};
 use plimsoll::units::Picos;
 use plimsoll::workload::Request;
 use proptest::prelude::*;
 
 use super::serve;
 use crate::draws::draws;
-use crate::scheduled::request;
-use crate::sglang::Given;
-use crate::sglang_leaps::Told;
-
-fn cost() -> LinearCost {
-    LinearCost::new(0.006, 2e-5, 1.5e-9)
-}
-
-/// Serves the requests by the engine.
-pub(super) fn run(
-    config: &TrtllmConfig,
-    requests: &[Request],
-    cost: LinearCost,
-    stepwise: bool,
-    logs: bool,
-) -> (Vec<ScheduleRecord>, Told) {
-    let traffic = Given(Vec::from(requests).into_iter());
-    let make = if stepwise {
-        Simulation::stepwise
-    } else {
-        Simulation::new
-    };
-    let mut simulation = make(config.clone(), Box::new(cost), Frontend::default(), traffic);
-    if logs {
-        simulation = simulation.logging();
-    }
-    let mut told = Told::default();
-    told.drained = simulation.advance(Until::DRAINED, &mut told) == Pause::Drained;
-    (simulation.take_log(), told)
-}
+use crate::runs::{cost, leaps, micros, request, run, same_steps};
 
 prop_compose! {
     fn engines()(
@@ -88,7 +56,6 @@ prop_compose! {
 }
 
 fn requests(wishes: Vec<(u64, [u32; 3], Option<u64>)>) -> Vec<Request> {
-    let micros = |micros: u64| Picos(micros * 1_000_000);
     let mut now = 0;
     let made = (0..)
         .zip(wishes)
@@ -109,11 +76,8 @@ fn requests(wishes: Vec<(u64, [u32; 3], Option<u64>)>) -> Vec<Request> {
 /// Engine and twin agree, step by step and token by token.
 fn agree(config: &TrtllmConfig, requests: &[Request]) -> Result<(), TestCaseError> {
     let expected = serve(config, requests, cost());
-    let (log, told) = run(config, requests, cost(), false, true);
-    for (at, (got, expected)) in log.iter().zip(&expected.log).enumerate() {
-        prop_assert_eq!(got, expected, "step {}", at);
-    }
-    prop_assert_eq!(log.len(), expected.log.len());
+    let (log, told) = run(config.clone(), requests, cost(), false, true);
+    same_steps(&log, &expected.log)?;
     prop_assert!(told.drained);
     let mut gaps: BTreeMap<Picos, u64> = BTreeMap::new();
     for pair in expected.seqs.iter().flat_map(|seq| seq.had.windows(2)) {
@@ -131,20 +95,6 @@ fn agree(config: &TrtllmConfig, requests: &[Request]) -> Result<(), TestCaseErro
     Ok(())
 }
 
-/// Leaps and steps agree.
-fn leaps(config: &TrtllmConfig, requests: &[Request]) -> Result<(), TestCaseError> {
-    let (log, told) = run(config, requests, cost(), false, true);
-    let (expected_log, expected) = run(config, requests, cost(), true, true);
-    for (at, (got, expected)) in log.iter().zip(&expected_log).enumerate() {
-        prop_assert_eq!(got, expected, "step {}", at);
-    }
-    prop_assert_eq!(log.len(), expected_log.len());
-    prop_assert_eq!(&told, &expected);
-    let (_, unlogged) = run(config, requests, cost(), false, false);
-    prop_assert_eq!(&unlogged, &expected);
-    Ok(())
-}
-
 proptest! {
     #![proptest_config(draws(2000))]
 
@@ -158,6 +108,6 @@ proptest! {
         config in engines(),
         wishes in prop::collection::vec(wishes(), 1..30),
     ) {
-        leaps(&config, &requests(wishes))?;
+        leaps(config, &requests(wishes))?;
     }
 }

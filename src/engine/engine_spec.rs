@@ -3,7 +3,7 @@
 use super::scheduled::{ScheduledConfig, SchedulerChoice};
 use super::sglang::{QueuePolicy, SglangConfig};
 use super::trtllm::TrtllmConfig;
-use super::{EngineConfig, Policy};
+use super::{EngineConfig, Policy, Speculation};
 
 /// An engine's resolved flags.
 #[derive(Clone, Debug, PartialEq)]
@@ -50,6 +50,13 @@ impl EngineSpec {
             EngineSpec::Vllm(config) => Some(config),
             EngineSpec::Sglang(_) | EngineSpec::Trtllm(_) | EngineSpec::Scheduled(_) => None,
         }
+    }
+
+    /// Tokens that a decoding sequence gets in a step on average: where the engine speculates, more than one.
+    #[must_use]
+    pub fn tokens_per_decode(&self) -> f64 {
+        let speculation = self.vllm().and_then(|config| config.speculation.as_ref());
+        speculation.map_or(1.0, Speculation::tokens_per_verification)
     }
 
     /// The engine without its version.
