@@ -176,8 +176,18 @@ fn layers(group: &LayerGroup) -> String {
             query_heads,
             kv_rank,
             rope_dim,
+            indexer,
             ..
-        } => format!("{query_heads} heads on a latent of {kv_rank} + {rope_dim}"),
+        } => {
+            let picks = indexer.map_or(String::new(), |indexer| {
+                let whose = match indexer.scores {
+                    true => format!("by an indexer of {} heads of {}", indexer.heads, indexer.head_dim),
+                    false => "by a layer before".to_string(),
+                };
+                format!(", {} tokens picked {whose}", grouped(u64::from(indexer.top_k)))
+            });
+            format!("{query_heads} heads on a latent of {kv_rank} + {rope_dim}{picks}")
+        }
         Attention::Recurrent(recurrence) => told(recurrence),
         Attention::Absent => String::new(),
     };
@@ -288,8 +298,18 @@ fn group_json(group: &LayerGroup) -> Value {
             rope_dim,
             nope_dim,
             value_dim,
-        } => json!({"num_attention_heads": query_heads, "q_lora_rank": query_rank, "kv_lora_rank": kv_rank,
-            "qk_rope_head_dim": rope_dim, "qk_nope_head_dim": nope_dim, "v_head_dim": value_dim}),
+            indexer,
+        } => {
+            let mut written = json!({"num_attention_heads": query_heads, "q_lora_rank": query_rank, "kv_lora_rank": kv_rank,
+                "qk_rope_head_dim": rope_dim, "qk_nope_head_dim": nope_dim, "v_head_dim": value_dim});
+            if let Some(indexer) = indexer {
+                written["index_n_heads"] = json!(indexer.heads);
+                written["index_head_dim"] = json!(indexer.head_dim);
+                written["index_topk"] = json!(indexer.top_k);
+                written["has_own_indexer"] = json!(indexer.scores);
+            }
+            written
+        }
     };
     let mlp = match group.mlp {
         Mlp::Dense { intermediate, gated } => json!({"intermediate_size": intermediate, "gated": gated}),

@@ -48,6 +48,7 @@ mod server;
 mod serving;
 mod sglang;
 pub mod slo;
+mod sparse;
 pub(crate) mod speculation;
 mod trtllm;
 pub mod variant;

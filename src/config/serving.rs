@@ -8,7 +8,7 @@ use super::raw::{RawGraphMode, RawScenario};
 use super::scheduled::{self, ScheduledFlags};
 use super::sglang::{self, SglangFlags};
 use super::trtllm::{self, TrtllmFlags};
-use super::{engine, formats, hybrid};
+use super::{engine, formats, hybrid, sparse};
 use crate::cluster::router::{DataParallelScore, Policy};
 use crate::cost::calibration::Calibration;
 use crate::cost::roofline::{CudagraphMode, Drafting, Graphs};
@@ -36,6 +36,7 @@ pub(super) fn flags(
 ) -> Flags {
     if let Some(model) = model {
         hybrid::check_engine(judge, raw, model);
+        sparse::check_engine(judge, raw, model);
     }
     if trtllm::is_asked(&raw.engine) {
         scheduled::note_batching(judge, &raw.batching, "TensorRT-LLM");
@@ -68,6 +69,7 @@ pub(super) fn flags(
     let flags = engine::resolve(judge, &raw.engine, device, model, raw.model.kv_cache_dtype);
     if let Some(model) = model {
         hybrid::check_version(judge, &flags.profile, model);
+        sparse::check(judge, &flags, model, device);
     }
     if let (Some(model), Some(device)) = (model, device) {
         formats::check_version(judge, &flags.profile, model, device);

@@ -5,7 +5,9 @@
 //! [`super::Breakdown`], small kernels and the states that chunks of prompts carry on left out, where nothing is padded.
 
 use super::experts::active_experts;
-use super::operators::{Experts, experts, flops_per_pair, linears, lm_head, query_bytes_per_token, window};
+use super::operators::{
+    Experts, experts, flops_per_pair, indexer, linears, lm_head, query_bytes_per_token, score_flops, window,
+};
 use super::recurrence::recurrent_work;
 use super::roofline::Placement;
 use crate::hardware::Device;
@@ -158,6 +160,17 @@ pub fn work_rates(device: &Device, shape: &ModelShape, placement: &Placement) ->
         rates.bytes_per_token += layers * query_bytes_per_token(&group.attention, shape.dtype, tp);
         if window(&group.attention).is_some_and(|window| window < placement.typical_context) {
             continue;
+        }
+        if let Some(indexer) = indexer(&group.attention) {
+            let keys = indexer.cached_bytes().0 as f64;
+            rates.bytes_per_kv_token += layers * keys;
+            rates.flops_per_decode_kv_token += layers * score_flops(indexer);
+            rates.flops_per_chunk_half_pair += layers / ranks * score_flops(indexer) / 2.0;
+            // As with windows: picks that are usually all there make reads constant.
+            if indexer.top_k < placement.typical_context {
+                continue;
+            }
+            rates.bytes_per_kv_token -= layers * keys;
         }
         rates.flops_per_decode_kv_token += layers * flops_per_pair(&group.attention, tp, true);
         rates.flops_per_chunk_half_pair += layers * flops_per_pair(&group.attention, tp, false) / 2.0;

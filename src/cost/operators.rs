@@ -8,10 +8,10 @@ use super::calibration::KernelFormat;
 use super::experts::{Load, MoeShape};
 use super::kernel::GemmShape;
 use crate::hardware::Peaks;
-use crate::model::{Attention, Dtype, LayerGroup, Mlp, ModelShape, Quantization, Rule};
+use crate::model::{Attention, Dtype, Indexer, LayerGroup, Mlp, ModelShape, Quantization, Rule};
 
 /// Every operator of a breakdown whose time a calibration may scale.
-pub(crate) const OPERATORS: [&str; 30] = [
+pub(crate) const OPERATORS: [&str; 33] = [
     "qkv_proj",
     "o_proj",
     "q_proj",
@@ -19,6 +19,8 @@ pub(crate) const OPERATORS: [&str; 30] = [
     "q_b_proj",
     "kv_a_proj",
     "kv_b_proj",
+    "index_q_proj",
+    "index_k_proj",
     "state_in_proj",
     "state_gates_proj",
     "state_out_proj",
@@ -36,6 +38,7 @@ pub(crate) const OPERATORS: [&str; 30] = [
     "all_reduce",
     "decode_attention",
     "prefill_attention",
+    "indexer",
     "recurrent_decode",
     "recurrent_prefill",
     "lm_head",
@@ -216,6 +219,8 @@ pub(crate) fn linears(shape: &ModelShape, peaks: &Peaks, tensor_parallel: u32) -
             });
         };
         attention_linears(shape, &group.attention, tensor_parallel, |operator, n, k| {
+            // The indexer's keys are made in 16 bits, whatever the checkpoint says.
+            let format = if operator == "index_k_proj" { plain } else { format };
             push(operator, n, k, format)
         });
         let d = u64::from(shape.hidden_size);
@@ -300,6 +305,7 @@ fn attention_linears(
             rope_dim,
             nope_dim,
             value_dim,
+            indexer,
             ..
         } => {
             let (kv_rank, rope, nope) = (u64::from(kv_rank), u64::from(rope_dim), u64::from(nope_dim));
@@ -318,6 +324,11 @@ fn attention_linears(
             // Decoding multiplies the same matrix in two halves, absorbed into the query and the output.
             push("kv_b_proj", heads * (nope + value), kv_rank);
             push("o_proj", d, heads * value);
+            if let Some(indexer) = indexer.filter(|indexer| indexer.scores) {
+                let (heads, width) = (u64::from(indexer.heads), u64::from(indexer.head_dim));
+                push("index_q_proj", heads * width, query_rank.map_or(d, u64::from));
+                push("index_k_proj", width + heads, d);
+            }
         }
     }
 }
@@ -464,6 +475,22 @@ pub(crate) fn query_bytes_per_token(attention: &Attention, dtype: Dtype, tensor_
         Attention::Recurrent(_) | Attention::Absent => 0.0,
     };
     heads * width * dtype.bytes() as f64
+}
+
+/// The indexer by which a layer attends sparsely, its own or another's.
+pub(crate) fn indexer(attention: &Attention) -> Option<Indexer> {
+    match *attention {
+        Attention::Latent { indexer, .. } => indexer,
+        _ => None,
+    }
+}
+
+/// FLOPs of an indexer's score of a token: a product of each of its heads with the one key, and their weighted sum.
+pub(crate) fn score_flops(indexer: Indexer) -> f64 {
+    match indexer.scores {
+        true => 2.0 * f64::from(indexer.heads) * f64::from(indexer.head_dim + 1),
+        false => 0.0,
+    }
 }
 
 /// The sliding window of a layer, if it has one.

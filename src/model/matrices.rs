@@ -356,6 +356,7 @@ fn attention_matrices(d: u64, group: &LayerGroup) -> Vec<Matrix> {
             rope_dim,
             nope_dim,
             value_dim,
+            indexer,
         } => {
             let heads = u64::from(query_heads);
             let query = heads * u64::from(nope_dim + rope_dim);
@@ -372,7 +373,24 @@ fn attention_matrices(d: u64, group: &LayerGroup) -> Vec<Matrix> {
                 matrix("kv_b", u64::from(kv_rank), kv_up, Sharding::Split),
                 matrix("attention_out", heads * u64::from(value_dim), d, Sharding::Split),
             ];
-            query_matrices.into_iter().chain(rest).collect()
+            let picks = indexer.filter(|indexer| indexer.scores).map(|indexer| {
+                let queries = u64::from(indexer.heads) * u64::from(indexer.head_dim);
+                let keys = u64::from(indexer.head_dim + indexer.heads);
+                let rank = query_rank.map_or(d, u64::from);
+                [
+                    matrix("index_q", rank, queries, Sharding::Replicated),
+                    // Keys and the weights of heads, which no engine quantizes.
+                    Matrix {
+                        precision: Precision::Plain,
+                        ..matrix("index_k", d, keys, Sharding::Replicated)
+                    },
+                ]
+            });
+            query_matrices
+                .into_iter()
+                .chain(rest)
+                .chain(picks.into_iter().flatten())
+                .collect()
         }
     }
 }

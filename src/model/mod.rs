@@ -9,6 +9,7 @@ mod checkpoints;
 mod drafter;
 mod families;
 mod hf_config;
+mod indexer;
 mod matrices;
 mod names;
 mod options;
@@ -18,6 +19,7 @@ mod registry;
 pub use checkpoints::find_checkpoint;
 pub use drafter::Drafter;
 pub use hf_config::{MODELOPT_FILE, ModelError};
+pub use indexer::Indexer;
 pub use matrices::{Matrix, Precision, Sharding};
 pub use names::{is_other, is_same_name};
 pub use options::{UnknownChoice, parse_dtype, parse_kv_cache_dtype, parse_quantization};
@@ -105,6 +107,8 @@ pub enum Attention {
         nope_dim: u32,
         /// Width of a value head.
         value_dim: u32,
+        /// What picks the tokens that a query attends to; `None` where it attends to all (DeepSeek-V3.2).
+        indexer: Option<Indexer>,
     },
     /// A state of constant size in place of keys and values.
     Recurrent(Recurrence),
@@ -152,6 +156,9 @@ pub enum Dtype {
     Fp32,
     /// 8 bits.
     Fp8,
+    /// 8 bits with a 32-bit scale for every 128 elements, and the rotary part of a latent in 16 bits: vLLM's `fp8_ds_mla`, a format of
+    /// KV caches only.
+    Fp8Scaled,
 }
 
 impl Dtype {
@@ -161,7 +168,7 @@ impl Dtype {
         match self {
             Dtype::Bf16 | Dtype::Fp16 => 2,
             Dtype::Fp32 => 4,
-            Dtype::Fp8 => 1,
+            Dtype::Fp8 | Dtype::Fp8Scaled => 1,
         }
     }
 }
@@ -223,6 +230,21 @@ impl ModelShape {
         self.layers.iter().any(latent)
     }
 
+    /// What picks the tokens that queries attend to, if anything does; all layers have alike ones.
+    #[must_use]
+    pub fn indexer(&self) -> Option<Indexer> {
+        self.layers.iter().find_map(|group| match group.attention {
+            Attention::Latent { indexer, .. } => indexer,
+            _ => None,
+        })
+    }
+
+    /// Whether engines cache its keys and values in 8 bits on Blackwell where nobody says otherwise (vLLM `GlmMoeDsaForCausalLM`).
+    #[must_use]
+    pub fn prefers_fp8_kv_on_blackwell(&self) -> bool {
+        self.architecture == "GlmMoeDsaForCausalLM"
+    }
+
     /// Whether windows are chunks that tokens attend within (Llama 4).
     #[must_use]
     pub fn attends_in_chunks(&self) -> bool {
@@ -275,8 +297,17 @@ pub fn kv_bytes_per_token_layer(attention: &Attention, kv_dtype: Dtype, tensor_p
             Bytes(2 * u64::from(heads) * u64::from(head_dim) * kv_dtype.bytes())
         }
         Attention::Latent {
-            kv_rank, rope_dim, ..
-        } => Bytes(u64::from(kv_rank + rope_dim) * kv_dtype.bytes()),
+            kv_rank,
+            rope_dim,
+            indexer,
+            ..
+        } => {
+            let latent = match kv_dtype {
+                Dtype::Fp8Scaled => kv_rank + 4 * kv_rank.div_ceil(128) + 2 * rope_dim,
+                plain => (kv_rank + rope_dim) * plain.bytes() as u32,
+            };
+            Bytes(u64::from(latent)) + indexer.map_or(Bytes(0), Indexer::cached_bytes)
+        }
         Attention::Recurrent(_) | Attention::Absent => Bytes(0),
     }
 }

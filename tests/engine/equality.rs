@@ -5,7 +5,8 @@
 
 use std::collections::BTreeMap;
 
-use plimsoll::cost::{StepCost, linear::LinearCost};
+use plimsoll::cost::linear::LinearCost;
+use plimsoll::cost::{Breakdown, DecodeCost, StepCost, StepLoad};
 use plimsoll::engine::lmcache::{LmcacheConfig, TierConfig};
 use plimsoll::engine::{EngineConfig, KvGroups, Policy, ScheduleRecord, VersionSwitches, WindowGroups};
 use plimsoll::ids::{RequestId, SegmentId};
@@ -191,6 +192,8 @@ pub(crate) struct Law {
     pub(crate) per_step: u64,
     pub(crate) per_token: u64,
     pub(crate) per_pair: u64,
+    /// Tokens of its context that a token by itself attends to at most, as in sparse attention.
+    pub(crate) reads_at_most: Option<u32>,
 }
 
 impl Law {
@@ -200,7 +203,37 @@ impl Law {
             .iter()
             .map(|&(_, computed, n)| u64::from(n) * (2 * u64::from(computed) + u64::from(n) + 1))
             .sum();
-        self.per_step + self.per_token * tokens + self.per_pair * pairs / 2
+        let unread = |share: &Scheduled| match (share.2, self.reads_at_most) {
+            (1, Some(most)) => u64::from((share.1 + 1).saturating_sub(most)),
+            _ => 0,
+        };
+        let unread: u64 = shares.iter().map(unread).sum();
+        self.per_step + self.per_token * tokens + self.per_pair * pairs / 2 - self.per_pair * unread
+    }
+}
+
+/// The same as a step cost.
+struct Priced {
+    dense: LinearCost,
+    law: Law,
+}
+
+impl StepCost for Priced {
+    fn decode(&mut self, batch: u32) -> DecodeCost {
+        let unread = self.law.reads_at_most.map_or(0, |_| self.law.per_pair);
+        DecodeCost {
+            per_token_beyond: Picos(unread),
+            ..self.dense.decode(batch)
+        }
+    }
+    fn step(&mut self, load: &StepLoad) -> Picos {
+        self.dense.step(load) - Picos(self.law.per_pair) * load.decode_beyond
+    }
+    fn reads_at_most(&self) -> Option<u32> {
+        self.law.reads_at_most
+    }
+    fn breakdown(&self, load: &StepLoad) -> Breakdown {
+        self.dense.breakdown(load)
     }
 }
 
@@ -399,6 +432,22 @@ fn check_states(seed: u64, stepwise: bool, aborts: bool) -> TwinRun {
     agree(&format!("seed {seed}"), &config, &requests, law, stepwise)
 }
 
+/// The same where attention is sparse: its bound lies within most contexts, so that sequences cross it as they decode.
+fn check_sparse(seed: u64, stepwise: bool, aborts: bool) -> TwinRun {
+    let mut draw = Draw(seed.wrapping_mul(0x9e37_79b9_7f4a_7c15) | 1);
+    let mut config = draw_config(&mut draw);
+    if draw.below(3) == 0 {
+        draw_groups(&mut draw, &mut config);
+    }
+    let (requests, law) = draw_traffic(&mut draw, &config, stepwise, aborts);
+    let law = Law {
+        per_pair: u64::from(1 + draw.below(3)) * 1_000_001,
+        reads_at_most: Some(1 + draw.below(50)),
+        ..law
+    };
+    agree(&format!("seed {seed}"), &config, &requests, law, stepwise)
+}
+
 fn check(seed: u64, stepwise: bool, aborts: bool, tiers: bool) -> TwinRun {
     let mut draw = Draw(seed.wrapping_mul(0x9e37_79b9_7f4a_7c15) | 1);
     let mut config = draw_config(&mut draw);
@@ -423,6 +472,7 @@ fn draw_traffic(
         per_step: u64::from(1 + draw.below(9)) * MILLISECOND,
         per_token: u64::from(draw.below(3)) * 20_000_000,
         per_pair: u64::from(draw.below(3)) * 1_000_001,
+        reads_at_most: None,
     };
     (requests, law)
 }
@@ -469,12 +519,12 @@ pub(crate) fn agree(
 ) -> TwinRun {
     let expected = twin::simulate(config, requests, &mut |shares| law.price(shares));
     let seconds = |picos: u64| picos as f64 * 1e-12;
-    let cost = LinearCost::new(
+    let dense = LinearCost::new(
         seconds(law.per_step),
         seconds(law.per_token),
         seconds(law.per_pair),
     );
-    let cost: Box<dyn StepCost> = Box::new(cost);
+    let cost: Box<dyn StepCost> = Box::new(Priced { dense, law });
     let make = if stepwise {
         Simulation::stepwise
     } else {
@@ -600,6 +650,17 @@ proptest! {
     #[test]
     fn packing_and_leaping_change_nothing(seed in any::<u64>()) {
         check(seed, false, false, false);
+    }
+
+    #[test]
+    fn sparse_attention_reads_the_same_tokens(seed in any::<u64>()) {
+        check_sparse(seed, false, false);
+    }
+
+    #[test]
+    fn sparse_attention_reads_the_same_tokens_under_aborts_and_step_by_step(seed in any::<u64>()) {
+        check_sparse(seed, false, true);
+        check_sparse(seed, true, true);
     }
 
     #[test]

@@ -22,7 +22,7 @@ mod remedies;
 
 pub use layout::{KvLayout, StateLayout, kv_groups};
 pub use misfit::{DoesNotFit, PoolSize, Remedy, Shortage};
-pub use options::{Budget, Estimates, MemoryOptions, PoolRules, StateBlocks, Windowed};
+pub use options::{Budget, Estimates, MemoryOptions, PoolRules, StateBlocks, Windowed, sparse_kv_dtype};
 pub use plan::{MemoryPlan, plan};
 
 #[cfg(test)]

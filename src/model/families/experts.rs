@@ -46,6 +46,31 @@ pub(super) const EXPERTS: &[Family] = &[
         ..LLAMA
     },
     Family {
+        model_types: &["deepseek_v32"],
+        architectures: &["DeepseekV32ForCausalLM"],
+        experts: ExpertKeys::DeepSeek,
+        latent: true,
+        defaults: &[
+            ("index_topk", 2048),
+            ("index_n_heads", 64),
+            ("index_head_dim", 128),
+        ],
+        ..LLAMA
+    },
+    Family {
+        // GLM-5 and its kin.
+        model_types: &["glm_moe_dsa"],
+        architectures: &["GlmMoeDsaForCausalLM"],
+        experts: ExpertKeys::DeepSeek,
+        latent: true,
+        defaults: &[
+            ("index_topk", 2048),
+            ("index_n_heads", 32),
+            ("index_head_dim", 128),
+        ],
+        ..LLAMA
+    },
+    Family {
         model_types: &["glm4_moe", "glm4v_moe"],
         architectures: &["Glm4MoeForCausalLM"],
         out_bias: false,

@@ -56,6 +56,9 @@ impl Reader<'_> {
         attention: &Attention,
         max_position: u32,
     ) -> Option<Vec<(Attention, Mlp)>> {
+        if let Attention::Latent { indexer: Some(_), .. } = attention {
+            return self.sparse_layers(count, attention);
+        }
         let windows = self.windows(count, max_position);
         let mlps = self.mlps(count);
         let with = |window: Option<u32>| {
@@ -66,6 +69,24 @@ impl Reader<'_> {
             attention
         };
         Some(windows?.into_iter().map(with).zip(mlps?).collect())
+    }
+
+    /// The same of layers whose attention is sparse, of which none has a window.
+    fn sparse_layers(&mut self, count: u32, attention: &Attention) -> Option<Vec<(Attention, Mlp)>> {
+        let scoring = self.scoring_layers(count);
+        let mlps = self.mlps(count);
+        let with = |scores: bool| {
+            let mut attention = attention.clone();
+            if let Attention::Latent {
+                indexer: Some(indexer),
+                ..
+            } = &mut attention
+            {
+                indexer.scores = scores;
+            }
+            attention
+        };
+        Some(scoring?.into_iter().map(with).zip(mlps?).collect())
     }
 
     /// The sliding window of each layer. One that spans the whole context is none.
@@ -104,7 +125,12 @@ impl Reader<'_> {
     }
 
     /// What a list says of each layer, `kinds` being what may stand there and what it means.
-    fn of_each_layer(&mut self, key: &str, count: u32, kinds: &[(&str, bool)]) -> Option<Vec<bool>> {
+    pub(super) fn of_each_layer(
+        &mut self,
+        key: &str,
+        count: u32,
+        kinds: &[(&str, bool)],
+    ) -> Option<Vec<bool>> {
         let listed = self.get(key)?.as_array().map(Vec::as_slice).unwrap_or_default();
         if listed.len() != count as usize {
             return self.problem(format!(

@@ -5,6 +5,7 @@
 //! shape or an error that lists everything wrong, never a panic, and no number of a shape can overflow a size.
 
 mod hybrid;
+mod indexer;
 mod layers;
 mod lists;
 mod modules;
@@ -236,6 +237,7 @@ impl Reader<'_> {
             rope_dim: rope_dim?,
             nope_dim: nope_dim?,
             value_dim: value_dim?,
+            indexer: self.indexer(query_rank)?,
         })
     }
 

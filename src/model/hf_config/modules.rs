@@ -245,7 +245,9 @@ impl Reader<'_> {
                     module(&["attention_out"], ROW, own(out), &[]),
                 ]
             }
-            Attention::Latent { query_rank, .. } => {
+            Attention::Latent {
+                query_rank, indexer, ..
+            } => {
                 let (compressed, rest) = (own("kv_a_proj_with_mqa"), own("q_a_proj"));
                 let first = match query_rank {
                     Some(_) => vec![
@@ -266,7 +268,9 @@ impl Reader<'_> {
                     module(&["kv_b"], COLUMN, own("kv_b_proj"), &[]),
                     module(&["attention_out"], ROW, own("o_proj"), &[]),
                 ];
-                first.into_iter().chain(last).collect()
+                let picks = indexer.filter(|indexer| indexer.scores);
+                let picks = picks.map(|_| module(&["index_q"], REPLICATED, own("indexer.wq_b"), &[]));
+                first.into_iter().chain(last).chain(picks).collect()
             }
             Attention::Recurrent(recurrence) => match recurrence.rule {
                 Recurrent::GatedDelta { .. } => {

@@ -48,8 +48,16 @@ impl Reader<'_> {
                     u64::from(attention_bias) * bias + norm
                 }
                 &Attention::Latent {
-                    query_rank, kv_rank, ..
-                } => u64::from(query_rank.unwrap_or(0) + kv_rank),
+                    query_rank,
+                    kv_rank,
+                    indexer,
+                    ..
+                } => {
+                    // The norm of the indexer's keys has a bias.
+                    let scores = indexer.filter(|indexer| indexer.scores);
+                    let keys = scores.map_or(0, |indexer| 2 * indexer.head_dim);
+                    u64::from(query_rank.unwrap_or(0) + kv_rank + keys)
+                }
                 Attention::Recurrent(recurrence) => {
                     let width = recurrence
                         .projections(d)
