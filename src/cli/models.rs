@@ -165,12 +165,18 @@ fn layers(group: &LayerGroup) -> String {
             head_dim,
             window,
             output_gate,
+            shares_kv,
         } => {
+            let shared = if shares_kv {
+                ", keys and values of a layer before"
+            } else {
+                ""
+            };
             let gate = if output_gate { ", gated" } else { "" };
             let window = window.map_or(String::new(), |window| {
                 format!(", window {}", grouped(u64::from(window)))
             });
-            format!("{query_heads} query and {kv_heads} KV heads of {head_dim}{window}{gate}")
+            format!("{query_heads} query and {kv_heads} KV heads of {head_dim}{window}{gate}{shared}")
         }
         &Attention::Latent {
             query_heads,
@@ -281,11 +287,15 @@ fn group_json(group: &LayerGroup) -> Value {
             head_dim,
             window,
             output_gate,
+            shares_kv,
         } => {
             let mut written = json!({"num_attention_heads": query_heads, "num_key_value_heads": kv_heads,
                 "head_dim": head_dim, "sliding_window": window});
             if *output_gate {
                 written["attn_output_gate"] = json!(true);
+            }
+            if *shares_kv {
+                written["shares_kv"] = json!(true);
             }
             written
         }

@@ -51,6 +51,7 @@ pub mod slo;
 mod sparse;
 pub(crate) mod speculation;
 mod trtllm;
+mod unlike;
 pub mod variant;
 mod workload;
 

@@ -11,7 +11,7 @@ use super::operators::{
 use super::recurrence::recurrent_work;
 use super::roofline::Placement;
 use crate::hardware::Device;
-use crate::model::{ModelShape, kv_bytes_per_token_layer};
+use crate::model::{ModelShape, kv_read_per_token_layer};
 use crate::units::{BytesPerSec, Flops, FlopsPerSec, Seconds};
 
 /// FLOPs and bytes of one replica, all its ranks together, for each unit of work.
@@ -156,7 +156,7 @@ pub fn work_rates(device: &Device, shape: &ModelShape, placement: &Placement) ->
     for group in &shape.layers {
         // A window that is usually full makes KV reads constant; that share is left out of the rates.
         let layers = ranks * f64::from(group.count);
-        let kv_bytes = layers * kv_bytes_per_token_layer(&group.attention, placement.kv_dtype, tp).0 as f64;
+        let kv_bytes = layers * kv_read_per_token_layer(&group.attention, placement.kv_dtype, tp).0 as f64;
         rates.bytes_per_token += layers * query_bytes_per_token(&group.attention, shape.dtype, tp);
         if window(&group.attention).is_some_and(|window| window < placement.typical_context) {
             continue;

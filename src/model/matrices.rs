@@ -104,6 +104,24 @@ impl ModelShape {
             kept: false,
         };
         let mut all = vec![vocabulary("embedding", u64::from(self.vocab_size), d, 1, 0)];
+        if let Some(width) = self.per_layer_input.map(u64::from) {
+            let layers = u64::from(self.layer_count());
+            all.push(vocabulary(
+                "layer_embeddings",
+                u64::from(self.vocab_size),
+                layers * width,
+                1,
+                0,
+            ));
+            let matrix = |name, copies, inputs, outputs, sharding| Matrix {
+                sharding,
+                precision: Precision::Linear,
+                ..vocabulary(name, inputs, outputs, copies, copies)
+            };
+            all.push(matrix("layer_inputs", 1, d, layers * width, Sharding::Split));
+            all.push(matrix("layer_input_gate", layers, d, width, Sharding::Replicated));
+            all.push(matrix("layer_input_out", layers, width, d, Sharding::Replicated));
+        }
         for group in &self.layers {
             let of_group = attention_matrices(d, group)
                 .into_iter()
@@ -309,7 +327,7 @@ impl Quantization {
 }
 
 fn is_edge(matrix: &Matrix) -> bool {
-    matches!(matrix.name, "embedding" | "lm_head")
+    matches!(matrix.name, "embedding" | "layer_embeddings" | "lm_head")
 }
 
 fn attention_matrices(d: u64, group: &LayerGroup) -> Vec<Matrix> {
@@ -330,6 +348,18 @@ fn attention_matrices(d: u64, group: &LayerGroup) -> Vec<Matrix> {
             .map(|one| matrix(one.name, one.inputs, one.outputs, one.sharding))
             .collect(),
         Attention::Absent => Vec::new(),
+        Attention::Grouped {
+            query_heads,
+            head_dim,
+            shares_kv: true,
+            ..
+        } => {
+            let width = u64::from(query_heads) * u64::from(head_dim);
+            vec![
+                matrix("q", d, width, Sharding::Split),
+                matrix("attention_out", width, d, Sharding::Split),
+            ]
+        }
         Attention::Grouped {
             query_heads,
             kv_heads,

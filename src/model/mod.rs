@@ -51,6 +51,8 @@ pub struct ModelShape {
     pub kv_scheme: Option<KvScheme>,
     /// Layers, grouped by equal shape; order within the stack is not kept.
     pub layers: Vec<LayerGroup>,
+    /// Width of an input of its own that every layer gets for each token, beside the residual stream (Gemma 4's small ones).
+    pub per_layer_input: Option<u32>,
     /// Parameters outside of matrices: norms, biases, position tables. (Vision towers are left out and said so.)
     pub other_parameters: u64,
 }
@@ -92,6 +94,8 @@ pub enum Attention {
         window: Option<u32>,
         /// The output is multiplied by a gate as wide, which the query projection makes, too (Qwen3-Next).
         output_gate: bool,
+        /// Keys and values are those of a layer before: it makes and caches none (Gemma 4).
+        shares_kv: bool,
     },
     /// Multi-head latent attention (DeepSeek).
     Latent {
@@ -230,6 +234,22 @@ impl ModelShape {
         self.layers.iter().any(latent)
     }
 
+    /// Whether layers that cache keys and values have unlike heads or widths (Gemma 4).
+    #[must_use]
+    pub fn has_unlike_heads(&self) -> bool {
+        let mut cached = self.layers.iter().filter_map(|group| match group.attention {
+            Attention::Grouped {
+                kv_heads,
+                head_dim,
+                shares_kv: false,
+                ..
+            } => Some((kv_heads, head_dim)),
+            _ => None,
+        });
+        let first = cached.next();
+        cached.any(|shape| Some(shape) != first)
+    }
+
     /// What picks the tokens that queries attend to, if anything does; all layers have alike ones.
     #[must_use]
     pub fn indexer(&self) -> Option<Indexer> {
@@ -290,12 +310,8 @@ impl ModelShape {
 #[must_use]
 pub fn kv_bytes_per_token_layer(attention: &Attention, kv_dtype: Dtype, tensor_parallel: u32) -> Bytes {
     match *attention {
-        Attention::Grouped {
-            kv_heads, head_dim, ..
-        } => {
-            let heads = (kv_heads / tensor_parallel).max(1);
-            Bytes(2 * u64::from(heads) * u64::from(head_dim) * kv_dtype.bytes())
-        }
+        Attention::Grouped { shares_kv: true, .. } => Bytes(0),
+        Attention::Grouped { .. } => kv_read_per_token_layer(attention, kv_dtype, tensor_parallel),
         Attention::Latent {
             kv_rank,
             rope_dim,
@@ -309,5 +325,19 @@ pub fn kv_bytes_per_token_layer(attention: &Attention, kv_dtype: Dtype, tensor_p
             Bytes(u64::from(latent)) + indexer.map_or(Bytes(0), Indexer::cached_bytes)
         }
         Attention::Recurrent(_) | Attention::Absent => Bytes(0),
+    }
+}
+
+/// The same that one layer reads of a token: more than it caches where it reads another layer's.
+#[must_use]
+pub fn kv_read_per_token_layer(attention: &Attention, kv_dtype: Dtype, tensor_parallel: u32) -> Bytes {
+    match *attention {
+        Attention::Grouped {
+            kv_heads, head_dim, ..
+        } => {
+            let heads = (kv_heads / tensor_parallel).max(1);
+            Bytes(2 * u64::from(heads) * u64::from(head_dim) * kv_dtype.bytes())
+        }
+        _ => kv_bytes_per_token_layer(attention, kv_dtype, tensor_parallel),
     }
 }

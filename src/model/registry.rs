@@ -47,7 +47,7 @@ impl Shipped {
 
 /// Every id that resolves without a network, family by family. Of ids that end alike the first is meant.
 #[rustfmt::skip]
-const SHIPPED: [Shipped; 168] = [
+const SHIPPED: [Shipped; 176] = [
     shipped("meta-llama/Llama-2-7b-hf", "llama-2-7b"),
     shipped("meta-llama/Llama-2-7b-chat-hf", "llama-2-7b"),
     shipped("meta-llama/Llama-2-13b-hf", "llama-2-13b"),
@@ -171,6 +171,14 @@ const SHIPPED: [Shipped; 168] = [
     shipped("google/gemma-3-12b-pt", "gemma-3-12b"),
     shipped("google/gemma-3-27b-it", "gemma-3-27b"),
     shipped("google/gemma-3-27b-pt", "gemma-3-27b"),
+    shipped("google/gemma-4-E2B-it", "gemma-4-e2b"),
+    shipped("google/gemma-4-E2B", "gemma-4-e2b"),
+    shipped("google/gemma-4-E4B-it", "gemma-4-e4b"),
+    shipped("google/gemma-4-E4B", "gemma-4-e4b"),
+    shipped("google/gemma-4-31B-it", "gemma-4-31b"),
+    shipped("google/gemma-4-31B", "gemma-4-31b"),
+    shipped("google/gemma-4-26B-A4B-it", "gemma-4-26b-a4b"),
+    shipped("google/gemma-4-26B-A4B", "gemma-4-26b-a4b"),
     shipped("microsoft/Phi-3-mini-4k-instruct", "phi-3-mini-4k"),
     shipped("microsoft/Phi-3-mini-128k-instruct", "phi-3-mini-128k"),
     shipped("microsoft/Phi-3-medium-4k-instruct", "phi-3-medium-4k"),
@@ -226,7 +234,7 @@ macro_rules! shapes {
 
 /// File stem and text of each shape.
 #[rustfmt::skip]
-const FILES: [(&str, &str); 84] = shapes![
+const FILES: [(&str, &str); 88] = shapes![
     "codellama-13b",
     "codellama-34b",
     "codellama-70b",
@@ -241,6 +249,10 @@ const FILES: [(&str, &str); 84] = shapes![
     "gemma-3-1b",
     "gemma-3-27b",
     "gemma-3-4b",
+    "gemma-4-26b-a4b",
+    "gemma-4-31b",
+    "gemma-4-e2b",
+    "gemma-4-e4b",
     "glm-4.7-flash",
     "glm-5",
     "glm-5.2",

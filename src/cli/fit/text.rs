@@ -124,6 +124,7 @@ pub(super) fn kv_per_token(model: &ModelShape, options: &MemoryOptions) -> Strin
     let terms: Vec<String> = own
         .chain(drafting.map(|group| (group, " of the drafter")))
         .filter_map(|(group, whose)| match group.attention {
+            Attention::Grouped { shares_kv: true, .. } => None,
             Attention::Grouped {
                 kv_heads,
                 head_dim,

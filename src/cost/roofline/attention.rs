@@ -18,7 +18,7 @@ use crate::cost::operators::{
 };
 use crate::cost::{Chunk, Part, StepLoad, Trust};
 use crate::hardware::Device;
-use crate::model::{ModelShape, kv_bytes_per_token_layer};
+use crate::model::{ModelShape, kv_read_per_token_layer};
 use crate::units::Picos;
 
 /// Attention of all layers: integer coefficients for decoding, floats for chunks.
@@ -102,7 +102,7 @@ impl AttentionTerms {
             let attention = &group.attention;
             let picks = indexer(attention);
             let keys = picks.map_or(0, |indexer| indexer.cached_bytes().0);
-            let cached = kv_bytes_per_token_layer(attention, placement.kv_dtype, tp).0 - keys;
+            let cached = kv_read_per_token_layer(attention, placement.kv_dtype, tp).0 - keys;
             let kv_bytes = layers * cached as f64;
             let kv_flops = layers * flops_per_pair(attention, tp, true);
             // Queries of many heads over one latent cache can be bound by compute even in decoding.

@@ -78,6 +78,26 @@ pub(super) const EXPERTS: &[Family] = &[
         ..LLAMA
     },
     Family {
+        model_types: &["gemma4"],
+        architectures: &["Gemma4ForCausalLM", "Gemma4ForConditionalGeneration"],
+        tied_by_default: true,
+        qk_norm: QkNorm::Head,
+        norms_per_layer: 4,
+        window: WindowRule::AllButEveryNth,
+        experts: ExpertKeys::Gemma4,
+        unlike_layers: true,
+        defaults: &[
+            ("vocab_size", 262_144),
+            ("head_dim", 256),
+            ("global_head_dim", 512),
+            ("max_position_embeddings", 131_072),
+            ("sliding_window", 512),
+            ("hidden_size_per_layer_input", 256),
+        ],
+        spelt: &[("num_experts_per_tok", "top_k_experts")],
+        ..LLAMA
+    },
+    Family {
         model_types: &["gpt_oss"],
         architectures: &["GptOssForCausalLM"],
         window: WindowRule::EverySecond,

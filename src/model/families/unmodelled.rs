@@ -22,7 +22,7 @@ const UNMODELLED: [(&str, &str); 30] = [
     ("DeepseekV4", COMPRESSED),
     ("Glm5Next", COMPRESSED),
     ("Gemma3n", UNEQUAL),
-    ("Gemma4", UNEQUAL),
+    ("Gemma4Unified", UNEQUAL),
     ("MiMoV2", UNEQUAL),
     ("Laguna", UNEQUAL),
     ("DeciLM", UNEQUAL),

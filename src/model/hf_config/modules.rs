@@ -229,6 +229,10 @@ impl Reader<'_> {
             .iter()
             .any(|family| ["phi3", "glm4", "glm"].contains(family));
         let mut all = match attention {
+            Attention::Grouped { shares_kv: true, .. } => vec![
+                module(&["q"], COLUMN, own("q_proj"), &[]),
+                module(&["attention_out"], ROW, own("o_proj"), &[]),
+            ],
             Attention::Grouped { .. } => {
                 // Phi-3 has one matrix in the file, too; GLM-4 for gate and up only.
                 let parts = match self.family.model_types.contains(&"phi3") {
