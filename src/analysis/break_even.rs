@@ -123,7 +123,8 @@ fn compute_time(cost: &mut dyn StepCost, tokens: u32, budget: u32) -> Picos {
 
 /// The last of `tokens` tokens alone.
 fn last_step(cost: &mut dyn StepCost, tokens: u32) -> Picos {
-    cost.decode(1).at(u64::from(tokens), tokens)
+    let load = StepLoad::of_decodes(1, tokens).reading(cost.reads_at_most());
+    cost.decode(1).of(&load)
 }
 
 #[cfg(test)]

@@ -102,15 +102,9 @@ fn largest_decode_step(pool: &Pool, context: f64) -> (f64, f64) {
         .floor()
         .clamp(1.0, f64::from(pool.engine.max_num_seqs()));
     let (seqs, each) = (batch as u32, context.round() as u32);
-    let load = StepLoad {
-        decode_seqs: seqs,
-        decode_kv_tokens: u64::from(seqs) * u64::from(each),
-        decode_longest: each,
-        chunks: Vec::new(),
-        sampled_rows: seqs,
-        ..StepLoad::default()
-    };
-    (batch, (pool.cost)().step(&load).seconds())
+    let mut cost = (pool.cost)();
+    let load = StepLoad::of_decodes(seqs, each).reading(cost.reads_at_most());
+    (batch, cost.step(&load).seconds())
 }
 
 /// Requests a second that each part did the work of over the run. They differ where some are refused, lost or sent again

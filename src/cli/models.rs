@@ -165,19 +165,35 @@ fn layers(group: &LayerGroup) -> String {
             head_dim,
             window,
             output_gate,
+            shares_kv,
         } => {
+            let shared = if shares_kv {
+                ", keys and values of a layer before"
+            } else {
+                ""
+            };
             let gate = if output_gate { ", gated" } else { "" };
             let window = window.map_or(String::new(), |window| {
                 format!(", window {}", grouped(u64::from(window)))
             });
-            format!("{query_heads} query and {kv_heads} KV heads of {head_dim}{window}{gate}")
+            format!("{query_heads} query and {kv_heads} KV heads of {head_dim}{window}{gate}{shared}")
         }
         &Attention::Latent {
             query_heads,
             kv_rank,
             rope_dim,
+            indexer,
             ..
-        } => format!("{query_heads} heads on a latent of {kv_rank} + {rope_dim}"),
+        } => {
+            let picks = indexer.map_or(String::new(), |indexer| {
+                let whose = match indexer.scores {
+                    true => format!("by an indexer of {} heads of {}", indexer.heads, indexer.head_dim),
+                    false => "by a layer before".to_string(),
+                };
+                format!(", {} tokens picked {whose}", grouped(u64::from(indexer.top_k)))
+            });
+            format!("{query_heads} heads on a latent of {kv_rank} + {rope_dim}{picks}")
+        }
         Attention::Recurrent(recurrence) => told(recurrence),
         Attention::Absent => String::new(),
     };
@@ -271,11 +287,15 @@ fn group_json(group: &LayerGroup) -> Value {
             head_dim,
             window,
             output_gate,
+            shares_kv,
         } => {
             let mut written = json!({"num_attention_heads": query_heads, "num_key_value_heads": kv_heads,
                 "head_dim": head_dim, "sliding_window": window});
             if *output_gate {
                 written["attn_output_gate"] = json!(true);
+            }
+            if *shares_kv {
+                written["shares_kv"] = json!(true);
             }
             written
         }
@@ -288,8 +308,18 @@ fn group_json(group: &LayerGroup) -> Value {
             rope_dim,
             nope_dim,
             value_dim,
-        } => json!({"num_attention_heads": query_heads, "q_lora_rank": query_rank, "kv_lora_rank": kv_rank,
-            "qk_rope_head_dim": rope_dim, "qk_nope_head_dim": nope_dim, "v_head_dim": value_dim}),
+            indexer,
+        } => {
+            let mut written = json!({"num_attention_heads": query_heads, "q_lora_rank": query_rank, "kv_lora_rank": kv_rank,
+                "qk_rope_head_dim": rope_dim, "qk_nope_head_dim": nope_dim, "v_head_dim": value_dim});
+            if let Some(indexer) = indexer {
+                written["index_n_heads"] = json!(indexer.heads);
+                written["index_head_dim"] = json!(indexer.head_dim);
+                written["index_topk"] = json!(indexer.top_k);
+                written["has_own_indexer"] = json!(indexer.scores);
+            }
+            written
+        }
     };
     let mlp = match group.mlp {
         Mlp::Dense { intermediate, gated } => json!({"intermediate_size": intermediate, "gated": gated}),

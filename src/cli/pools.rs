@@ -203,12 +203,5 @@ pub(super) fn mean_decode_step(work: &WorkCounters) -> StepLoad {
         (0..batch).for_each(|_| load.add_verification(context.saturating_sub(1 + drafts), drafts));
         return load;
     }
-    StepLoad {
-        decode_seqs: batch,
-        decode_kv_tokens: u64::from(batch) * u64::from(context),
-        decode_longest: context,
-        chunks: Vec::new(),
-        sampled_rows: batch,
-        ..StepLoad::default()
-    }
+    StepLoad::of_decodes(batch, context)
 }

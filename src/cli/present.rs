@@ -404,6 +404,7 @@ fn component(operator: &str) -> &'static str {
     match operator {
         "decode_attention" => "decode attention",
         "prefill_attention" => "prefill attention",
+        "indexer" => "indexer",
         "recurrent_decode" | "recurrent_prefill" => "recurrence",
         "host" | "host_bound_wait" => "host",
         "experts" | "router" => "experts",

@@ -70,7 +70,7 @@ pub(super) fn prompt_of(done: &ReplicaSummary) -> Prompt {
 }
 
 fn sections(pool: &Pool, work: &WorkCounters, (cached, new): Prompt) -> String {
-    let decode = pools::mean_decode_step(work);
+    let decode = pools::mean_decode_step(work).reading((pool.cost)().reads_at_most());
     // Of prompts as long as those of the run; a step of one that fills it costs more attention than many short ones.
     let new = match new {
         0 => pool.engine.max_model_len(),

@@ -90,7 +90,7 @@ pub fn capacity(mut document: Document, files: &dyn Files) -> Result<Capacity, D
             "leave one of them out",
         );
     }
-    let kv_dtype = machine::kv_dtype(&mut judge, raw.model.kv_cache_dtype, &model, &flags);
+    let kv_dtype = machine::kv_dtype(&mut judge, raw.model.kv_cache_dtype, &model, &device, &flags);
     judge.notes.extend(formats::kv_note(kv_dtype, &device));
     if pipeline_parallel > 1 {
         judge.notes.push(format!(

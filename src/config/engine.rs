@@ -14,7 +14,7 @@ use super::formats;
 use super::judge::Judge;
 use super::profile::{self, Profile};
 use super::raw::{RawEngine, RawGraphMode, RawKvDtype, RawPerformanceMode, RawPolicy};
-use super::speculation;
+use super::{sparse, speculation};
 use crate::cost::roofline::Drafting;
 use crate::engine::{EngineConfig, KvGroups, Policy};
 use crate::hardware::Device;
@@ -89,12 +89,16 @@ pub(super) fn resolve(
         .zip(model.filter(|model| model.has_latent_cache()))
         .and_then(|(device, model)| {
             let heeds = |_| profile.startup.heeds_kv_scheme;
+            if model.indexer().is_some() {
+                return Some(u64::from(sparse::BLOCK));
+            }
             profile.latent_block(
                 device,
                 formats::kv_dtype(kv_cache_dtype, model, heeds) == Dtype::Fp8,
             )
         });
     let block_size = block_size(judge, raw, &profile, latent);
+    sparse::check_block(judge, block_size, model);
     let (threshold, interval) = prefill_limits(judge, raw, &profile);
     check_stream_interval(judge, raw, &profile);
     let (utilization, watermark) = memory_shares(judge, raw, &profile);

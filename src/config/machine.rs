@@ -14,6 +14,7 @@ use super::lockstep;
 use super::ranks;
 use super::raw::{RawCluster, RawDtype, RawKvDtype, RawModel, RawScenario};
 use super::serving::Flags;
+use super::sparse;
 use crate::cost::Trust;
 use crate::cost::calibration::Calibration;
 use crate::cost::roofline::{Placement, RooflineCost};
@@ -250,7 +251,7 @@ pub(super) fn build(
         // Memory formulas need valid flags.
         return None;
     }
-    let kv_dtype = kv_dtype(judge, raw.model.kv_cache_dtype, model, &flags);
+    let kv_dtype = kv_dtype(judge, raw.model.kv_cache_dtype, model, device, &flags);
     judge.notes.extend(formats::kv_note(kv_dtype, device));
     let data_parallel = lockstep::ranks(raw, model);
     blocks::check(judge, raw, model, tensor_parallel, data_parallel, &flags)?;
@@ -307,6 +308,7 @@ pub(super) fn kv_dtype(
     judge: &mut Judge,
     raw: Option<RawKvDtype>,
     model: &ModelShape,
+    device: &Device,
     flags: &Flags,
 ) -> Dtype {
     let key = "model.kv_cache_dtype";
@@ -334,7 +336,7 @@ pub(super) fn kv_dtype(
             )),
         }
     }
-    dtype
+    sparse::kv_dtype(judge, raw, dtype, model, device)
 }
 
 fn plan(

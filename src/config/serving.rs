@@ -8,7 +8,7 @@ use super::raw::{RawGraphMode, RawScenario};
 use super::scheduled::{self, ScheduledFlags};
 use super::sglang::{self, SglangFlags};
 use super::trtllm::{self, TrtllmFlags};
-use super::{engine, formats, hybrid};
+use super::{engine, formats, hybrid, sparse, unlike};
 use crate::cluster::router::{DataParallelScore, Policy};
 use crate::cost::calibration::Calibration;
 use crate::cost::roofline::{CudagraphMode, Drafting, Graphs};
@@ -36,6 +36,8 @@ pub(super) fn flags(
 ) -> Flags {
     if let Some(model) = model {
         hybrid::check_engine(judge, raw, model);
+        sparse::check_engine(judge, raw, model);
+        unlike::check_engine(judge, raw, model);
     }
     if trtllm::is_asked(&raw.engine) {
         scheduled::note_batching(judge, &raw.batching, "TensorRT-LLM");
@@ -68,6 +70,8 @@ pub(super) fn flags(
     let flags = engine::resolve(judge, &raw.engine, device, model, raw.model.kv_cache_dtype);
     if let Some(model) = model {
         hybrid::check_version(judge, &flags.profile, model);
+        sparse::check(judge, &flags, model, device);
+        unlike::check(judge, &flags, model);
     }
     if let (Some(model), Some(device)) = (model, device) {
         formats::check_version(judge, &flags.profile, model, device);
@@ -295,6 +299,7 @@ impl Flags {
                     RawGraphMode::None | RawGraphMode::Piecewise => false,
                 };
                 hybrid::check_seats(judge, &plan, flags.max_num_seqs, has_full_graphs);
+                unlike::check_plan(judge, &plan, flags.config.enable_prefix_caching);
                 let config = EngineConfig {
                     num_gpu_blocks,
                     // Of a hybrid it is as long as a state is large.

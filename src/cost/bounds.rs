@@ -5,11 +5,13 @@
 //! [`super::Breakdown`], small kernels and the states that chunks of prompts carry on left out, where nothing is padded.
 
 use super::experts::active_experts;
-use super::operators::{Experts, experts, flops_per_pair, linears, lm_head, query_bytes_per_token, window};
+use super::operators::{
+    Experts, experts, flops_per_pair, indexer, linears, lm_head, query_bytes_per_token, score_flops, window,
+};
 use super::recurrence::recurrent_work;
 use super::roofline::Placement;
 use crate::hardware::Device;
-use crate::model::{ModelShape, kv_bytes_per_token_layer};
+use crate::model::{ModelShape, kv_read_per_token_layer};
 use crate::units::{BytesPerSec, Flops, FlopsPerSec, Seconds};
 
 /// FLOPs and bytes of one replica, all its ranks together, for each unit of work.
@@ -154,10 +156,21 @@ pub fn work_rates(device: &Device, shape: &ModelShape, placement: &Placement) ->
     for group in &shape.layers {
         // A window that is usually full makes KV reads constant; that share is left out of the rates.
         let layers = ranks * f64::from(group.count);
-        let kv_bytes = layers * kv_bytes_per_token_layer(&group.attention, placement.kv_dtype, tp).0 as f64;
+        let kv_bytes = layers * kv_read_per_token_layer(&group.attention, placement.kv_dtype, tp).0 as f64;
         rates.bytes_per_token += layers * query_bytes_per_token(&group.attention, shape.dtype, tp);
         if window(&group.attention).is_some_and(|window| window < placement.typical_context) {
             continue;
+        }
+        if let Some(indexer) = indexer(&group.attention) {
+            let keys = indexer.cached_bytes().0 as f64;
+            rates.bytes_per_kv_token += layers * keys;
+            rates.flops_per_decode_kv_token += layers * score_flops(indexer);
+            rates.flops_per_chunk_half_pair += layers / ranks * score_flops(indexer) / 2.0;
+            // As with windows: picks that are usually all there make reads constant.
+            if indexer.top_k < placement.typical_context {
+                continue;
+            }
+            rates.bytes_per_kv_token -= layers * keys;
         }
         rates.flops_per_decode_kv_token += layers * flops_per_pair(&group.attention, tp, true);
         rates.flops_per_chunk_half_pair += layers * flops_per_pair(&group.attention, tp, false) / 2.0;

@@ -19,6 +19,7 @@ impl StepCost for ConstantCost {
         DecodeCost {
             base: self.per_step + self.per_decode_seq * u64::from(batch),
             per_kv_token: Picos::ZERO,
+            per_token_beyond: Picos::ZERO,
             per_longest_token: Picos::ZERO,
             kv_floor: Picos::ZERO,
             floor: Picos::ZERO,

@@ -42,6 +42,7 @@ impl StepCost for LinearCost {
         DecodeCost {
             base: self.per_step + self.per_token * u64::from(batch),
             per_kv_token: self.per_attended_token,
+            per_token_beyond: Picos::ZERO,
             per_longest_token: Picos::ZERO,
             kv_floor: Picos::ZERO,
             floor: Picos::ZERO,

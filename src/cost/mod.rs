@@ -36,6 +36,10 @@ pub struct StepLoad {
     pub decode_kv_tokens: u64,
     /// The largest of these contexts.
     pub decode_longest: u32,
+    /// Of those tokens what sparse attention does not read: `Σ max(context − k, 0)`, where it reads `k` at most; 0 elsewhere.
+    pub decode_beyond: u64,
+    /// Sequences whose next step has one such token more: those of contexts of `k` and longer.
+    pub seqs_beyond: u32,
     /// Chunks of more than one token: prompts, or recomputation after a preemption.
     pub chunks: Vec<Chunk>,
     /// Rows for which a token is sampled.
@@ -55,6 +59,15 @@ pub struct Chunk {
     pub new: u32,
 }
 
+impl Chunk {
+    /// Tokens that its last query attends to.
+    #[inline]
+    #[must_use]
+    pub fn context(&self) -> u32 {
+        self.computed + self.new
+    }
+}
+
 impl StepLoad {
     /// Empties it for another step; the buffer keeps its memory.
     #[inline]
@@ -62,7 +75,43 @@ impl StepLoad {
         self.chunks.clear();
         (self.decode_seqs, self.sampled_rows) = (0, 0);
         (self.decode_kv_tokens, self.decode_longest) = (0, 0);
+        (self.decode_beyond, self.seqs_beyond) = (0, 0);
         (self.drafts, self.draft_pairs_doubled) = (0, 0);
+    }
+
+    /// `batch` sequences that decode with contexts of so many tokens.
+    #[must_use]
+    pub fn of_decodes(batch: u32, context: u32) -> StepLoad {
+        StepLoad {
+            decode_seqs: batch,
+            decode_kv_tokens: u64::from(batch) * u64::from(context),
+            decode_longest: context,
+            sampled_rows: batch,
+            ..StepLoad::default()
+        }
+    }
+
+    /// Its contexts alone.
+    #[must_use]
+    pub(crate) fn contexts(&self) -> StepLoad {
+        StepLoad {
+            chunks: Vec::new(),
+            ..*self
+        }
+    }
+
+    /// Counts what sparse attention leaves unread where it reads no more than `most` tokens of a context, all contexts being alike.
+    #[must_use]
+    pub fn reading(mut self, most: Option<u32>) -> StepLoad {
+        let mean = self
+            .decode_kv_tokens
+            .checked_div(self.decode_seqs.into())
+            .unwrap_or(0);
+        if let Some(beyond) = most.and_then(|most| mean.checked_sub(most.into())) {
+            self.decode_beyond = beyond * u64::from(self.decode_seqs);
+            self.seqs_beyond = self.decode_seqs;
+        }
+        self
     }
 
     /// A sequence with the KV of `computed` tokens computes its next `new`.
@@ -74,6 +123,19 @@ impl StepLoad {
             self.decode_longest = self.decode_longest.max(computed + 1);
         } else {
             self.chunks.push(Chunk { computed, new });
+        }
+    }
+
+    /// The same where sparse attention reads no more than `most` tokens of a context, if there is such a bound.
+    #[inline]
+    pub fn add_within(&mut self, computed: u32, new: u32, most: Option<u32>) {
+        self.add(computed, new);
+        if let Some(beyond) = most
+            .filter(|_| new == 1)
+            .and_then(|most| (computed + 1).checked_sub(most))
+        {
+            self.decode_beyond += u64::from(beyond);
+            self.seqs_beyond += 1;
         }
     }
 
@@ -114,7 +176,7 @@ impl StepLoad {
 }
 
 /// Duration of a decode-only step as a function of its KV tokens, for a fixed batch size:
-/// `max(base + max(per_kv_token·decode_kv_tokens + per_longest_token·decode_longest, kv_floor), floor)`.
+/// `max(base + max(per_kv_token·decode_kv_tokens − per_token_beyond·decode_beyond + per_longest_token·decode_longest, kv_floor), floor)`.
 ///
 /// Integer coefficients, so that a leap over `n` steps and `n` single steps end at the same instant.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -123,6 +185,8 @@ pub struct DecodeCost {
     pub base: Picos,
     /// For each KV token read by the batch.
     pub per_kv_token: Picos,
+    /// What it takes less for each token that sparse attention does not read; no more than [`DecodeCost::per_kv_token`].
+    pub per_token_beyond: Picos,
     /// For each token of the longest context.
     pub per_longest_token: Picos,
     /// What reading the contexts takes at least: kernels have a least time for each sequence, however short.
@@ -132,11 +196,35 @@ pub struct DecodeCost {
 }
 
 impl DecodeCost {
-    /// The duration at given contexts.
+    /// The duration at given contexts, all tokens of which are read.
     #[must_use]
     pub fn at(&self, kv_tokens: u64, longest: u32) -> Picos {
         let gpu = self.base + self.per_kv_token * kv_tokens + self.per_longest_token * u64::from(longest);
         gpu.max(self.least())
+    }
+
+    /// The duration at a load's contexts.
+    #[inline]
+    #[must_use]
+    pub fn of(&self, load: &StepLoad) -> Picos {
+        self.gpu(load).max(self.least())
+    }
+
+    /// The same without what bounds it from below.
+    #[inline]
+    #[must_use]
+    pub fn gpu(&self, load: &StepLoad) -> Picos {
+        let read = self.per_kv_token * load.decode_kv_tokens
+            + self.per_longest_token * u64::from(load.decode_longest);
+        self.base + read - self.per_token_beyond * load.decode_beyond
+    }
+
+    /// What each step of a run takes longer than the one before, bounds aside, beginning with one of `load`.
+    #[inline]
+    #[must_use]
+    pub fn growth(&self, load: &StepLoad) -> Picos {
+        let read = self.per_kv_token * u64::from(load.decode_seqs) + self.per_longest_token;
+        read - self.per_token_beyond * u64::from(load.seqs_beyond)
     }
 
     /// The duration with contexts so short that they do not count.
@@ -148,8 +236,8 @@ impl DecodeCost {
 
 /// Answers how long a step takes. Implementations may tabulate (`&mut self`), but equal loads cost equal times.
 ///
-/// Law: for a load without chunks, `step(load) == decode(load.decode_seqs).at(load.decode_kv_tokens,
-/// load.decode_longest)` as long as every decoding sequence samples, to the last digit.
+/// Law: for a load without chunks, `step(load) == decode(load.decode_seqs).of(load)` as long as every decoding sequence samples, to the
+/// last digit.
 pub trait StepCost: Send {
     /// The cost of decode-only steps of `batch` sequences, each of which samples a token.
     fn decode(&mut self, batch: u32) -> DecodeCost;
@@ -163,10 +251,17 @@ pub trait StepCost: Send {
         DecodeCost {
             base: self.step(load),
             per_kv_token: Picos::ZERO,
+            per_token_beyond: Picos::ZERO,
             per_longest_token: Picos::ZERO,
             kv_floor: Picos::ZERO,
             floor: Picos::ZERO,
         }
+    }
+
+    /// Tokens of a context that attention reads at most, where it is sparse. An engine then counts in its loads what is
+    /// [beyond](StepLoad::decode_beyond).
+    fn reads_at_most(&self) -> Option<u32> {
+        None
     }
 
     /// The captured batch that a step of `batch` decodes replays as a CUDA graph, and computes therefore; `None` if it

@@ -4,6 +4,13 @@
 //! projections, biases, and expert parallelism. Law: weight elements add up to the model's matrices divided by the
 //! group size, where it divides them.
 
+mod attention;
+
+use attention::qkv_width;
+pub(crate) use attention::{
+    flops_per_pair, indexer, local_kv_heads, local_query_heads, query_bytes_per_token, score_flops, window,
+};
+
 use super::calibration::KernelFormat;
 use super::experts::{Load, MoeShape};
 use super::kernel::GemmShape;
@@ -11,7 +18,10 @@ use crate::hardware::Peaks;
 use crate::model::{Attention, Dtype, LayerGroup, Mlp, ModelShape, Quantization, Rule};
 
 /// Every operator of a breakdown whose time a calibration may scale.
-pub(crate) const OPERATORS: [&str; 30] = [
+pub(crate) const OPERATORS: [&str; 36] = [
+    "layer_inputs_proj",
+    "layer_input_gate_proj",
+    "layer_input_out_proj",
     "qkv_proj",
     "o_proj",
     "q_proj",
@@ -19,6 +29,8 @@ pub(crate) const OPERATORS: [&str; 30] = [
     "q_b_proj",
     "kv_a_proj",
     "kv_b_proj",
+    "index_q_proj",
+    "index_k_proj",
     "state_in_proj",
     "state_gates_proj",
     "state_out_proj",
@@ -36,6 +48,7 @@ pub(crate) const OPERATORS: [&str; 30] = [
     "all_reduce",
     "decode_attention",
     "prefill_attention",
+    "indexer",
     "recurrent_decode",
     "recurrent_prefill",
     "lm_head",
@@ -202,7 +215,7 @@ pub(crate) fn table_widths(format: KernelFormat) -> (f64, f64) {
 pub(crate) fn linears(shape: &ModelShape, peaks: &Peaks, tensor_parallel: u32) -> Vec<Linear> {
     let format = quantized(shape, peaks);
     let plain = Format::plain(shape.dtype);
-    let mut all = Vec::new();
+    let mut all = layer_inputs(shape, format, tensor_parallel);
     for group in &shape.layers {
         let mut push = |operator: &'static str, n: u64, k: u64, format: Format| {
             let is_kept = group.kept.contains(&matrix_of(operator));
@@ -216,6 +229,8 @@ pub(crate) fn linears(shape: &ModelShape, peaks: &Peaks, tensor_parallel: u32) -
             });
         };
         attention_linears(shape, &group.attention, tensor_parallel, |operator, n, k| {
+            // The indexer's keys are made in 16 bits, whatever the checkpoint says.
+            let format = if operator == "index_k_proj" { plain } else { format };
             push(operator, n, k, format)
         });
         let d = u64::from(shape.hidden_size);
@@ -260,6 +275,27 @@ pub(crate) fn linears(shape: &ModelShape, peaks: &Peaks, tensor_parallel: u32) -
     all
 }
 
+/// What makes the inputs of the layers beside the residual stream, and adds them.
+fn layer_inputs(shape: &ModelShape, format: Format, tensor_parallel: u32) -> Vec<Linear> {
+    let Some(width) = shape.per_layer_input.map(u64::from) else {
+        return Vec::new();
+    };
+    let (d, layers) = (u64::from(shape.hidden_size), shape.layer_count());
+    let made = (u64::from(layers) * width).div_ceil(u64::from(tensor_parallel));
+    let linear = |operator, layers, n, k| Linear {
+        operator,
+        layers,
+        n,
+        k,
+        format,
+    };
+    vec![
+        linear("layer_inputs_proj", 1, made, d),
+        linear("layer_input_gate_proj", layers, width, d),
+        linear("layer_input_out_proj", layers, d, width),
+    ]
+}
+
 fn attention_linears(
     shape: &ModelShape,
     attention: &Attention,
@@ -269,6 +305,15 @@ fn attention_linears(
     let d = u64::from(shape.hidden_size);
     let heads = u64::from(local_query_heads(attention, tensor_parallel));
     match *attention {
+        Attention::Grouped {
+            head_dim,
+            shares_kv: true,
+            ..
+        } => {
+            let width = heads * u64::from(head_dim);
+            push("q_proj", width, d);
+            push("o_proj", d, width);
+        }
         Attention::Grouped {
             head_dim,
             output_gate,
@@ -300,6 +345,7 @@ fn attention_linears(
             rope_dim,
             nope_dim,
             value_dim,
+            indexer,
             ..
         } => {
             let (kv_rank, rope, nope) = (u64::from(kv_rank), u64::from(rope_dim), u64::from(nope_dim));
@@ -318,6 +364,11 @@ fn attention_linears(
             // Decoding multiplies the same matrix in two halves, absorbed into the query and the output.
             push("kv_b_proj", heads * (nope + value), kv_rank);
             push("o_proj", d, heads * value);
+            if let Some(indexer) = indexer.filter(|indexer| indexer.scores) {
+                let (heads, width) = (u64::from(indexer.heads), u64::from(indexer.head_dim));
+                push("index_q_proj", heads * width, query_rank.map_or(d, u64::from));
+                push("index_k_proj", width + heads, d);
+            }
         }
     }
 }
@@ -393,85 +444,6 @@ pub(crate) fn elementwise_bytes_per_token(shape: &ModelShape, tensor_parallel: u
         f64::from(group.count) * (norms + rotary + activation)
     };
     width * shape.layers.iter().map(of_group).sum::<f64>()
-}
-
-fn qkv_width(attention: &Attention, tensor_parallel: u32) -> f64 {
-    let heads = f64::from(local_query_heads(attention, tensor_parallel));
-    match *attention {
-        Attention::Grouped { head_dim, .. } => {
-            (heads + 2.0 * f64::from(local_kv_heads(attention, tensor_parallel))) * f64::from(head_dim)
-        }
-        Attention::Latent {
-            kv_rank,
-            rope_dim,
-            nope_dim,
-            ..
-        } => heads * f64::from(nope_dim + rope_dim) + f64::from(kv_rank + rope_dim),
-        Attention::Recurrent(_) | Attention::Absent => 0.0,
-    }
-}
-
-/// Query heads of one rank; none of a layer without attention.
-pub(crate) fn local_query_heads(attention: &Attention, tensor_parallel: u32) -> u32 {
-    match *attention {
-        Attention::Grouped { query_heads, .. } | Attention::Latent { query_heads, .. } => {
-            query_heads.div_ceil(tensor_parallel)
-        }
-        Attention::Recurrent(_) | Attention::Absent => 0,
-    }
-}
-
-/// KV heads of one rank, replicated where there are fewer than ranks (TP-2); one latent cache.
-pub(crate) fn local_kv_heads(attention: &Attention, tensor_parallel: u32) -> u32 {
-    match *attention {
-        Attention::Grouped { kv_heads, .. } => (kv_heads / tensor_parallel).max(1),
-        Attention::Latent { .. } => 1,
-        Attention::Recurrent(_) | Attention::Absent => 0,
-    }
-}
-
-/// FLOPs of one rank and layer for each attended (query, key) pair.
-///
-/// Decoding over a latent cache multiplies in the compressed space (absorbed projections), a chunk does not.
-pub(crate) fn flops_per_pair(attention: &Attention, tensor_parallel: u32, decoding: bool) -> f64 {
-    let heads = f64::from(local_query_heads(attention, tensor_parallel));
-    match *attention {
-        Attention::Grouped { head_dim, .. } => 4.0 * heads * f64::from(head_dim),
-        Attention::Latent {
-            kv_rank, rope_dim, ..
-        } if decoding => 2.0 * heads * (f64::from(kv_rank + rope_dim) + f64::from(kv_rank)),
-        Attention::Latent {
-            nope_dim,
-            rope_dim,
-            value_dim,
-            ..
-        } => 2.0 * heads * (f64::from(nope_dim + rope_dim) + f64::from(value_dim)),
-        Attention::Recurrent(_) | Attention::Absent => 0.0,
-    }
-}
-
-/// Bytes of queries read and outputs written by one rank and layer for each new token.
-pub(crate) fn query_bytes_per_token(attention: &Attention, dtype: Dtype, tensor_parallel: u32) -> f64 {
-    let heads = f64::from(local_query_heads(attention, tensor_parallel));
-    let width = match *attention {
-        Attention::Grouped { head_dim, .. } => 2.0 * f64::from(head_dim),
-        Attention::Latent {
-            nope_dim,
-            rope_dim,
-            value_dim,
-            ..
-        } => f64::from(nope_dim + rope_dim + value_dim),
-        Attention::Recurrent(_) | Attention::Absent => 0.0,
-    };
-    heads * width * dtype.bytes() as f64
-}
-
-/// The sliding window of a layer, if it has one.
-pub(crate) fn window(attention: &Attention) -> Option<u32> {
-    match *attention {
-        Attention::Grouped { window, .. } => window,
-        Attention::Latent { .. } | Attention::Recurrent(_) | Attention::Absent => None,
-    }
 }
 
 #[cfg(test)]

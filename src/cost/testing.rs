@@ -73,6 +73,7 @@ pub(crate) fn llama_8b() -> ModelShape {
                 head_dim: 128,
                 window: None,
                 output_gate: false,
+                shares_kv: false,
             },
             mlp: Mlp::Dense {
                 intermediate: 14_336,
@@ -80,6 +81,7 @@ pub(crate) fn llama_8b() -> ModelShape {
             },
             kept: Vec::new(),
         }],
+        per_layer_input: None,
         other_parameters: 266_240,
     }
 }

@@ -21,6 +21,8 @@ pub enum Component {
     DecodeAttention,
     /// Attention of chunks.
     PrefillAttention,
+    /// What picks the tokens that sparse attention reads, projections left out.
+    Indexer,
     /// Layers of constant state, projections left out.
     Recurrence,
     /// Routed experts.
@@ -41,10 +43,11 @@ pub enum Component {
 
 impl Component {
     /// In the order of a breakdown.
-    pub const ALL: [Component; 11] = [
+    pub const ALL: [Component; 12] = [
         Component::Linear,
         Component::DecodeAttention,
         Component::PrefillAttention,
+        Component::Indexer,
         Component::Recurrence,
         Component::Experts,
         Component::Small,
@@ -62,6 +65,7 @@ impl Component {
             Component::Linear => "linear",
             Component::DecodeAttention => "decode_attention",
             Component::PrefillAttention => "prefill_attention",
+            Component::Indexer => "indexer",
             Component::Recurrence => "recurrence",
             Component::Experts => "experts",
             Component::Small => "elementwise",
@@ -78,6 +82,7 @@ impl Component {
         match operator {
             "decode_attention" => Component::DecodeAttention,
             "prefill_attention" => Component::PrefillAttention,
+            "indexer" => Component::Indexer,
             "recurrent_decode" | "recurrent_prefill" => Component::Recurrence,
             "experts" => Component::Experts,
             "elementwise" | "sampling" => Component::Small,
@@ -162,6 +167,9 @@ impl Calibration {
                 };
                 formats.iter().map(sigma).reduce(f64::max)
             }
+            Component::DecodeAttention | Component::PrefillAttention if model.indexer().is_some() => {
+                Some(without_evidence(Trust::RooflineOnly))
+            }
             Component::DecodeAttention => attention(if placement.kv_dtype == Dtype::Fp8 {
                 "fp8_kv"
             } else {
@@ -172,6 +180,7 @@ impl Calibration {
             } else {
                 "prefill"
             }),
+            Component::Indexer => model.indexer().map(|_| without_evidence(Trust::RooflineOnly)),
             Component::Recurrence => model.recurrence().map(|_| without_evidence(Trust::RooflineOnly)),
             Component::Small => Some(without_evidence(self.elementwise.as_ref()?.trust)),
             Component::Collectives => (tp > 1).then(|| {

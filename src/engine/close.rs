@@ -54,6 +54,9 @@ impl Replica {
         step.load.decode_kv_tokens += self.pack.context + u64::from(members);
         step.load.sampled_rows += members;
         step.load.decode_longest = step.load.decode_longest.max(self.pack.longest());
+        let (tokens, beyond) = self.pack.beyond();
+        step.load.decode_beyond += tokens;
+        step.load.seqs_beyond += beyond;
         if step.load.sampled_rows > 0 {
             self.fruitless_preemptions = 0;
         }
@@ -64,7 +67,8 @@ impl Replica {
         step.kv_slots = self.pack.slots_a_step();
     }
 
-    /// Moves the pack on. Where windows begin to give back blocks, steps are not alike with those before.
+    /// Moves the pack on. Where windows begin to give back blocks, or sparse attention to leave tokens unread, steps are not alike with
+    /// those before.
     #[inline]
     pub(super) fn advance_pack(&mut self, steps: u64) {
         self.membership += u64::from(self.pack.advance(steps));

@@ -116,8 +116,9 @@ impl Replica {
             step.number += steps;
             step.load.decode_kv_tokens += kv_tokens;
             step.load.decode_longest += u32::from(step.load.decode_longest > 0) * steps as u32;
+            step.load.decode_beyond += steps * u64::from(step.load.seqs_beyond);
             step.begin = begin;
-            step.duration = law.at(step.load.decode_kv_tokens, step.load.decode_longest);
+            step.duration = law.of(&step.load);
             step.waiting = waiting;
             step.free_blocks = free_blocks;
             step.end()
@@ -227,10 +228,7 @@ impl Replica {
 /// `limit` at most. `ahead` steps are launched already.
 #[inline]
 pub(super) fn run_law(law: &DecodeCost, load: &StepLoad, ahead: u64, limit: u64) -> (Picos, u64) {
-    let gpu = law.base
-        + law.per_kv_token * load.decode_kv_tokens
-        + law.per_longest_token * u64::from(load.decode_longest);
-    let growth = law.per_kv_token * u64::from(load.decode_seqs) + law.per_longest_token;
+    let (gpu, growth) = (law.gpu(load), law.growth(load));
     let least = law.least();
     if gpu >= least {
         return (growth, limit);
@@ -292,27 +290,29 @@ mod tests {
     proptest! {
         #[test]
         fn steps_of_a_run_are_those_of_its_law_whatever_bounds_them(
-            base in 0_u64..2000, per_kv in 0_u64..40, per_longest in 0_u64..40, kv_floor in 0_u64..3000,
-            floor in 0_u64..4000, seqs in 1_u32..5, context in 1_u32..50, limit in 1_u64..60,
+            base in 0_u64..2000, per_kv in 0_u64..40, share in 0_u64..=4, per_longest in 0_u64..40, kv_floor in 0_u64..3000,
+            floor in 0_u64..4000, seqs in 1_u32..5, context in 1_u32..50, limit in 1_u64..60, most in 1_u32..120,
         ) {
+            let most = Some(most).filter(|_| share > 0);
             let law = DecodeCost {
                 base: Picos(base),
                 per_kv_token: Picos(per_kv),
+                per_token_beyond: Picos(per_kv * share / 4),
                 per_longest_token: Picos(per_longest),
                 kv_floor: Picos(kv_floor),
                 floor: Picos(floor),
             };
-            let load = StepLoad {
-                decode_seqs: seqs,
-                decode_kv_tokens: u64::from(seqs * context),
-                decode_longest: context,
-                ..StepLoad::default()
-            };
-            let at = |step: u64| {
+            let loaded = |step: u64| {
                 let longer = context + u32::try_from(step).unwrap();
-                law.at(u64::from(seqs * longer), longer)
+                let mut load = StepLoad::default();
+                (0..seqs).for_each(|_| load.add_within(longer - 1, 1, most));
+                load
             };
-            let (growth, steps) = run_law(&law, &load, 0, limit);
+            let at = |step: u64| law.of(&loaded(step));
+            // As the pack cuts it: no crossing among the steps.
+            let crossing = most.and_then(|most| most.checked_sub(context)).filter(|&steps| steps > 0);
+            let limit = crossing.map_or(limit, |steps| limit.min(steps.into()));
+            let (growth, steps) = run_law(&law, &loaded(0), 0, limit);
             for step in 0..=steps.min(limit - 1) {
                 prop_assert_eq!(at(0) + growth * step, at(step), "step {} of {}", step, steps);
             }

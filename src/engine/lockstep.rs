@@ -28,6 +28,8 @@ pub(crate) enum RankRun {
         kv_tokens: u64,
         /// Of the oldest step in flight: the longest context.
         longest: u32,
+        /// Of the oldest step in flight: what sparse attention leaves unread, and by how much more in each further step.
+        beyond: (u64, u32),
     },
 }
 
@@ -145,13 +147,13 @@ impl Replica {
             return None;
         }
         let front = self.in_flight.front()?;
-        let (kv_tokens, longest) = (front.load.decode_kv_tokens, front.load.decode_longest);
         let limit = self.pack.steps_to_ending();
         Some(RankRun::Plain {
             limit: self.pack.steps_that_fit(self.pool.free(), limit),
             members: self.pack.members,
-            kv_tokens,
-            longest,
+            kv_tokens: front.load.decode_kv_tokens,
+            longest: front.load.decode_longest,
+            beyond: (front.load.decode_beyond, front.load.seqs_beyond),
         })
     }
 

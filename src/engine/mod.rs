@@ -21,6 +21,7 @@ pub(crate) mod lockstep;
 pub mod memory;
 mod pack;
 mod passing;
+mod picking;
 mod priced;
 mod process;
 mod rank;

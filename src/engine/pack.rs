@@ -11,6 +11,7 @@
 use std::ops::Range;
 
 use super::passing::Passing;
+use super::picking::Picking;
 use super::ranks::Ranks;
 use crate::kv::KvGroups;
 
@@ -41,6 +42,8 @@ pub(crate) struct Pack {
     groups: u32,
     /// What windows give back, by kind of window.
     passing: Vec<Passing>,
+    /// What sparse attention does not read; `None` where it reads everything.
+    picking: Option<Box<Picking>>,
     /// Tokens of a member that are in flight when its next step is decided, as windows see it.
     pub(super) in_flight: u32,
     /// Members by `anchor mod block_size`.
@@ -68,6 +71,7 @@ impl Pack {
             block_size,
             groups: 1,
             passing: Vec::new(),
+            picking: None,
             in_flight: 0,
             residues: vec![0; block_size as usize],
             due: 0,
@@ -87,6 +91,20 @@ impl Pack {
             in_flight,
             ..self
         }
+    }
+
+    /// The same where sparse attention reads no more than so many tokens of a context, if there is such a bound.
+    pub(crate) fn reading(self, most: Option<u32>) -> Pack {
+        Pack {
+            picking: most.map(|most| Box::new(Picking::new(most))),
+            ..self
+        }
+    }
+
+    /// Tokens that sparse attention leaves unread in the step at the clock, and how many members leave one more in the next.
+    #[inline]
+    pub(crate) fn beyond(&self) -> (u64, u32) {
+        self.picking.as_ref().map_or((0, 0), |picking| picking.beyond())
     }
 
     /// Steps that the pack has been scheduled for, since ever.
@@ -140,6 +158,9 @@ impl Pack {
         for kind in &mut self.passing {
             kind.join(slot, place.anchor, self.clock);
         }
+        if let Some(picking) = &mut self.picking {
+            picking.join(slot, place.anchor, self.clock);
+        }
         self.endings.insert(place.last, slot);
         if self.tracks_longest {
             self.contexts.insert(context_rank(place.anchor), slot);
@@ -156,6 +177,9 @@ impl Pack {
         }
         for kind in &mut self.passing {
             kind.leave(slot, place.anchor, self.clock);
+        }
+        if let Some(picking) = &mut self.picking {
+            picking.leave(slot, place.anchor, self.clock);
         }
         let computed = self.computed(place);
         self.members -= 1;
@@ -179,7 +203,7 @@ impl Pack {
         }
     }
 
-    /// Moves the pack on by scheduled steps. Whether the blocks that a step gives back follow another law from now on.
+    /// Moves the pack on by scheduled steps. Whether what a step gives back or leaves unread follows another law from now on.
     #[inline(always)]
     pub(crate) fn advance(&mut self, steps: u64) -> bool {
         self.clock += steps;
@@ -188,6 +212,9 @@ impl Pack {
         let mut changes = false;
         for kind in &mut self.passing {
             changes |= kind.advance(self.clock);
+        }
+        if let Some(picking) = &mut self.picking {
+            changes |= picking.advance(steps, self.clock);
         }
         changes
     }
@@ -282,11 +309,14 @@ impl Pack {
     }
 
     /// The most steps, `limit` at most, whose blocks fit into `free`, as if windows gave back none, and among which
-    /// nobody begins to give some back.
+    /// nobody begins to give some back or to leave tokens unread.
     #[inline]
     pub(crate) fn steps_that_fit(&self, free: u32, mut limit: u64) -> u64 {
         for begins in self.passing.iter().filter_map(Passing::next) {
             limit = limit.min(begins - self.clock);
+        }
+        if let Some(crossing) = self.picking.as_ref().and_then(|picking| picking.next()) {
+            limit = limit.min(crossing - self.clock);
         }
         // No more than one block each is needed in a cycle of steps, of which there are fewer than limit/size + 1.
         let size = u64::from(self.block_size);

@@ -32,8 +32,7 @@ impl Priced {
     /// The duration of a step in which everybody decodes.
     #[inline]
     pub(crate) fn decodes(&mut self, load: &StepLoad) -> Picos {
-        self.decode(load.decode_seqs)
-            .at(load.decode_kv_tokens, load.decode_longest)
+        self.decode(load.decode_seqs).of(load)
     }
 
     /// The duration of a step, by the law of decodes if it is nothing but them.

@@ -84,6 +84,8 @@ pub(crate) struct Replica {
     pub(super) telling: Telling,
     pub(super) log: Option<Vec<ScheduleRecord>>,
     pub(super) picks: Vec<(usize, u32)>,
+    /// Tokens of a context that sparse attention reads at most.
+    pub(super) reads_at_most: Option<u32>,
     /// Of TensorRT-LLM: who may run.
     pub(super) capacity: Option<Box<Capacity>>,
 }
@@ -98,13 +100,16 @@ impl Replica {
         stepwise: bool,
     ) -> Replica {
         let tracks_longest = cost.decode(1).per_longest_token > Picos::ZERO;
+        let reads_at_most = cost.reads_at_most();
         Replica {
             id,
             pool: empty_pool(&config),
             sequences: Sequences::default(),
             waiting: Waiting::new(config.policy),
             pack: Pack::new(config.block_size, tracks_longest)
-                .of_groups(&config.kv_groups, config.unsettled_steps()),
+                .of_groups(&config.kv_groups, config.unsettled_steps())
+                .reading(reads_at_most),
+            reads_at_most,
             singles: Vec::new(),
             inbox: VecDeque::new(),
             in_flight: InFlight::default(),

@@ -392,7 +392,7 @@ impl Replica {
                 before,
                 tokens,
             });
-            step.load.add(before, tokens);
+            step.load.add_within(before, tokens, self.reads_at_most);
             step.recomputed_tokens += sequence.story.recomputed(0, tokens);
             sequence.computed = tokens;
         }
@@ -431,7 +431,7 @@ impl Replica {
         let unknown_input = step.overlapped && self.sampled_in_newest(slot);
         let sequence = &mut self.sequences[slot];
         let (before, missing) = (sequence.computed, sequence.missing_tokens());
-        step.load.add(before, tokens);
+        step.load.add_within(before, tokens, self.reads_at_most);
         if self.external.is_some() {
             step.shares.push((slot, before, before + tokens));
         }

@@ -116,6 +116,8 @@ impl Telling {
         self.load.sampled_rows = first.load.sampled_rows;
         self.load.decode_kv_tokens = first.load.decode_kv_tokens;
         self.load.decode_longest = first.load.decode_longest;
+        self.load.decode_beyond = first.load.decode_beyond;
+        self.load.seqs_beyond = first.load.seqs_beyond;
         self.membership = first.membership;
         (self.running, self.waiting) = (first.running, first.waiting);
         (self.free_blocks, self.kv_slots) = (first.free_blocks, first.kv_slots);

@@ -104,6 +104,24 @@ impl ModelShape {
             kept: false,
         };
         let mut all = vec![vocabulary("embedding", u64::from(self.vocab_size), d, 1, 0)];
+        if let Some(width) = self.per_layer_input.map(u64::from) {
+            let layers = u64::from(self.layer_count());
+            all.push(vocabulary(
+                "layer_embeddings",
+                u64::from(self.vocab_size),
+                layers * width,
+                1,
+                0,
+            ));
+            let matrix = |name, copies, inputs, outputs, sharding| Matrix {
+                sharding,
+                precision: Precision::Linear,
+                ..vocabulary(name, inputs, outputs, copies, copies)
+            };
+            all.push(matrix("layer_inputs", 1, d, layers * width, Sharding::Split));
+            all.push(matrix("layer_input_gate", layers, d, width, Sharding::Replicated));
+            all.push(matrix("layer_input_out", layers, width, d, Sharding::Replicated));
+        }
         for group in &self.layers {
             let of_group = attention_matrices(d, group)
                 .into_iter()
@@ -309,7 +327,7 @@ impl Quantization {
 }
 
 fn is_edge(matrix: &Matrix) -> bool {
-    matches!(matrix.name, "embedding" | "lm_head")
+    matches!(matrix.name, "embedding" | "layer_embeddings" | "lm_head")
 }
 
 fn attention_matrices(d: u64, group: &LayerGroup) -> Vec<Matrix> {
@@ -330,6 +348,18 @@ fn attention_matrices(d: u64, group: &LayerGroup) -> Vec<Matrix> {
             .map(|one| matrix(one.name, one.inputs, one.outputs, one.sharding))
             .collect(),
         Attention::Absent => Vec::new(),
+        Attention::Grouped {
+            query_heads,
+            head_dim,
+            shares_kv: true,
+            ..
+        } => {
+            let width = u64::from(query_heads) * u64::from(head_dim);
+            vec![
+                matrix("q", d, width, Sharding::Split),
+                matrix("attention_out", width, d, Sharding::Split),
+            ]
+        }
         Attention::Grouped {
             query_heads,
             kv_heads,
@@ -356,6 +386,7 @@ fn attention_matrices(d: u64, group: &LayerGroup) -> Vec<Matrix> {
             rope_dim,
             nope_dim,
             value_dim,
+            indexer,
         } => {
             let heads = u64::from(query_heads);
             let query = heads * u64::from(nope_dim + rope_dim);
@@ -372,7 +403,24 @@ fn attention_matrices(d: u64, group: &LayerGroup) -> Vec<Matrix> {
                 matrix("kv_b", u64::from(kv_rank), kv_up, Sharding::Split),
                 matrix("attention_out", heads * u64::from(value_dim), d, Sharding::Split),
             ];
-            query_matrices.into_iter().chain(rest).collect()
+            let picks = indexer.filter(|indexer| indexer.scores).map(|indexer| {
+                let queries = u64::from(indexer.heads) * u64::from(indexer.head_dim);
+                let keys = u64::from(indexer.head_dim + indexer.heads);
+                let rank = query_rank.map_or(d, u64::from);
+                [
+                    matrix("index_q", rank, queries, Sharding::Replicated),
+                    // Keys and the weights of heads, which no engine quantizes.
+                    Matrix {
+                        precision: Precision::Plain,
+                        ..matrix("index_k", d, keys, Sharding::Replicated)
+                    },
+                ]
+            });
+            query_matrices
+                .into_iter()
+                .chain(rest)
+                .chain(picks.into_iter().flatten())
+                .collect()
         }
     }
 }

@@ -8,6 +8,7 @@ mod checkpoints;
 mod drafter;
 mod families;
 mod hf_config;
+mod indexer;
 mod matrices;
 mod names;
 mod options;
@@ -17,6 +18,7 @@ mod registry;
 pub use checkpoints::find_checkpoint;
 pub use drafter::Drafter;
 pub use hf_config::{MODELOPT_FILE, ModelError};
+pub use indexer::Indexer;
 pub use matrices::{Matrix, Precision, Sharding};
 pub use names::{is_other, is_same_name};
 pub use options::{UnknownChoice, parse_dtype, parse_kv_cache_dtype, parse_quantization};
@@ -48,6 +50,8 @@ pub struct ModelShape {
     pub kv_scheme: Option<KvScheme>,
     /// Layers, grouped by equal shape; order within the stack is not kept.
     pub layers: Vec<LayerGroup>,
+    /// Width of an input of its own that every layer gets for each token, beside the residual stream (Gemma 4's small ones).
+    pub per_layer_input: Option<u32>,
     /// Parameters outside of matrices: norms, biases, position tables. (Vision towers are left out and said so.)
     pub other_parameters: u64,
 }
@@ -89,6 +93,8 @@ pub enum Attention {
         window: Option<u32>,
         /// The output is multiplied by a gate as wide, which the query projection makes, too (Qwen3-Next).
         output_gate: bool,
+        /// Keys and values are those of a layer before: it makes and caches none (Gemma 4).
+        shares_kv: bool,
     },
     /// Multi-head latent attention (DeepSeek).
     Latent {
@@ -104,6 +110,8 @@ pub enum Attention {
         nope_dim: u32,
         /// Width of a value head.
         value_dim: u32,
+        /// What picks the tokens that a query attends to; `None` where it attends to all (DeepSeek-V3.2).
+        indexer: Option<Indexer>,
     },
     /// A state of constant size in place of keys and values.
     Recurrent(Recurrence),
@@ -151,6 +159,9 @@ pub enum Dtype {
     Fp32,
     /// 8 bits.
     Fp8,
+    /// 8 bits with a 32-bit scale for every 128 elements, and the rotary part of a latent in 16 bits: vLLM's `fp8_ds_mla`, a format of
+    /// KV caches only.
+    Fp8Scaled,
 }
 
 impl Dtype {
@@ -160,7 +171,7 @@ impl Dtype {
         match self {
             Dtype::Bf16 | Dtype::Fp16 => 2,
             Dtype::Fp32 => 4,
-            Dtype::Fp8 => 1,
+            Dtype::Fp8 | Dtype::Fp8Scaled => 1,
         }
     }
 }
@@ -222,6 +233,37 @@ impl ModelShape {
         self.layers.iter().any(latent)
     }
 
+    /// Whether layers that cache keys and values have unlike heads or widths (Gemma 4).
+    #[must_use]
+    pub fn has_unlike_heads(&self) -> bool {
+        let mut cached = self.layers.iter().filter_map(|group| match group.attention {
+            Attention::Grouped {
+                kv_heads,
+                head_dim,
+                shares_kv: false,
+                ..
+            } => Some((kv_heads, head_dim)),
+            _ => None,
+        });
+        let first = cached.next();
+        cached.any(|shape| Some(shape) != first)
+    }
+
+    /// What picks the tokens that queries attend to, if anything does; all layers have alike ones.
+    #[must_use]
+    pub fn indexer(&self) -> Option<Indexer> {
+        self.layers.iter().find_map(|group| match group.attention {
+            Attention::Latent { indexer, .. } => indexer,
+            _ => None,
+        })
+    }
+
+    /// Whether engines cache its keys and values in 8 bits on Blackwell where nobody says otherwise (vLLM `GlmMoeDsaForCausalLM`).
+    #[must_use]
+    pub fn prefers_fp8_kv_on_blackwell(&self) -> bool {
+        self.architecture == "GlmMoeDsaForCausalLM"
+    }
+
     /// Whether windows are chunks that tokens attend within (Llama 4).
     #[must_use]
     pub fn attends_in_chunks(&self) -> bool {
@@ -267,15 +309,34 @@ impl ModelShape {
 #[must_use]
 pub fn kv_bytes_per_token_layer(attention: &Attention, kv_dtype: Dtype, tensor_parallel: u32) -> Bytes {
     match *attention {
+        Attention::Grouped { shares_kv: true, .. } => Bytes(0),
+        Attention::Grouped { .. } => kv_read_per_token_layer(attention, kv_dtype, tensor_parallel),
+        Attention::Latent {
+            kv_rank,
+            rope_dim,
+            indexer,
+            ..
+        } => {
+            let latent = match kv_dtype {
+                Dtype::Fp8Scaled => kv_rank + 4 * kv_rank.div_ceil(128) + 2 * rope_dim,
+                plain => (kv_rank + rope_dim) * plain.bytes() as u32,
+            };
+            Bytes(u64::from(latent)) + indexer.map_or(Bytes(0), Indexer::cached_bytes)
+        }
+        Attention::Recurrent(_) | Attention::Absent => Bytes(0),
+    }
+}
+
+/// The same that one layer reads of a token: more than it caches where it reads another layer's.
+#[must_use]
+pub fn kv_read_per_token_layer(attention: &Attention, kv_dtype: Dtype, tensor_parallel: u32) -> Bytes {
+    match *attention {
         Attention::Grouped {
             kv_heads, head_dim, ..
         } => {
             let heads = (kv_heads / tensor_parallel).max(1);
             Bytes(2 * u64::from(heads) * u64::from(head_dim) * kv_dtype.bytes())
         }
-        Attention::Latent {
-            kv_rank, rope_dim, ..
-        } => Bytes(u64::from(kv_rank + rope_dim) * kv_dtype.bytes()),
-        Attention::Recurrent(_) | Attention::Absent => Bytes(0),
+        _ => kv_bytes_per_token_layer(attention, kv_dtype, tensor_parallel),
     }
 }

@@ -174,6 +174,7 @@ impl Dtype {
             Dtype::Fp16 => "float16",
             Dtype::Fp32 => "float32",
             Dtype::Fp8 => "fp8",
+            Dtype::Fp8Scaled => "fp8_ds_mla",
         }
     }
 }

@@ -47,7 +47,7 @@ impl Shipped {
 
 /// Every id that resolves without a network, family by family. Of ids that end alike the first is meant.
 #[rustfmt::skip]
-const SHIPPED: [Shipped; 162] = [
+const SHIPPED: [Shipped; 176] = [
     shipped("meta-llama/Llama-2-7b-hf", "llama-2-7b"),
     shipped("meta-llama/Llama-2-7b-chat-hf", "llama-2-7b"),
     shipped("meta-llama/Llama-2-13b-hf", "llama-2-13b"),
@@ -171,6 +171,14 @@ const SHIPPED: [Shipped; 162] = [
     shipped("google/gemma-3-12b-pt", "gemma-3-12b"),
     shipped("google/gemma-3-27b-it", "gemma-3-27b"),
     shipped("google/gemma-3-27b-pt", "gemma-3-27b"),
+    shipped("google/gemma-4-E2B-it", "gemma-4-e2b"),
+    shipped("google/gemma-4-E2B", "gemma-4-e2b"),
+    shipped("google/gemma-4-E4B-it", "gemma-4-e4b"),
+    shipped("google/gemma-4-E4B", "gemma-4-e4b"),
+    shipped("google/gemma-4-31B-it", "gemma-4-31b"),
+    shipped("google/gemma-4-31B", "gemma-4-31b"),
+    shipped("google/gemma-4-26B-A4B-it", "gemma-4-26b-a4b"),
+    shipped("google/gemma-4-26B-A4B", "gemma-4-26b-a4b"),
     shipped("microsoft/Phi-3-mini-4k-instruct", "phi-3-mini-4k"),
     shipped("microsoft/Phi-3-mini-128k-instruct", "phi-3-mini-128k"),
     shipped("microsoft/Phi-3-medium-4k-instruct", "phi-3-medium-4k"),
@@ -185,9 +193,15 @@ const SHIPPED: [Shipped; 162] = [
     shipped("deepseek-ai/DeepSeek-R1", "deepseek-v3"),
     shipped("deepseek-ai/DeepSeek-R1-0528", "deepseek-v3"),
     shipped("deepseek-ai/DeepSeek-V3.1", "deepseek-v3"),
+    shipped("deepseek-ai/DeepSeek-V3.2-Exp", "deepseek-v3.2"),
+    shipped("deepseek-ai/DeepSeek-V3.2", "deepseek-v3.2"),
     shipped("moonshotai/Kimi-K2-Instruct", "kimi-k2"),
     shipped("moonshotai/Kimi-K2.5", "kimi-k2.5"),
     shipped("zai-org/GLM-4.7-Flash", "glm-4.7-flash"),
+    shipped("zai-org/GLM-5", "glm-5"),
+    shipped("zai-org/GLM-5-FP8", "glm-5").fp8_blocks(),
+    shipped("zai-org/GLM-5.2", "glm-5.2"),
+    shipped("zai-org/GLM-5.2-FP8", "glm-5.2").fp8_blocks(),
     shipped("openai/gpt-oss-20b", "gpt-oss-20b"),
     shipped("openai/gpt-oss-120b", "gpt-oss-120b"),
     shipped("nvidia/NVIDIA-Nemotron-3-Nano-30B-A3B-BF16", "nemotron-3-nano-30b-a3b"),
@@ -220,13 +234,14 @@ macro_rules! shapes {
 
 /// File stem and text of each shape.
 #[rustfmt::skip]
-const FILES: [(&str, &str); 81] = shapes![
+const FILES: [(&str, &str); 88] = shapes![
     "codellama-13b",
     "codellama-34b",
     "codellama-70b",
     "codellama-7b",
     "deepseek-v2-lite",
     "deepseek-v3",
+    "deepseek-v3.2",
     "gemma-2-27b",
     "gemma-2-2b",
     "gemma-2-9b",
@@ -234,7 +249,13 @@ const FILES: [(&str, &str); 81] = shapes![
     "gemma-3-1b",
     "gemma-3-27b",
     "gemma-3-4b",
+    "gemma-4-26b-a4b",
+    "gemma-4-31b",
+    "gemma-4-e2b",
+    "gemma-4-e4b",
     "glm-4.7-flash",
+    "glm-5",
+    "glm-5.2",
     "gpt-oss-120b",
     "gpt-oss-20b",
     "kimi-k2",

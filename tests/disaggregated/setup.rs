@@ -31,6 +31,7 @@ impl StepCost for PlainCost {
         DecodeCost {
             base: self.decode,
             per_kv_token: self.per_kv_token,
+            per_token_beyond: Picos::ZERO,
             per_longest_token: Picos::ZERO,
             kv_floor: Picos::ZERO,
             floor: Picos::ZERO,

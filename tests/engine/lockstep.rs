@@ -20,6 +20,8 @@ struct Price {
     per_token: u64,
     per_pair: u64,
     per_longest: u64,
+    /// Tokens of a context that decodes read at most.
+    reads_at_most: Option<u32>,
     /// What reading the contexts of decodes takes at least.
     kv_floor: u64,
     floor: u64,
@@ -39,6 +41,7 @@ impl Price {
             per_token: u64::from(draw.below(3)) * 20_000_000,
             per_pair: u64::from(draw.below(4)) * 13_000_001,
             per_longest: u64::from(draw.below(2)) * 7_000_003,
+            reads_at_most: None,
             kv_floor: u64::from(draw.below(4)) * 1_100_000_011,
             floor: u64::from(draw.below(14)) * MILLISECOND,
             shared: u64::from(draw.below(3)) * MILLISECOND,
@@ -58,8 +61,12 @@ impl Price {
             shares.iter().map(of).sum()
         };
         let longest = decodes.iter().map(|share| share.1 + 1).max().unwrap_or(one);
-        let contexts =
-            self.per_pair * (pairs(&decodes) + u64::from(one)) + self.per_longest * u64::from(longest);
+        let unread = |share: &Scheduled| {
+            let most = self.reads_at_most.unwrap_or(u32::MAX);
+            u64::from((share.1 + 1).saturating_sub(most))
+        };
+        let read = pairs(&decodes) + u64::from(one) - decodes.iter().map(unread).sum::<u64>();
+        let contexts = self.per_pair * read + self.per_longest * u64::from(longest);
         let gpu = self.per_step
             + self.per_token * tokens
             + self.per_pair * pairs(&chunks)
@@ -75,6 +82,7 @@ impl StepCost for Price {
         DecodeCost {
             base: Picos(self.per_step + self.per_token * u64::from(batch)),
             per_kv_token: Picos(self.per_pair),
+            per_token_beyond: Picos(self.reads_at_most.map_or(0, |_| self.per_pair)),
             per_longest_token: Picos(self.per_longest),
             kv_floor: Picos(self.kv_floor),
             floor: Picos(self.floor),
@@ -82,7 +90,7 @@ impl StepCost for Price {
     }
 
     fn step(&mut self, load: &StepLoad) -> Picos {
-        self.step_law(load).at(load.decode_kv_tokens, load.decode_longest)
+        self.step_law(load).of(load)
     }
 
     fn step_law(&mut self, load: &StepLoad) -> DecodeCost {
@@ -92,6 +100,10 @@ impl StepCost for Price {
             law.base += Picos(self.per_pair * pairs);
         }
         law
+    }
+
+    fn reads_at_most(&self) -> Option<u32> {
+        self.reads_at_most
     }
 
     fn replayed(&self, batch: u32) -> Option<u32> {
@@ -127,7 +139,9 @@ impl Case {
             let prompt: u32 = request.prompt.iter().map(|piece| piece.2).sum();
             prompt < config.max_model_len
         });
-        let price = Price::draw(&mut draw);
+        let mut price = Price::draw(&mut draw);
+        // Of every other case, in which a seed draws all else as before.
+        price.reads_at_most = (seed % 2 == 0).then_some(1 + (seed / 2 % 40) as u32);
         Case {
             config,
             requests,
@@ -263,6 +277,7 @@ fn a_prefill_on_one_rank_delays_tokens_on_the_other() {
             per_token: MILLISECOND / 10,
             per_pair: 0,
             per_longest: 0,
+            reads_at_most: None,
             kv_floor: 0,
             floor: 0,
             shared: 0,

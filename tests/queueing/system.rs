@@ -51,6 +51,7 @@ impl StepCost for AffineCost {
         DecodeCost {
             base: self.a + self.c * u64::from(batch),
             per_kv_token: Picos::ZERO,
+            per_token_beyond: Picos::ZERO,
             per_longest_token: Picos::ZERO,
             kv_floor: Picos::ZERO,
             floor: Picos::ZERO,

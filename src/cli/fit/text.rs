@@ -126,6 +126,7 @@ pub(super) fn kv_per_token(model: &ModelShape, options: &MemoryOptions) -> Strin
     let terms: Vec<String> = own
         .chain(drafting.map(|group| (group, " of the drafter")))
         .filter_map(|(group, whose)| match group.attention {
+            Attention::Grouped { shares_kv: true, .. } => None,
             Attention::Grouped {
                 kv_heads,
                 head_dim,
@@ -145,11 +146,21 @@ pub(super) fn kv_per_token(model: &ModelShape, options: &MemoryOptions) -> Strin
                 ))
             }
             Attention::Latent {
-                kv_rank, rope_dim, ..
-            } => Some(format!(
-                "{} layers{whose} × ({kv_rank} + {rope_dim}) latent",
-                group.count
-            )),
+                kv_rank,
+                rope_dim,
+                indexer,
+                ..
+            } => {
+                let keys = indexer.map_or(0, |indexer| indexer.cached_bytes().0);
+                let keys = match keys {
+                    0 => String::new(),
+                    bytes => format!(" and {bytes} B of indexer keys"),
+                };
+                Some(format!(
+                    "{} layers{whose} × ({kv_rank} + {rope_dim}) latent{keys}",
+                    group.count
+                ))
+            }
             Attention::Recurrent(_) | Attention::Absent => None,
         })
         .collect();

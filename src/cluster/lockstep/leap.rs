@@ -1,6 +1,6 @@
 //! The upper envelope of lines: how long a run of steps takes of which the slowest of several ranks decides each.
 
-use crate::cost::DecodeCost;
+use crate::cost::{DecodeCost, StepLoad};
 use crate::units::Picos;
 
 /// A rank's own share of the steps of a run: step `i` of it takes `max(at_first + i·growth, floor)`.
@@ -12,15 +12,15 @@ pub(super) struct Share {
 }
 
 impl Share {
-    /// Of a batch that attends to so many tokens in the first step and to `members` more in each further one.
-    pub(super) fn new(law: &DecodeCost, kv_tokens: u64, longest: u32, members: u32) -> Share {
+    /// Of a batch with these contexts in the first step, and one token more for each of its `members` in each further one.
+    pub(super) fn new(law: &DecodeCost, contexts: &StepLoad, members: u32) -> Share {
         let growth = match members {
             // A dummy stays what it is.
             0 => Picos::ZERO,
-            members => law.per_kv_token * u64::from(members) + law.per_longest_token,
+            _ => law.growth(contexts),
         };
         Share {
-            at_first: law.base + law.per_kv_token * kv_tokens + law.per_longest_token * u64::from(longest),
+            at_first: law.gpu(contexts),
             growth,
             floor: law.least(),
         }

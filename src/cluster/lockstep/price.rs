@@ -3,7 +3,7 @@
 use super::LockStepSpec;
 use super::group::LockStep;
 use super::leap::Share;
-use crate::cost::{DecodeCost, Moved};
+use crate::cost::{DecodeCost, Moved, StepLoad};
 use crate::engine::Engine;
 use crate::engine::lockstep::RankRun;
 use crate::units::Picos;
@@ -43,12 +43,11 @@ impl LockStep {
         let mut shares = Vec::with_capacity(self.engines.len());
         let mut duration = Picos::ZERO;
         for (engine, tokens) in self.engines.iter_mut().zip(sizes) {
-            let load = engine.newest_load();
-            let at = match tokens {
-                0 => (1, 1),
-                _ => (load.decode_kv_tokens, load.decode_longest),
+            let contexts = match tokens {
+                0 => StepLoad::of_decodes(1, 1),
+                _ => engine.newest_load().contexts(),
             };
-            let own = beside(engine.newest_law(padded), experts).at(at.0, at.1);
+            let own = beside(engine.newest_law(padded), experts).of(&contexts);
             duration = duration.max(own);
             shares.push((tokens > 0).then_some(own));
         }
@@ -83,17 +82,28 @@ impl LockStep {
         let (padded, experts) = self.together(&sizes, false);
         let mut shares = Vec::with_capacity(runs.len());
         for (engine, run) in self.engines.iter_mut().zip(runs) {
-            let (members, kv_tokens, longest) = match *run {
-                RankRun::Idle => (0, 1, 1),
+            let (members, contexts) = match *run {
+                RankRun::Idle => (0, StepLoad::of_decodes(1, 1)),
                 RankRun::Plain {
                     members,
                     kv_tokens,
                     longest,
+                    beyond,
                     ..
-                } => (members, kv_tokens, longest),
+                } => {
+                    let contexts = StepLoad {
+                        decode_seqs: members,
+                        decode_kv_tokens: kv_tokens,
+                        decode_longest: longest,
+                        decode_beyond: beyond.0,
+                        seqs_beyond: beyond.1,
+                        ..StepLoad::default()
+                    };
+                    (members, contexts)
+                }
             };
             let law = beside(engine.run_law(members, padded), experts);
-            shares.push(Share::new(&law, kv_tokens, longest, members));
+            shares.push(Share::new(&law, &contexts, members));
         }
         Some((shares, limit))
     }

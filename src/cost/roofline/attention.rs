@@ -1,5 +1,10 @@
 //! Attention of all layers of a step: affine in the KV tokens for decoding sequences, a few flops for each chunk.
 //!
+//! Sparse attention reads `k` tokens of a context at most: of decoding sequences each token beyond costs nothing, and of chunks a query
+//! has `k` keys at most. Where all contexts are shorter, a chunk attends as if there were no bound (vLLM `use_dense_mha`); else it
+//! multiplies in the compressed space, as decoding does. What gathers of picked rows take more is left out, so of such layers
+//! nothing is calibrated, and their kernels have no least time.
+//!
 //! Decoding: `t0 + max(c·batch·n_kv + h·batch·n_q + k·S_max + KV_bytes/W, r·batch·n_kv)` a layer. A layer whose window is shorter
 //! than the typical context counts as `batch` full windows, any other as unwindowed. Chunks: `o + (F + θ·SMs·F1)/(ec·PEAK) +
 //! (bytes − s·min(new, R))/(eb·BW) + w·tokens`, with the cached prefix in `F` and `bytes`, windows exact, `F1` that of
@@ -9,11 +14,11 @@ use super::Placement;
 use crate::cost::calibration::{DecodeAttention, PrefillAttention};
 use crate::cost::kernel::{longest_block_pairs, resident_bytes};
 use crate::cost::operators::{
-    flops_per_pair, local_kv_heads, local_query_heads, query_bytes_per_token, window,
+    flops_per_pair, indexer, local_kv_heads, local_query_heads, query_bytes_per_token, window,
 };
 use crate::cost::{Chunk, Part, StepLoad, Trust};
 use crate::hardware::Device;
-use crate::model::{ModelShape, kv_bytes_per_token_layer};
+use crate::model::{ModelShape, kv_read_per_token_layer};
 use crate::units::Picos;
 
 /// Attention of all layers: integer coefficients for decoding, floats for chunks.
@@ -25,6 +30,10 @@ pub(super) struct AttentionTerms {
     /// What contexts take at least, for each sequence.
     kv_floor_per_seq: u64,
     pub(super) per_kv_token: u64,
+    /// What a token that sparse attention leaves unread does not cost.
+    pub(super) per_token_beyond: u64,
+    /// Tokens of a context that it reads at most.
+    pub(super) picks: Option<u32>,
     pub(super) per_longest_token: u64,
     /// FLOPs and bytes of one KV token read in decoding, unwindowed layers.
     pub(super) kv_flops: f64,
@@ -42,6 +51,9 @@ pub(super) struct AttentionTerms {
 #[derive(Clone, Debug)]
 struct ChunkTerms {
     window: Option<u32>,
+    /// Tokens that sparse attention reads at most, and the FLOPs of a pair in the compressed space over those of one outside.
+    picks: Option<u32>,
+    absorbed: f64,
     flops_per_pair: f64,
     /// `θ·SMs` times the FLOPs of a pair in one head.
     tail_flops_per_pair: f64,
@@ -72,6 +84,8 @@ impl AttentionTerms {
             per_seq: 0,
             kv_floor_per_seq: 0,
             per_kv_token: 0,
+            per_token_beyond: 0,
+            picks: shape.indexer().map(|indexer| indexer.top_k),
             per_longest_token: 0,
             kv_flops: 0.0,
             kv_bytes: 0.0,
@@ -86,7 +100,10 @@ impl AttentionTerms {
         for group in shape.layers.iter().filter(|group| group.attends()) {
             let layers = f64::from(group.count);
             let attention = &group.attention;
-            let kv_bytes = layers * kv_bytes_per_token_layer(attention, placement.kv_dtype, tp).0 as f64;
+            let picks = indexer(attention);
+            let keys = picks.map_or(0, |indexer| indexer.cached_bytes().0);
+            let cached = kv_read_per_token_layer(attention, placement.kv_dtype, tp).0 - keys;
+            let kv_bytes = layers * cached as f64;
             let kv_flops = layers * flops_per_pair(attention, tp, true);
             // Queries of many heads over one latent cache can be bound by compute even in decoding.
             let kv_seconds = (kv_bytes / decode_rate).max(kv_flops / prefill_rate);
@@ -106,6 +123,11 @@ impl AttentionTerms {
                     terms.seq_flops += window * kv_flops;
                     terms.seq_bytes += window * kv_bytes;
                 }
+                None if picks.is_some() => {
+                    per_kv += kv_seconds;
+                    terms.kv_flops += kv_flops;
+                    terms.kv_bytes += kv_bytes;
+                }
                 None => {
                     floor += missing;
                     per_kv += kv_seconds;
@@ -116,6 +138,8 @@ impl AttentionTerms {
             }
             terms.chunks.push(ChunkTerms {
                 window: window(attention),
+                picks: picks.map(|indexer| indexer.top_k),
+                absorbed: flops_per_pair(attention, tp, true) / flops_per_pair(attention, tp, false),
                 flops_per_pair: layers * flops_per_pair(attention, tp, false),
                 tail_flops_per_pair: layers
                     * prefill.tail
@@ -138,6 +162,8 @@ impl AttentionTerms {
         terms.per_seq = Picos::from_seconds(per_seq).0;
         terms.kv_floor_per_seq = Picos::from_seconds(floor).0;
         terms.per_kv_token = Picos::from_seconds(per_kv).0;
+        // All layers of a sparse model are sparse.
+        terms.per_token_beyond = terms.picks.map_or(0, |_| terms.per_kv_token);
         terms.per_longest_token = Picos::from_seconds(per_longest).0;
         terms
     }
@@ -148,6 +174,7 @@ impl AttentionTerms {
             &mut self.per_seq,
             &mut self.kv_floor_per_seq,
             &mut self.per_kv_token,
+            &mut self.per_token_beyond,
             &mut self.per_longest_token,
         ] {
             *picos = (*picos as f64 * factor).round() as u64;
@@ -184,16 +211,20 @@ impl AttentionTerms {
             largest = largest.max(chunk.new);
         }
         for terms in &self.chunks {
+            let is_picked = |most: &u32| chunks.iter().any(|chunk| chunk.context() > *most);
+            let picks = terms.picks.filter(is_picked);
+            let most = terms.window.or(picks);
+            let absorbed = picks.map_or(1.0, |_| terms.absorbed);
             // The larger a chunk, the longer its longest block.
-            let keys = terms.window.map_or(largest, |window| largest.min(window));
+            let keys = most.map_or(largest, |most| largest.min(most));
             let longest = longest_block_pairs(f64::from(largest), f64::from(keys));
-            let tail = longest * terms.tail_flops_per_pair;
+            let tail = longest * absorbed * terms.tail_flops_per_pair;
             work.seconds += tail * terms.seconds_per_flop / self.derate;
             let fresh = (new * (terms.kv_bytes + terms.query_bytes)).min(terms.resident_bytes);
             work.seconds +=
                 new * terms.seconds_per_token - terms.resident_share * fresh * terms.seconds_per_byte;
             for chunk in chunks {
-                let flops = attended_pairs(chunk, terms.window) * terms.flops_per_pair;
+                let flops = attended_pairs(chunk, most) * absorbed * terms.flops_per_pair;
                 let kv_tokens = match terms.window {
                     None => chunk.computed + chunk.new,
                     Some(window) => chunk.computed.min(window) + chunk.new,
@@ -215,13 +246,15 @@ impl AttentionTerms {
             seconds: work.seconds,
             flops: work.flops,
             bytes: work.bytes,
-            trust: self.trust,
+            trust: self.picks.map_or(self.trust, |_| Trust::RooflineOnly),
         };
         let base = self.base_picos(load.decode_seqs, !load.chunks.is_empty());
         let alone = self.base_picos(load.decode_seqs, false);
         if load.decode_seqs > 0 {
-            let (seqs, kv) = (f64::from(load.decode_seqs), load.decode_kv_tokens as f64);
+            let read = load.decode_kv_tokens - load.decode_beyond;
+            let (seqs, kv) = (f64::from(load.decode_seqs), read as f64);
             let contexts = self.per_kv_token * load.decode_kv_tokens
+                - self.per_token_beyond * load.decode_beyond
                 + self.per_longest_token * u64::from(load.decode_longest);
             let picos = alone + contexts.max(self.kv_floor_picos(load.decode_seqs));
             let work = Work {

@@ -94,6 +94,8 @@ impl Passes {
         DecodeCost {
             base: scaled(one.base + next.base * further + next.per_kv_token * (grown + chunks * further)),
             per_kv_token: scaled(one.per_kv_token + next.per_kv_token * further),
+            // No drafter of a model with sparse attention is modelled.
+            per_token_beyond: Picos::ZERO,
             per_longest_token: scaled(one.per_longest_token + next.per_longest_token * further),
             kv_floor: scaled(one.kv_floor + next.kv_floor * further),
             floor: Picos::ZERO,

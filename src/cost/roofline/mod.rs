@@ -1,6 +1,6 @@
 //! Step time as a sum over operators of a calibrated roofline, plus what the host adds.
 //!
-//! `t = Σ linear + attention + recurrence + elementwise + all-reduce + LM head + sampling`, each with its own ceiling, its own
+//! `t = Σ linear + attention + indexer + recurrence + elementwise + all-reduce + LM head + sampling`, each with its own ceiling, its own
 //! efficiency and its own floor; the host is added to it (synchronous scheduling, V1-80) or hidden behind it
 //! (asynchronous, V1-81). Whatever depends on the step's tokens, or on its sampled rows, alone is evaluated once for
 //! each count and kept in picoseconds; the simulation then only adds integers.
@@ -14,6 +14,7 @@
 mod attention;
 mod drafter;
 mod host;
+mod indexer;
 mod kernels;
 mod recurrence;
 mod shared;
@@ -29,6 +30,7 @@ use crate::units::Picos;
 use attention::AttentionTerms;
 use drafter::Passes;
 use host::{HostTerms, Launch};
+use indexer::IndexerTerms;
 use kernels::Operators;
 use recurrence::RecurrentTerms;
 
@@ -110,6 +112,7 @@ pub struct RooflineCost {
     graphs: Graphs,
     padded: Vec<u32>,
     attention: AttentionTerms,
+    indexer: IndexerTerms,
     recurrence: RecurrentTerms,
     /// What all data-parallel ranks share, for explanation; none where there is one rank.
     shared: Option<(SharedExperts, u64)>,
@@ -173,7 +176,7 @@ impl RooflineCost {
             .as_ref()
             .ok_or_else(|| lacking("attention"))?;
         let (decode, prefill) = match placement.kv_dtype {
-            Dtype::Fp8 => (&attention.decode_fp8_kv, &attention.prefill_fp8_kv),
+            Dtype::Fp8 | Dtype::Fp8Scaled => (&attention.decode_fp8_kv, &attention.prefill_fp8_kv),
             Dtype::Bf16 | Dtype::Fp16 | Dtype::Fp32 => (&attention.decode, &attention.prefill),
         };
         let mut terms = AttentionTerms::new(device, shape, placement, decode, prefill);
@@ -188,6 +191,8 @@ impl RooflineCost {
             .elementwise
             .as_ref()
             .ok_or_else(|| lacking("elementwise"))?;
+        let mut indexer = IndexerTerms::new(device, shape, placement, (decode, prefill), elementwise);
+        indexer.scale(calibration.scale.get("indexer").copied().unwrap_or(1.0));
         let mut recurrence = RecurrentTerms::new(device, shape, placement, (decode, prefill), elementwise);
         let scale_of = |operator: &str| calibration.scale.get(operator).copied().unwrap_or(1.0);
         recurrence.scale(scale_of("recurrent_decode"), scale_of("recurrent_prefill"));
@@ -202,6 +207,7 @@ impl RooflineCost {
             graphs: placement.graphs.clone(),
             padded: padding_table(&placement.graphs),
             attention: terms,
+            indexer,
             recurrence,
             shared: match placement.data_parallel {
                 1 => None,
@@ -256,6 +262,7 @@ impl RooflineCost {
         let mut cost = self.affine(&counts, launch);
         cost.base += self.attention.chunks_picos(&load.chunks);
         cost.base += self.recurrence.chunks_picos(&load.chunks);
+        cost.base += self.indexer.chunks_picos(load);
         cost
     }
 
@@ -298,11 +305,13 @@ impl RooflineCost {
         let gpu = self.tokens_picos(self.padded_tokens(load.tokens, launch))
             + self.rows_picos(load.rows)
             + self.attention.base_picos(load.decode_seqs, load.chunks > 0)
-            + self.recurrence.base_picos(load.decode_seqs, load.chunks > 0);
+            + self.recurrence.base_picos(load.decode_seqs, load.chunks > 0)
+            + self.indexer.base_picos(load.decode_seqs);
         let sequences = u64::from(load.decode_seqs) + u64::from(load.chunks);
         DecodeCost {
             base: Picos(gpu + self.host.added(sequences)),
-            per_kv_token: Picos(self.attention.per_kv_token),
+            per_kv_token: Picos(self.attention.per_kv_token + self.indexer.per_kv_token),
+            per_token_beyond: Picos(self.attention.per_token_beyond),
             per_longest_token: Picos(self.attention.per_longest_token),
             kv_floor: Picos(self.attention.kv_floor_picos(load.decode_seqs)),
             floor: Picos(self.host.floor(sequences, launch)),
@@ -340,7 +349,7 @@ impl StepCost for RooflineCost {
     }
 
     fn step(&mut self, load: &StepLoad) -> Picos {
-        self.step_law(load).at(load.decode_kv_tokens, load.decode_longest)
+        self.step_law(load).of(load)
     }
 
     #[inline]
@@ -370,8 +379,13 @@ impl StepCost for RooflineCost {
         let mut cost = self.affine(&counts, launch);
         cost.base += self.attention.chunks_picos(&load.chunks);
         cost.base += self.recurrence.chunks_picos(&load.chunks);
+        cost.base += self.indexer.chunks_picos(load);
         self.add_drafting(&mut cost, load);
         cost
+    }
+
+    fn reads_at_most(&self) -> Option<u32> {
+        self.attention.picks
     }
 
     fn replayed(&self, batch: u32) -> Option<u32> {
@@ -391,6 +405,7 @@ impl StepCost for RooflineCost {
             parts.extend(shared.parts(padded * ranks));
         }
         parts.extend(self.attention.parts(load));
+        parts.extend(self.indexer.part(load));
         parts.extend(self.recurrence.parts(load));
         parts.extend(self.operators.row_parts(u64::from(load.sampled_rows)));
         parts.extend(self.passes.as_ref().map(|passes| passes.part(load)));

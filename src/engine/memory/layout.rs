@@ -1,6 +1,7 @@
 //! How the weights and the KV cache of one rank lie in memory.
 
-use super::{MemoryOptions, StateBlocks, Windowed};
+use super::unlike::unlike_layout;
+use super::{KindLayout, MemoryOptions, StateBlocks, Windowed};
 use crate::kv::{KvGroups, WindowGroups};
 use crate::model::{Attention, LayerGroup, ModelShape, kv_bytes_per_token_layer};
 use crate::units::Bytes;
@@ -18,6 +19,8 @@ pub struct KvLayout {
     pub groups: KvGroups,
     /// How states of constant size lie in blocks; `None` without recurrent layers.
     pub states: Option<StateLayout>,
+    /// Kinds of layers whose blocks are unlike in length; empty where all are alike.
+    pub kinds: Vec<KindLayout>,
 }
 
 /// How the states of recurrent layers lie in blocks.
@@ -82,6 +85,7 @@ pub(super) fn kv_layout(model: &ModelShape, options: &MemoryOptions) -> KvLayout
     let mut kinds: Vec<(Kind, u32)> = Vec::new();
     for group in &model.layers {
         let kind = match group.attention {
+            Attention::Grouped { shares_kv: true, .. } => continue,
             Attention::Grouped { window, .. } => Kind::Keys(window),
             Attention::Latent { .. } => Kind::Keys(None),
             Attention::Recurrent(_) => Kind::States,
@@ -126,10 +130,15 @@ pub(super) fn kv_layout(model: &ModelShape, options: &MemoryOptions) -> KvLayout
             bytes_per_token,
             groups: KvGroups::ONE,
             states: None,
+            kinds: Vec::new(),
         };
     }
+    if let Some(layout) = unlike_layout(model, options, bytes_per_token) {
+        return layout;
+    }
     // All layers of a hybrid model have equal pages; the last group of a kind may be padded.
-    let attending = model.layers.iter().filter(|group| group.attends());
+    let caches = |group: &&LayerGroup| group.attends() && per_layer(group).0 > 0;
+    let attending = model.layers.iter().filter(caches);
     let layers: u32 = attending.map(|group| stage(group.count)).sum();
     let of_group = u128::from(bytes_per_token.0) * u128::from(stage(size)) / u128::from(layers);
     let of_layer = bytes_per_token.0 / u64::from(layers);
@@ -150,6 +159,7 @@ pub(super) fn kv_layout(model: &ModelShape, options: &MemoryOptions) -> KvLayout
             groups: state_groups,
             layers: stage(size),
         }),
+        kinds: Vec::new(),
     }
 }
 

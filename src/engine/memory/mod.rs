@@ -19,11 +19,13 @@ mod misfit;
 mod options;
 mod plan;
 mod remedies;
+mod unlike;
 
 pub use layout::{KvLayout, StateLayout, kv_groups};
 pub use misfit::{DoesNotFit, PoolSize, Remedy, Shortage};
-pub use options::{Budget, Estimates, MemoryOptions, PoolRules, StateBlocks, Windowed};
+pub use options::{Budget, Estimates, MemoryOptions, PoolRules, StateBlocks, Windowed, sparse_kv_dtype};
 pub use plan::{MemoryPlan, plan};
+pub use unlike::KindLayout;
 
 #[cfg(test)]
 mod tests;

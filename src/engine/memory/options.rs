@@ -2,8 +2,8 @@
 
 use serde::Deserialize;
 
-use crate::hardware::Device;
-use crate::model::{Drafter, Dtype, ModelShape, Rule};
+use crate::hardware::{Architecture, Device};
+use crate::model::{Attention, Drafter, Dtype, Indexer, ModelShape, Rule};
 use crate::units::Bytes;
 
 /// The flag that says how much of the memory an engine fills.
@@ -65,7 +65,6 @@ impl StateBlocks {
     /// vLLM has on Hopper and Blackwell.
     #[must_use]
     pub fn under_caching(model: &ModelShape, device: &Device) -> StateBlocks {
-        use crate::hardware::Architecture;
         let has_flashinfer = matches!(
             device.architecture,
             Architecture::Hopper | Architecture::Blackwell
@@ -156,6 +155,16 @@ pub struct MemoryOptions {
     pub drafter: Option<Drafter>,
     /// Replaces [`Estimates::of`].
     pub estimates: Option<Estimates>,
+}
+
+/// The format in which vLLM caches the latents of sparse attention in 8 bits: FLASHMLA_SPARSE, which it takes on Hopper, has rows with
+/// scales, FLASHINFER_MLA_SPARSE on Blackwell plain ones.
+#[must_use]
+pub fn sparse_kv_dtype(device: &Device) -> Dtype {
+    match device.architecture {
+        Architecture::Hopper => Dtype::Fp8Scaled,
+        _ => Dtype::Fp8,
+    }
 }
 
 impl Budget {
@@ -252,9 +261,12 @@ impl Estimates {
         let forward = tokens * model.dtype.bytes() * (2 * f + 6 * d);
         let sampling = rows * u64::from(model.vocab_size) * 4 * SAMPLING_COPIES;
         let layers = u64::from(model.sublayer_count().div_ceil(2 * options.pipeline_parallel));
+        let picking = model
+            .indexer()
+            .map_or(0, |indexer| picking_bytes(model, indexer, options));
         let has_peers = options.tensor_parallel * options.pipeline_parallel > 1;
         Estimates {
-            activations: Bytes(forward + sampling),
+            activations: Bytes(forward + sampling + picking),
             cuda_graphs: Bytes(if options.enforce_eager {
                 0
             } else {
@@ -263,4 +275,35 @@ impl Estimates {
             runtime: Bytes(RUNTIME_BYTES + if has_peers { COMMUNICATION_BYTES } else { 0 }),
         }
     }
+}
+
+/// Logits of an indexer's scores that exist at a time (`VLLM_SPARSE_INDEXER_MAX_LOGITS_MB`).
+const LOGITS_BYTES: u64 = 512 << 20;
+/// Up to this context the workspaces of sparse prefills hold five longest contexts, beyond it two
+/// (`sparse_mla_prefill_workspace_factor`).
+const WIDE_WORKSPACE_TO: u32 = 256 << 10;
+
+/// What sparse attention reserves when an engine starts: logits, the picks of every token, and a workspace for the indexer's keys of a
+/// prefill (`get_max_prefill_buffer_size`), beside which FLASHMLA_SPARSE has one for its latents in 16 bits.
+fn picking_bytes(model: &ModelShape, indexer: Indexer, options: &MemoryOptions) -> u64 {
+    let contexts = match options.max_model_len <= WIDE_WORKSPACE_TO {
+        true => 5,
+        false => 2,
+    };
+    let rows = contexts * u64::from(options.max_model_len);
+    let latent = model.layers.iter().find_map(|group| match group.attention {
+        Attention::Latent {
+            kv_rank, rope_dim, ..
+        } => Some(u64::from(kv_rank + rope_dim) * Dtype::Bf16.bytes()),
+        _ => None,
+    });
+    let latent = latent.unwrap_or(0);
+    let key = u64::from(indexer.head_dim) + Dtype::Fp32.bytes();
+    let keys = rows * (latent / key) * key;
+    let latents = match options.kv_dtype {
+        Dtype::Fp8Scaled => rows * latent,
+        _ => 0,
+    };
+    let picks = u64::from(options.max_num_batched_tokens) * u64::from(indexer.top_k) * 4;
+    LOGITS_BYTES + picks + keys.max(latents)
 }

@@ -4,6 +4,7 @@ use super::layout::{KvLayout, kv_layout, rank_weights};
 use super::misfit::{DoesNotFit, PoolSize, Shortage};
 use super::options::{Estimates, MemoryOptions, PoolRules};
 use super::remedies::remedies;
+use super::unlike::KindLayout;
 use crate::hardware::Device;
 use crate::kv::WindowGroups;
 use crate::model::ModelShape;
@@ -57,6 +58,10 @@ impl MemoryPlan {
     /// (`max_memory_usage_bytes`), in which a window takes a block more than its tokens fill, wherever it begins.
     #[must_use]
     pub fn blocks_of_request(&self, tokens: u32) -> u64 {
+        if !self.layout.kinds.is_empty() {
+            let kinds = self.layout.kinds.iter();
+            return kinds.map(|kind| self.blocks_of_kind(kind, tokens)).sum();
+        }
         let groups = &self.layout.groups;
         let blocks = tokens.div_ceil(self.block_size);
         let of_windows = groups.windows.iter().map(|kind| {
@@ -69,6 +74,20 @@ impl MemoryPlan {
             u64::from(kind.groups) * u64::from(held)
         });
         u64::from(groups.full) * u64::from(blocks) + of_windows.sum::<u64>() + u64::from(groups.states)
+    }
+
+    /// The same of one of several kinds whose blocks have a length of their own.
+    fn blocks_of_kind(&self, kind: &KindLayout, tokens: u32) -> u64 {
+        let blocks = tokens.div_ceil(kind.block_size);
+        let held = kind.window.map_or(blocks, |window| {
+            let one = WindowGroups { window, groups: 1 };
+            let held = one.held_at_most(self.max_in_flight_tokens, self.max_model_len, kind.block_size);
+            match tokens >= self.max_model_len {
+                true => held,
+                false => held.min(blocks),
+            }
+        });
+        u64::from(kind.groups) * u64::from(held)
     }
 
     /// Blocks of one group with a window that a request holds at most.

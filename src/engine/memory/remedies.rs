@@ -1,7 +1,7 @@
 //! Changes of flags after which a model fits, each planned anew.
 
 use super::misfit::{PoolSize, Remedy};
-use super::options::MemoryOptions;
+use super::options::{MemoryOptions, sparse_kv_dtype};
 use super::plan::attempt;
 use crate::hardware::Device;
 use crate::model::{Dtype, ModelShape, Quantization};
@@ -173,11 +173,15 @@ fn fp8_weights(device: &Device, model: &ModelShape, options: &MemoryOptions) -> 
 }
 
 fn fp8_kv(device: &Device, model: &ModelShape, options: &MemoryOptions) -> Option<Remedy> {
+    let narrow = match model.indexer() {
+        Some(_) => sparse_kv_dtype(device),
+        None => Dtype::Fp8,
+    };
     let changed = MemoryOptions {
-        kv_dtype: Dtype::Fp8,
+        kv_dtype: narrow,
         ..options.clone()
     };
-    let is_wider = options.kv_dtype != Dtype::Fp8;
+    let is_wider = options.kv_dtype.bytes() > narrow.bytes();
     tried(device, model, &changed, "--kv-cache-dtype fp8".to_string()).filter(|_| is_wider)
 }
 

@@ -160,6 +160,7 @@ impl SglangReplica {
             members: self.running.len() as u32,
             kv_tokens,
             longest,
+            beyond: (0, 0),
         }
     }
 

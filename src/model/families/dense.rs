@@ -19,6 +19,7 @@ pub(super) const LLAMA: Family = Family {
     hybrid: Hybrid::None,
     experts: ExpertKeys::None,
     latent: false,
+    unlike_layers: false,
     gated: true,
     up_and_down: ("mlp.up_proj", "mlp.down_proj"),
     multi_query: false,

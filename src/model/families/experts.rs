@@ -46,10 +46,55 @@ pub(super) const EXPERTS: &[Family] = &[
         ..LLAMA
     },
     Family {
+        model_types: &["deepseek_v32"],
+        architectures: &["DeepseekV32ForCausalLM"],
+        experts: ExpertKeys::DeepSeek,
+        latent: true,
+        defaults: &[
+            ("index_topk", 2048),
+            ("index_n_heads", 64),
+            ("index_head_dim", 128),
+        ],
+        ..LLAMA
+    },
+    Family {
+        // GLM-5 and its kin.
+        model_types: &["glm_moe_dsa"],
+        architectures: &["GlmMoeDsaForCausalLM"],
+        experts: ExpertKeys::DeepSeek,
+        latent: true,
+        defaults: &[
+            ("index_topk", 2048),
+            ("index_n_heads", 32),
+            ("index_head_dim", 128),
+        ],
+        ..LLAMA
+    },
+    Family {
         model_types: &["glm4_moe", "glm4v_moe"],
         architectures: &["Glm4MoeForCausalLM"],
         out_bias: false,
         experts: ExpertKeys::DeepSeek,
+        ..LLAMA
+    },
+    Family {
+        model_types: &["gemma4"],
+        architectures: &["Gemma4ForCausalLM", "Gemma4ForConditionalGeneration"],
+        tied_by_default: true,
+        qk_norm: QkNorm::Head,
+        norms_per_layer: 4,
+        window: WindowRule::AllButEveryNth,
+        experts: ExpertKeys::Gemma4,
+        unlike_layers: true,
+        defaults: &[
+            ("vocab_size", 262_144),
+            ("head_dim", 256),
+            ("global_head_dim", 512),
+            ("max_position_embeddings", 131_072),
+            ("sliding_window", 512),
+            ("hidden_size_per_layer_input", 256),
+        ],
+        spelt: &[("num_experts_per_tok", "top_k_experts")],
         ..LLAMA
     },
     Family {

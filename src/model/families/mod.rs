@@ -39,6 +39,9 @@ pub(super) struct Family {
     pub(super) experts: ExpertKeys,
     /// Multi-head latent attention.
     pub(super) latent: bool,
+    /// Layers with and without a window have unlike heads, and the last ones share keys and values (`global_head_dim`,
+    /// `num_global_key_value_heads`, `num_kv_shared_layers`).
+    pub(super) unlike_layers: bool,
     /// Dense feed-forward parts have a gate beside up and down projections.
     pub(super) gated: bool,
     /// What a checkpoint calls those two where there is no gate.
@@ -132,6 +135,8 @@ pub(super) enum ExpertKeys {
     /// `num_local_experts`, `moe_layers` or `interleave_moe_layer_step`, one shared expert of `intermediate_size`; dense
     /// layers have `intermediate_size_mlp`.
     Llama4,
+    /// `num_experts`, `top_k_experts`, `moe_intermediate_size` beside a dense part of `intermediate_size`, in all layers; or none.
+    Gemma4,
 }
 
 /// Whether windows of an architecture are chunks.

@@ -144,7 +144,7 @@ fn a_known_reason_for_refusal_is_said() {
         error.to_string()
     };
     assert!(refused("KimiLinearForCausalLM").contains("linear attention"));
-    assert!(refused("DeepseekV32ForCausalLM").contains("sparse attention"));
+    assert!(refused("DeepseekV4ForCausalLM").contains("sparse attention"));
     assert!(refused("LamaForCausalLM").contains("did you mean LlamaForCausalLM?"));
     for family in Family::all() {
         for name in family.architectures {

@@ -1,7 +1,7 @@
 //! Architectures that engines load and a [`ModelShape`](crate::model::ModelShape) cannot describe, and what it is about them.
 
 /// What a name of an architecture begins with, and what such a model has.
-const UNMODELLED: [(&str, &str); 31] = [
+const UNMODELLED: [(&str, &str); 30] = [
     ("KimiLinear", LINEAR),
     ("MiniMaxM1", LINEAR),
     ("MiniMaxText01", LINEAR),
@@ -19,11 +19,10 @@ const UNMODELLED: [(&str, &str); 31] = [
     ("GraniteMoeHybrid", STATE_SPACE),
     ("Plamo2", STATE_SPACE),
     ("Lfm2", STATE_SPACE),
-    ("DeepseekV32", SPARSE),
-    ("DeepseekV4", SPARSE),
-    ("GlmMoeDsa", SPARSE),
+    ("DeepseekV4", COMPRESSED),
+    ("Glm5Next", COMPRESSED),
     ("Gemma3n", UNEQUAL),
-    ("Gemma4", UNEQUAL),
+    ("Gemma4Unified", UNEQUAL),
     ("MiMoV2", UNEQUAL),
     ("Laguna", UNEQUAL),
     ("DeciLM", UNEQUAL),
@@ -39,7 +38,7 @@ const LINEAR: &str =
     "layers of linear attention, which keep a state of constant size in place of keys and values";
 const STATE_SPACE: &str =
     "state-space or convolution layers, which keep a state of constant size in place of keys and values";
-const SPARSE: &str = "sparse attention, which picks the tokens of the context that it reads";
+const COMPRESSED: &str = "sparse attention over a context that is compressed in part";
 const UNEQUAL: &str = "layers whose attention differs in heads or their width";
 const GATED: &str = "attention with a gated output";
 const CROSS: &str = "attention to the output of an encoder";

@@ -56,6 +56,12 @@ impl Reader<'_> {
         attention: &Attention,
         max_position: u32,
     ) -> Option<Vec<(Attention, Mlp)>> {
+        if self.family.unlike_layers {
+            return self.unlike_layers(count, attention, max_position);
+        }
+        if let Attention::Latent { indexer: Some(_), .. } = attention {
+            return self.sparse_layers(count, attention);
+        }
         let windows = self.windows(count, max_position);
         let mlps = self.mlps(count);
         let with = |window: Option<u32>| {
@@ -68,8 +74,26 @@ impl Reader<'_> {
         Some(windows?.into_iter().map(with).zip(mlps?).collect())
     }
 
+    /// The same of layers whose attention is sparse, of which none has a window.
+    fn sparse_layers(&mut self, count: u32, attention: &Attention) -> Option<Vec<(Attention, Mlp)>> {
+        let scoring = self.scoring_layers(count);
+        let mlps = self.mlps(count);
+        let with = |scores: bool| {
+            let mut attention = attention.clone();
+            if let Attention::Latent {
+                indexer: Some(indexer),
+                ..
+            } = &mut attention
+            {
+                indexer.scores = scores;
+            }
+            attention
+        };
+        Some(scoring?.into_iter().map(with).zip(mlps?).collect())
+    }
+
     /// The sliding window of each layer. One that spans the whole context is none.
-    fn windows(&mut self, count: u32, max_position: u32) -> Option<Vec<Option<u32>>> {
+    pub(super) fn windows(&mut self, count: u32, max_position: u32) -> Option<Vec<Option<u32>>> {
         let is_chunked = self.family.window == WindowRule::Chunked;
         let key = if is_chunked {
             "attention_chunk_size"
@@ -104,7 +128,12 @@ impl Reader<'_> {
     }
 
     /// What a list says of each layer, `kinds` being what may stand there and what it means.
-    fn of_each_layer(&mut self, key: &str, count: u32, kinds: &[(&str, bool)]) -> Option<Vec<bool>> {
+    pub(super) fn of_each_layer(
+        &mut self,
+        key: &str,
+        count: u32,
+        kinds: &[(&str, bool)],
+    ) -> Option<Vec<bool>> {
         let listed = self.get(key)?.as_array().map(Vec::as_slice).unwrap_or_default();
         if listed.len() != count as usize {
             return self.problem(format!(
@@ -183,10 +212,16 @@ impl Reader<'_> {
             ExpertKeys::Qwen => self.qwen_mlps(count),
             ExpertKeys::DeepSeek | ExpertKeys::Ernie => self.deepseek_mlps(count),
             ExpertKeys::Llama4 => self.llama4_mlps(count),
+            ExpertKeys::Gemma4 => self.gemma4_mlps(count),
         }
     }
 
-    fn experts(&mut self, count_key: &str, width_key: &str, shared_intermediate: u32) -> Option<Mlp> {
+    pub(super) fn experts(
+        &mut self,
+        count_key: &str,
+        width_key: &str,
+        shared_intermediate: u32,
+    ) -> Option<Mlp> {
         let experts = self.required(count_key, EXPERTS_MAX);
         let per_token = self.required("num_experts_per_tok", EXPERTS_MAX);
         let intermediate = self.required(width_key, WIDTH_MAX);
@@ -284,7 +319,7 @@ impl Reader<'_> {
         })
     }
 
-    fn dense_width(&mut self) -> Option<u32> {
+    pub(super) fn dense_width(&mut self) -> Option<u32> {
         if self.family.width_is_implied && self.get("intermediate_size").is_none() {
             return Some(4 * self.required("hidden_size", WIDTH_MAX)?);
         }

@@ -5,12 +5,14 @@
 //! shape or an error that lists everything wrong, never a panic, and no number of a shape can overflow a size.
 
 mod hybrid;
+mod indexer;
 mod layers;
 mod lists;
 mod modules;
 mod quantization;
 mod reader;
 mod rope;
+mod unlike;
 mod vectors;
 
 use std::fmt;
@@ -118,6 +120,11 @@ impl Reader<'_> {
         let stays = scheme.as_ref().map(|scheme| &scheme.stays);
         let layers =
             layer_count.and_then(|count| self.layers(count, attention.as_ref()?, max_position?, stays?));
+        let per_layer_input = match self.family.unlike_layers {
+            true => self.number("hidden_size_per_layer_input", 0, WIDTH_MAX),
+            false => None,
+        };
+        let per_layer_input = per_layer_input.filter(|&width| width > 0);
         let scheme = scheme?;
         self.note_what_is_left_out();
         let mut shape = ModelShape {
@@ -131,6 +138,7 @@ impl Reader<'_> {
             quantization: scheme.quantization,
             kv_scheme: scheme.kv,
             layers: layers?,
+            per_layer_input,
             other_parameters: 0,
         };
         shape.other_parameters = self.other_parameters(&shape);
@@ -219,6 +227,7 @@ impl Reader<'_> {
             head_dim,
             window: None,
             output_gate: self.family.hybrid == Hybrid::GatedDelta && self.flag("attn_output_gate", true),
+            shares_kv: false,
         })
     }
 
@@ -236,6 +245,7 @@ impl Reader<'_> {
             rope_dim: rope_dim?,
             nope_dim: nope_dim?,
             value_dim: value_dim?,
+            indexer: self.indexer(query_rank)?,
         })
     }
 

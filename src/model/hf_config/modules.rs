@@ -229,6 +229,10 @@ impl Reader<'_> {
             .iter()
             .any(|family| ["phi3", "glm4", "glm"].contains(family));
         let mut all = match attention {
+            Attention::Grouped { shares_kv: true, .. } => vec![
+                module(&["q"], COLUMN, own("q_proj"), &[]),
+                module(&["attention_out"], ROW, own("o_proj"), &[]),
+            ],
             Attention::Grouped { .. } => {
                 // Phi-3 has one matrix in the file, too; GLM-4 for gate and up only.
                 let parts = match self.family.model_types.contains(&"phi3") {
@@ -245,7 +249,9 @@ impl Reader<'_> {
                     module(&["attention_out"], ROW, own(out), &[]),
                 ]
             }
-            Attention::Latent { query_rank, .. } => {
+            Attention::Latent {
+                query_rank, indexer, ..
+            } => {
                 let (compressed, rest) = (own("kv_a_proj_with_mqa"), own("q_a_proj"));
                 let first = match query_rank {
                     Some(_) => vec![
@@ -266,7 +272,9 @@ impl Reader<'_> {
                     module(&["kv_b"], COLUMN, own("kv_b_proj"), &[]),
                     module(&["attention_out"], ROW, own("o_proj"), &[]),
                 ];
-                first.into_iter().chain(last).collect()
+                let picks = indexer.filter(|indexer| indexer.scores);
+                let picks = picks.map(|_| module(&["index_q"], REPLICATED, own("indexer.wq_b"), &[]));
+                first.into_iter().chain(last).chain(picks).collect()
             }
             Attention::Recurrent(recurrence) => match recurrence.rule {
                 Recurrent::GatedDelta { .. } => {

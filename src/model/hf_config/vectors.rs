@@ -29,6 +29,10 @@ impl Reader<'_> {
         if let Some(more) = self.family.position_table {
             sum += (u64::from(shape.max_position) + u64::from(more)) * d;
         }
+        if let Some(width) = shape.per_layer_input {
+            // A norm for all of them, and one in each layer.
+            sum += u64::from(width) + u64::from(shape.layer_count()) * d;
+        }
         for group in &shape.layers {
             let mut layer = u64::from(self.family.norms_per_layer) * norm;
             layer += match &group.attention {
@@ -36,20 +40,30 @@ impl Reader<'_> {
                     query_heads,
                     kv_heads,
                     head_dim,
+                    shares_kv,
                     ..
                 } => {
                     let width = u64::from(query_heads + 2 * kv_heads) * u64::from(head_dim);
                     let bias = width + if self.family.out_bias { d } else { 0 };
                     let norm = match qk_norm {
                         QkNorm::No => 0,
+                        QkNorm::Head if shares_kv => u64::from(head_dim),
                         QkNorm::Head => 2 * u64::from(head_dim),
                         QkNorm::Whole => u64::from(query_heads + kv_heads) * u64::from(head_dim),
                     };
                     u64::from(attention_bias) * bias + norm
                 }
                 &Attention::Latent {
-                    query_rank, kv_rank, ..
-                } => u64::from(query_rank.unwrap_or(0) + kv_rank),
+                    query_rank,
+                    kv_rank,
+                    indexer,
+                    ..
+                } => {
+                    // The norm of the indexer's keys has a bias.
+                    let scores = indexer.filter(|indexer| indexer.scores);
+                    let keys = scores.map_or(0, |indexer| 2 * indexer.head_dim);
+                    u64::from(query_rank.unwrap_or(0) + kv_rank + keys)
+                }
                 Attention::Recurrent(recurrence) => {
                     let width = recurrence
                         .projections(d)
@@ -115,6 +129,8 @@ impl Reader<'_> {
                     // The correction bias of auxiliary-loss-free balancing.
                     ExpertKeys::DeepSeek if corrected => experts,
                     ExpertKeys::Ernie => experts,
+                    // Three norms more, and scales of the router's input and of what experts put out.
+                    ExpertKeys::Gemma4 => 4 * d + experts,
                     _ => 0,
                 }
             }

@@ -5,18 +5,20 @@ use super::*;
 /// Parameter totals as the checkpoints have them: the `total_parameters` that the Hub shows for the safetensors
 /// files, or their index's `total_size` over two bytes. For Gemma 3 the language model alone (the SigLIP tower has
 /// 416,866,032 and its projector 1,152·(d + 1)); for tied Qwen3 the copy of the LM head in the files is not counted;
-/// DeepSeek-V3 is without its prediction layer, and Kimi K2 with its fp8 scales, one in 16,384. GLM-4.7, Kimi K2.5, Llama 4,
+/// DeepSeek-V3 is without its prediction layer, and Kimi K2 with its fp8 scales, one in 16,384. DeepSeek-V3.2, Gemma 4, GLM-4.7, GLM-5, Kimi K2.5, Llama 4,
 /// MiMo, MiniMax, Nemotron, Qwen3-Coder, Qwen3-Next, Qwen3-VL and Qwen3.5 are what `transformers` 5.20 makes of the language
 /// model of their `config.json`, Qwen3-Next of its class's defaults, which are its own;
-/// Kimi K2.5 and Nemotron with the correction of their routers, which is no parameter there.
+/// DeepSeek-V3.2, Kimi K2.5 and Nemotron with the correction of their routers, which is no parameter there,
+/// and the larger two of Gemma 4 with the values that engines store beside keys that are both.
 #[rustfmt::skip]
-const PUBLISHED: [(&str, u64); 81] = [
+const PUBLISHED: [(&str, u64); 88] = [
     ("codellama-13b", 13_016_028_160),
     ("codellama-34b", 33_743_970_304),
     ("codellama-70b", 68_976_910_336),
     ("codellama-7b", 6_738_546_688),
     ("deepseek-v2-lite", 15_706_484_224),
     ("deepseek-v3", 671_026_419_200),
+    ("deepseek-v3.2", 671_877_929_216 + 58 * 256),
     ("gemma-2-27b", 27_227_128_320),
     ("gemma-2-2b", 2_614_341_888),
     ("gemma-2-9b", 9_241_705_984),
@@ -24,7 +26,13 @@ const PUBLISHED: [(&str, u64); 81] = [
     ("gemma-3-1b", 999_885_952),
     ("gemma-3-27b", 27_432_406_640 - 416_866_032 - 1_152 * 5_377),
     ("gemma-3-4b", 4_300_079_472 - 416_866_032 - 1_152 * 2_561),
+    ("gemma-4-26b-a4b", 25_233_141_760 + 5 * 2_816 * 1_024),
+    ("gemma-4-31b", 30_697_345_280 + 10 * 5_376 * 2_048),
+    ("gemma-4-e2b", 4_628_569_344),
+    ("gemma-4-e4b", 7_463_013_376),
     ("glm-4.7-flash", 29_943_390_976),
+    ("glm-5", 743_911_199_232),
+    ("glm-5.2", 743_377_000_704),
     ("gpt-oss-120b", 116_829_156_672),
     ("gpt-oss-20b", 20_914_757_184),
     ("kimi-k2", 1_026_470_731_056),

@@ -2,7 +2,8 @@
 
 use std::collections::BTreeMap;
 
-use plimsoll::cost::{StepCost, linear::LinearCost};
+use plimsoll::cost::linear::LinearCost;
+use plimsoll::cost::{Breakdown, DecodeCost, StepCost, StepLoad};
 use plimsoll::engine::lmcache::{LmcacheConfig, TierConfig};
 use plimsoll::engine::{
     EngineConfig, KvGroups, Policy, ScheduleRecord, Speculation, VersionSwitches, WindowGroups,
@@ -24,6 +25,8 @@ pub(crate) struct Law {
     pub(crate) per_step: u64,
     pub(crate) per_token: u64,
     pub(crate) per_pair: u64,
+    /// Tokens of its context that a token by itself attends to at most, as in sparse attention.
+    pub(crate) reads_at_most: Option<u32>,
 }
 
 impl Law {
@@ -33,7 +36,37 @@ impl Law {
             .iter()
             .map(|&(_, computed, n)| u64::from(n) * (2 * u64::from(computed) + u64::from(n) + 1))
             .sum();
-        self.per_step + self.per_token * tokens + self.per_pair * pairs / 2
+        let unread = |share: &Scheduled| match (share.2, self.reads_at_most) {
+            (1, Some(most)) => u64::from((share.1 + 1).saturating_sub(most)),
+            _ => 0,
+        };
+        let unread: u64 = shares.iter().map(unread).sum();
+        self.per_step + self.per_token * tokens + self.per_pair * pairs / 2 - self.per_pair * unread
+    }
+}
+
+/// The same as a step cost.
+struct Priced {
+    dense: LinearCost,
+    law: Law,
+}
+
+impl StepCost for Priced {
+    fn decode(&mut self, batch: u32) -> DecodeCost {
+        let unread = self.law.reads_at_most.map_or(0, |_| self.law.per_pair);
+        DecodeCost {
+            per_token_beyond: Picos(unread),
+            ..self.dense.decode(batch)
+        }
+    }
+    fn step(&mut self, load: &StepLoad) -> Picos {
+        self.dense.step(load) - Picos(self.law.per_pair) * load.decode_beyond
+    }
+    fn reads_at_most(&self) -> Option<u32> {
+        self.law.reads_at_most
+    }
+    fn breakdown(&self, load: &StepLoad) -> Breakdown {
+        self.dense.breakdown(load)
     }
 }
 
@@ -236,12 +269,12 @@ pub(super) fn agree_with(
 ) -> TwinRun {
     let expected = twin::simulate(config, requests, &mut |shares| law.price(shares));
     let seconds = |picos: u64| picos as f64 * 1e-12;
-    let cost = LinearCost::new(
+    let dense = LinearCost::new(
         seconds(law.per_step),
         seconds(law.per_token),
         seconds(law.per_pair),
     );
-    let cost: Box<dyn StepCost> = Box::new(cost);
+    let cost: Box<dyn StepCost> = Box::new(Priced { dense, law });
     let make = if stepwise {
         Simulation::stepwise
     } else {

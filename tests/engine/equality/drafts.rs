@@ -234,6 +234,7 @@ fn answers_to_a_single_token_are_found_again() {
         per_step: SECOND,
         per_token: 0,
         per_pair: 0,
+        reads_at_most: None,
     };
     let speculation = speculation(&config, &drafts, vec![0.0; 2]);
     let run = agree_with("pieces", &config, Some((speculation, 1)), &requests, law, true);

@@ -162,6 +162,7 @@ pub(super) fn draw_traffic(
         per_step: u64::from(1 + draw.below(9)) * MILLISECOND,
         per_token: u64::from(draw.below(3)) * 20_000_000,
         per_pair: u64::from(draw.below(3)) * 1_000_001,
+        reads_at_most: None,
     };
     (requests, law)
 }

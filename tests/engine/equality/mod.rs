@@ -46,6 +46,22 @@ fn check_states(seed: u64, stepwise: bool, aborts: bool) -> TwinRun {
     agree(&format!("seed {seed}"), &config, &requests, law, stepwise)
 }
 
+/// The same where attention is sparse: its bound lies within most contexts, so that sequences cross it as they decode.
+fn check_sparse(seed: u64, stepwise: bool, aborts: bool) -> TwinRun {
+    let mut draw = Draw::of(seed);
+    let mut config = draw_config(&mut draw);
+    if draw.below(3) == 0 {
+        draw_groups(&mut draw, &mut config);
+    }
+    let (requests, law) = draw_traffic(&mut draw, &config, stepwise, aborts);
+    let law = Law {
+        per_pair: u64::from(1 + draw.below(3)) * 1_000_001,
+        reads_at_most: Some(1 + draw.below(50)),
+        ..law
+    };
+    agree(&format!("seed {seed}"), &config, &requests, law, stepwise)
+}
+
 fn check(seed: u64, stepwise: bool, aborts: bool, tiers: bool) -> TwinRun {
     let mut draw = Draw::of(seed);
     let mut config = draw_config(&mut draw);
@@ -92,6 +108,17 @@ proptest! {
     #[test]
     fn packing_and_leaping_change_nothing(seed in any::<u64>()) {
         check(seed, false, false, false);
+    }
+
+    #[test]
+    fn sparse_attention_reads_the_same_tokens(seed in any::<u64>()) {
+        check_sparse(seed, false, false);
+    }
+
+    #[test]
+    fn sparse_attention_reads_the_same_tokens_under_aborts_and_step_by_step(seed in any::<u64>()) {
+        check_sparse(seed, false, true);
+        check_sparse(seed, true, true);
     }
 
     #[test]

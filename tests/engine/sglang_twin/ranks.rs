@@ -45,6 +45,7 @@ impl StepCost for Price {
         DecodeCost {
             base: Picos(self.per_step + self.per_token * u64::from(batch)),
             per_kv_token: Picos(self.per_pair),
+            per_token_beyond: Picos::ZERO,
             per_longest_token: Picos::ZERO,
             kv_floor: Picos::ZERO,
             floor: Picos(self.floor),

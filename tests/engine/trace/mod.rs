@@ -31,6 +31,7 @@ pub(crate) fn serve(config: &TwinConfig, requests: &[TwinRequest]) -> TwinRun {
         per_step: SECOND,
         per_token: 0,
         per_pair: 0,
+        reads_at_most: None,
     };
     agree("trace", config, requests, law, true)
 }

@@ -301,3 +301,76 @@ fn long_requests_are_cheaper_under_windows_and_short_ones_are_not() {
     let capped = u64::from((127_u32 + 2 * 8192).div_ceil(16) + 1);
     assert_eq!(plan.blocks_of_request(131_072), 8192 + capped);
 }
+
+/// Groups, block sizes, blocks, tokens and requests of what vLLM's own functions gave for models whose layers have pages of unlike sizes
+/// (`tests/data/pools/unlike_pools.py`): latents beside an indexer's keys, and heads that differ with the window.
+#[test]
+fn pools_of_unlike_pages_are_those_of_vllms_own_functions() {
+    let path = concat!(env!("CARGO_MANIFEST_DIR"), "/tests/data/pools/unlike.json.gz");
+    let file = std::fs::File::open(path).expect("the pools are beside the tests");
+    let cases: Vec<serde_json::Value> =
+        serde_json::from_reader(flate2::read::GzDecoder::new(file)).expect("the file is JSON");
+    assert!(cases.len() > 1000, "{}", cases.len());
+    let device = Device {
+        memory: Bytes::from_gib(1e4),
+        ..hardware::find("B300").unwrap().0
+    };
+    let mut wrong = Vec::new();
+    let (mut refused, mut unlike) = (0, 0);
+    for case in &cases {
+        let number = |key: &str| case[key].as_u64().unwrap_or_default();
+        let model = model::find(case["model"].as_str().unwrap()).unwrap().0;
+        let options = MemoryOptions {
+            tensor_parallel: number("tensor_parallel") as u32,
+            kv_dtype: match case["kv_dtype"].as_str() {
+                Some("fp8") => crate::model::Dtype::Fp8,
+                Some("fp8_ds_mla") => crate::model::Dtype::Fp8Scaled,
+                _ => model.dtype,
+            },
+            block_size: number("block_size") as u32,
+            ..pool_of(
+                number("pool_gib"),
+                &model,
+                PoolRules::BY_REQUESTS,
+                number("max_model_len") as u32,
+            )
+        };
+        let layout = kv_layout(&model, &options);
+        for kind in &layout.kinds {
+            let (groups, block) = match kind.window {
+                None => ("groups", "full_block_size"),
+                Some(_) => ("window_groups", "window_block_size"),
+            };
+            let found = (u64::from(kind.groups), u64::from(kind.block_size));
+            if found != (number(groups), number(block)) {
+                wrong.push(format!("{case}: {kind:?}"));
+            }
+        }
+        unlike += u32::from(!layout.kinds.is_empty());
+        match plan(&device, &model, &options) {
+            Ok(plan) => {
+                let requests =
+                    f64::from(plan.num_gpu_blocks) / plan.blocks_of_request(plan.max_model_len) as f64;
+                let expected = case["requests"].as_f64().unwrap_or_default();
+                let is_right = u64::from(plan.num_gpu_blocks) == number("num_blocks")
+                    && plan.tokens() == number("tokens")
+                    && (requests - expected).abs() < 1e-8;
+                if !is_right {
+                    wrong.push(format!("{case}: {} {}", plan.num_gpu_blocks, plan.tokens()));
+                }
+            }
+            Err(error) => match error.shortage {
+                Shortage::OneRequestDoesNotFit { .. } if case["refused"] == true => refused += 1,
+                _ => wrong.push(format!("{case}: {error}")),
+            },
+        }
+    }
+    assert!(refused > 20 && unlike > 500, "{refused} {unlike}");
+    assert!(
+        wrong.is_empty(),
+        "{} of {}: {:#?}",
+        wrong.len(),
+        cases.len(),
+        &wrong[..wrong.len().min(5)]
+    );
+}
