@@ -141,7 +141,7 @@ impl Case {
         });
         let mut price = Price::draw(&mut draw);
         // Of every other case, in which a seed draws all else as before.
-        price.reads_at_most = (seed % 2 == 0).then_some(1 + (seed / 2 % 40) as u32);
+        price.reads_at_most = (seed.is_multiple_of(2)).then_some(1 + (seed / 2 % 40) as u32);
         Case {
             config,
             requests,

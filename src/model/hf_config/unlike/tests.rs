@@ -4,8 +4,10 @@ use serde_json::{Value, json};
 
 use crate::model::{Attention, LayerGroup, Mlp, ModelShape, find};
 
-/// (layers, query heads, KV heads, width, window, shared) of each group, and its feed-forward width.
-fn told(model: &str) -> Vec<(u32, [u32; 3], Option<u32>, bool, u32)> {
+/// (layers, query heads, KV heads, width, window, shared) of a group, and its feed-forward width.
+type Kind = (u32, [u32; 3], Option<u32>, bool, u32);
+
+fn told(model: &str) -> Vec<Kind> {
     let told = |group: &LayerGroup| {
         let Attention::Grouped {
             query_heads,
