@@ -272,7 +272,7 @@ fn nothing(args: &Args, device: &Device, told: &Told) -> String {
 }
 
 fn base(args: &Args, device: &Device) -> anyhow::Result<Calibration> {
-    let prior = calibration::prior(device.architecture);
+    let prior = calibration::prior(device);
     let Some(name) = &args.base else {
         return Ok(calibration::for_device(device, args.engine_name()).calibration);
     };

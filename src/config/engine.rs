@@ -344,7 +344,7 @@ fn capture_sizes(
         return sizes;
     }
     let rule = &profile.graphs;
-    let cap = if device.is_some_and(profile::is_datacenter_blackwell) {
+    let cap = if device.is_some_and(Device::is_datacenter_blackwell) {
         rule.max_datacenter_blackwell
     } else {
         rule.max

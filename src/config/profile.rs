@@ -231,7 +231,7 @@ impl Profile {
             Architecture::Hopper if is_fp8 => Some(blocks.hopper_fp8),
             Architecture::Hopper => Some(blocks.hopper),
             Architecture::Blackwell if device.id.contains("B300") => Some(blocks.blackwell_ultra),
-            Architecture::Blackwell if is_datacenter_blackwell(device) => Some(blocks.blackwell),
+            Architecture::Blackwell if device.is_datacenter_blackwell() => Some(blocks.blackwell),
             _ => None,
         }
     }
@@ -241,12 +241,6 @@ impl Profile {
     pub fn idle_pass_sleep(&self) -> Picos {
         parse_duration(&self.host.idle_pass_sleep).expect("shipped profiles are checked by a test")
     }
-}
-
-/// B200 and its kin, not cards for workstations.
-#[must_use]
-pub fn is_datacenter_blackwell(device: &Device) -> bool {
-    device.architecture == Architecture::Blackwell && !device.id.starts_with("RTX")
 }
 
 /// The shipped profiles, newest first.

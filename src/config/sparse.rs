@@ -7,7 +7,7 @@
 use super::document::Source;
 use super::engine::EngineFlags;
 use super::judge::Judge;
-use super::profile::{Profile, is_datacenter_blackwell};
+use super::profile::Profile;
 use super::raw::{RawKvDtype, RawScenario};
 use super::{scheduled, sglang, trtllm};
 use crate::engine::memory::{PoolRules, sparse_kv_dtype};
@@ -67,7 +67,7 @@ fn check_version(judge: &mut Judge, profile: &Profile) {
 }
 
 fn has_backend(device: &Device) -> bool {
-    device.architecture == Architecture::Hopper || is_datacenter_blackwell(device)
+    device.architecture == Architecture::Hopper || device.is_datacenter_blackwell()
 }
 
 fn refuse(judge: &mut Judge, why: &str) {
@@ -101,7 +101,7 @@ pub(super) fn kv_dtype(
         return asked;
     }
     let is_auto = matches!(raw, None | Some(RawKvDtype::Auto));
-    let takes_fp8 = is_auto && is_datacenter_blackwell(device) && model.prefers_fp8_kv_on_blackwell();
+    let takes_fp8 = is_auto && device.is_datacenter_blackwell() && model.prefers_fp8_kv_on_blackwell();
     if takes_fp8 && asked != Dtype::Fp8 {
         let said = "vLLM takes it under auto for this model on Blackwell";
         if raw.is_none() {

@@ -291,7 +291,7 @@ mod tests {
         assert!((step(&split) - known.hypot(UNSEEN_CARD)).abs() < 1e-12);
         split.engine = "sglang".to_owned();
         assert!((step(&split) - known.hypot(UNSEEN_CARD).hypot(UNSEEN_CARD)).abs() < 1e-12);
-        let unknown = prior(seen.architecture).distrusted(Trust::Prior);
+        let unknown = prior(&seen).distrusted(Trust::Prior);
         assert!(unknown.step_sigma(&seen, &narrow, &placement()) > UNSEEN_SERVER);
         assert_eq!(calibration.front_end_sigma(&seen, &placement()), REQUEST_SD_LN);
     }

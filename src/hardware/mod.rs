@@ -98,6 +98,13 @@ pub struct Price {
 const BRIDGED_GPUS: u32 = 2;
 
 impl Device {
+    /// B200 and its kin. Cards for workstations and games (compute capability 12.0) have neither their tensor memory nor their kernels:
+    /// engines serve them by the kernels of Ada.
+    #[must_use]
+    pub fn is_datacenter_blackwell(&self) -> bool {
+        self.architecture == Architecture::Blackwell && !self.id.starts_with("RTX")
+    }
+
     /// NVLink as a group of so many GPUs has it: none where the group reaches beyond it, since a ring over pairs is as
     /// slow as its slowest link.
     #[must_use]

@@ -8,7 +8,7 @@ use plimsoll::hardware;
 
 pub(crate) fn request(gpu: &str, base: &str, observations: Vec<Observation>) -> Request {
     let (device, _) = hardware::find(gpu).unwrap();
-    let prior = calibration::prior(device.architecture);
+    let prior = calibration::prior(&device);
     Request {
         source: Source::Benchmark,
         base: shipped(base).unwrap().over(&prior),

@@ -4,6 +4,7 @@
 //! as a test that does not either.
 
 use crate::draws::Draw;
+use crate::equality::draw_switches;
 use crate::twin::{TwinConfig, TwinOutcome, TwinRequest, TwinRun, simulate};
 
 /// Duration of every step.
@@ -29,13 +30,7 @@ fn draw_config(draw: &mut Draw) -> TwinConfig {
         queue_depth: 1 + draw.below(3) as usize,
         watermark_blocks: draw.below(4) as usize,
         prefill_schedule_interval: 1 + draw.below(4),
-        reserve_full_isl: draw.chance(),
-        unhashed_freed_blocks_to_head: draw.chance(),
-        no_threshold_when_alone: draw.chance(),
-        oversize_prompt_stops_admission: draw.chance(),
-        priority_eviction_restores: draw.chance(),
-        async_overrun_guard: draw.chance(),
-        ..TwinConfig::v33()
+        ..draw_switches(draw)
     };
     if draw.chance() {
         config.max_num_scheduled_tokens = Some(max_num_batched_tokens - 1);

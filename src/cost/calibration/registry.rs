@@ -37,6 +37,7 @@ shipped![
     "prior-ada",
     "prior-ampere",
     "prior-blackwell",
+    "prior-blackwell-rtx",
     "prior-cdna",
     "prior-hopper",
     "prior-turing",
@@ -71,7 +72,7 @@ pub fn shipped(name: &str) -> Option<Calibration> {
 /// The best shipped calibration for `device` under `engine` (`vllm`, `sglang`).
 #[must_use]
 pub fn for_device(device: &Device, engine: &str) -> Chosen {
-    let base = prior(device.architecture);
+    let base = prior(device);
     let id = device.id.to_lowercase();
     let of_vllm = shipped(&format!("{id}-vllm"));
     let own = match (shipped(&format!("{id}-{engine}")), &of_vllm) {
@@ -134,15 +135,16 @@ fn with_known_host(mut prior: Calibration) -> Calibration {
     prior
 }
 
-/// What is known of an architecture, every block filled: where a fit starts, and what it falls back to.
+/// What is known of a device's architecture, every block filled: where a fit starts, and what it falls back to.
 #[must_use]
-pub fn prior(architecture: Architecture) -> Calibration {
-    let name = match architecture {
+pub fn prior(device: &Device) -> Calibration {
+    let name = match device.architecture {
         Architecture::Turing => Some("prior-turing"),
         Architecture::Ampere => Some("prior-ampere"),
         Architecture::Ada => Some("prior-ada"),
         Architecture::Hopper => Some("prior-hopper"),
-        Architecture::Blackwell => Some("prior-blackwell"),
+        Architecture::Blackwell if device.is_datacenter_blackwell() => Some("prior-blackwell"),
+        Architecture::Blackwell => Some("prior-blackwell-rtx"),
         Architecture::Cdna => Some("prior-cdna"),
         Architecture::Other => None,
     };

@@ -14,33 +14,20 @@ What vLLM refuses is recorded as `refused`.
 import itertools
 import json
 import os
-import sys
 from types import SimpleNamespace
 from unittest import mock
 
-os.environ.setdefault("VLLM_TARGET_DEVICE", "cpu")
-os.environ.setdefault("HF_HUB_OFFLINE", "1")
-os.environ.setdefault("VLLM_LOGGING_LEVEL", "ERROR")
-
-sys.path.append(os.path.join(os.path.dirname(os.path.abspath(__file__)), "../recordings"))
-from common import replace_missing
-
-replace_missing(["torchvision"])
+from vllm_pools import SHAPES, builder, planned, write  # first: it makes vLLM ready
 
 import torch
-from vllm.config import VllmConfig  # noqa: F401 (order of imports)
 from vllm.model_executor.models.config import NemotronHForCausalLMConfig, Qwen3_5ForConditionalGenerationConfig
 from vllm.model_executor.models.nemotron_h import NemotronHForCausalLM
 from vllm.model_executor.models.qwen3_5 import Qwen3_5ForConditionalGeneration
 from vllm.model_executor.models.qwen3_next import Qwen3NextForCausalLM
 from vllm.platforms.interface import Platform
 from vllm.v1.attention.backend import MultipleOf
-from vllm.v1.core.kv_cache_planning import get_global_kv_cache_groups, get_kv_cache_configs
-from vllm.v1.core.kv_cache_utils import generate_scheduler_kv_cache_config, get_kv_cache_capacity
+from vllm.v1.core.kv_cache_planning import get_global_kv_cache_groups
 from vllm.v1.kv_cache_interface import FullAttentionSpec, KVCacheLayout, MambaSpec
-
-HERE = os.path.dirname(os.path.abspath(__file__))
-SHAPES = os.path.join(HERE, "../../../src/model/shapes")
 
 QWEN, NEMOTRON = "qwen", "nemotron"
 MODELS = {
@@ -126,7 +113,7 @@ def configured(config, family, case):
     return made
 
 
-def planned(name, case):
+def row(name, case):
     stem, family, model_class = MODELS[name]
     config = json.load(open(os.path.join(SHAPES, stem + ".json")))
     vllm = configured(config, family, case)
@@ -163,18 +150,7 @@ def planned(name, case):
         groups = get_global_kv_cache_groups(vllm, [specs])
         of_state = [group for group in groups if isinstance(group.kv_cache_spec, MambaSpec)]
         found |= {"groups": len(groups) - len(of_state), "state_groups": len(of_state)}
-        try:
-            plan = get_kv_cache_configs(vllm, [specs], [case["pool_gib"] << 30], groups)[0]
-        except ValueError:
-            return found | {"refused": True}
-        tokens, requests = get_kv_cache_capacity(vllm, generate_scheduler_kv_cache_config([plan]))
-        return found | {"num_blocks": plan.num_blocks, "tokens": tokens, "requests": round(requests, 9)}
-
-
-def builder(_config):
-    from vllm.v1.core.kv_cache_planning import DefaultKVCacheConfigBuilder
-
-    return DefaultKVCacheConfigBuilder()
+        return found | planned(vllm, specs, groups, case)
 
 
 def cases():
@@ -196,8 +172,4 @@ def cases():
 
 
 if __name__ == "__main__":
-    rows = []
-    for name, case in cases():
-        rows.append(json.dumps({"model": name} | case | planned(name, case)))
-    print("[\n" + ",\n".join(rows) + "\n]")
-    print(len(rows), "cases", file=sys.stderr)
+    write([{"model": name} | case | row(name, case) for name, case in cases()])

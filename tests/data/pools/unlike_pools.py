@@ -13,29 +13,16 @@ What vLLM refuses is recorded as `refused`.
 import itertools
 import json
 import os
-import sys
 from types import SimpleNamespace
 from unittest import mock
 
-os.environ.setdefault("VLLM_TARGET_DEVICE", "cpu")
-os.environ.setdefault("HF_HUB_OFFLINE", "1")
-os.environ.setdefault("VLLM_LOGGING_LEVEL", "ERROR")
-
-sys.path.append(os.path.join(os.path.dirname(os.path.abspath(__file__)), "../recordings"))
-from common import replace_missing
-
-replace_missing(["torchvision"])
+from vllm_pools import SHAPES, builder, planned, write  # first: it makes vLLM ready
 
 import torch
-from vllm.config import VllmConfig  # noqa: F401 (order of imports)
 from vllm.v1.attention.backends.mla.sparse_utils import align_blocks_to_rows
 from vllm.v1.attention.backends.utils import get_supported_kv_cache_layouts, resolve_kv_cache_layout
-from vllm.v1.core.kv_cache_planning import get_global_kv_cache_groups, get_kv_cache_configs
-from vllm.v1.core.kv_cache_utils import generate_scheduler_kv_cache_config, get_kv_cache_capacity
+from vllm.v1.core.kv_cache_planning import get_global_kv_cache_groups
 from vllm.v1.kv_cache_interface import FullAttentionSpec, MLAAttentionSpec, SlidingWindowSpec
-
-HERE = os.path.dirname(os.path.abspath(__file__))
-SHAPES = os.path.join(HERE, "../../../src/model/shapes")
 
 SPARSE = {
     "deepseek-ai/DeepSeek-V3.2": "deepseek-v3.2",
@@ -124,13 +111,7 @@ def configured(case):
     )
 
 
-def builder(_config):
-    from vllm.v1.core.kv_cache_planning import DefaultKVCacheConfigBuilder
-
-    return DefaultKVCacheConfigBuilder()
-
-
-def planned(specs, case):
+def row(specs, case):
     vllm = configured(case)
     with mock.patch("vllm.v1.core.kv_cache_config_builder.get_kv_cache_config_builder", builder):
         names = [layout.name for layout in get_supported_kv_cache_layouts([])]
@@ -144,12 +125,7 @@ def planned(specs, case):
             "full_block_size": full[0].kv_cache_spec.block_size,
             "window_block_size": slide[0].kv_cache_spec.block_size if slide else None,
         }
-        try:
-            plan = get_kv_cache_configs(vllm, [specs], [case["pool_gib"] << 30], groups)[0]
-        except ValueError:
-            return found | {"refused": True}
-        tokens, requests = get_kv_cache_capacity(vllm, generate_scheduler_kv_cache_config([plan]))
-        return found | {"num_blocks": plan.num_blocks, "tokens": tokens, "requests": round(requests, 9)}
+        return found | planned(vllm, specs, groups, case)
 
 
 def cases():
@@ -173,8 +149,7 @@ if __name__ == "__main__":
         config = json.load(open(path))
         if "num_attention_heads" in config and config["num_attention_heads"] % case["tensor_parallel"] != 0:
             continue
-        found = planned(specs_of(config, case), case)
+        found = row(specs_of(config, case), case)
         del case["layout"]
-        rows.append(json.dumps({"model": name} | case | found))
-    print("[\n" + ",\n".join(rows) + "\n]")
-    print(len(rows), "cases", file=sys.stderr)
+        rows.append({"model": name} | case | found)
+    write(rows)

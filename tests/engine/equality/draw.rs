@@ -17,27 +17,29 @@ pub(crate) fn draw_config(draw: &mut Draw) -> TwinConfig {
         } else {
             100
         },
-        max_num_scheduled_tokens: None,
         enable_chunked_prefill,
         block_size: 1 + draw.below(6),
         num_gpu_blocks: 102 + draw.below(if small { 10 } else { 300 }) as usize,
-        groups: vec![None],
-        states: 0,
-        windows_settle: true,
         enable_prefix_caching: draw.chance(),
         priority_policy: draw.chance(),
         long_prefill_token_threshold: draw.below(3) * 5,
         queue_depth: 1 + draw.below(2) as usize,
         watermark_blocks: draw.below(4) as usize,
         prefill_schedule_interval: if draw.chance() { 1 } else { 1 + draw.below(4) },
+        ..draw_switches(draw)
+    }
+}
+
+/// vLLM 0.33 with every version switch drawn.
+pub(crate) fn draw_switches(draw: &mut Draw) -> TwinConfig {
+    TwinConfig {
         reserve_full_isl: draw.chance(),
         unhashed_freed_blocks_to_head: draw.chance(),
         no_threshold_when_alone: draw.chance(),
         oversize_prompt_stops_admission: draw.chance(),
         priority_eviction_restores: draw.chance(),
         async_overrun_guard: draw.chance(),
-        tiers: None,
-        drafts: None,
+        ..TwinConfig::v33()
     }
 }
 

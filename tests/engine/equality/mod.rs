@@ -13,7 +13,7 @@ use proptest::prelude::*;
 use crate::draws::Draw;
 use crate::twin::TwinRun;
 pub(crate) use agree::{Fixed, Law, MILLISECOND, Seen, agree, engine_config};
-pub(crate) use draw::{draw_config, draw_requests};
+pub(crate) use draw::{draw_config, draw_requests, draw_switches};
 use draw::{draw_groups, draw_tiers, draw_traffic};
 
 /// The same with groups of layers.

@@ -43,6 +43,60 @@ fn pool_of(gib: u64, model: &ModelShape, rules: PoolRules, max_model_len: u32) -
     }
 }
 
+/// What vLLM's own functions gave, one case after the other.
+fn cases_of(name: &str) -> Vec<serde_json::Value> {
+    let path = format!("{}/tests/data/pools/{name}", env!("CARGO_MANIFEST_DIR"));
+    let file = std::fs::File::open(path).expect("the pools are beside the tests");
+    serde_json::from_reader(flate2::read::GzDecoder::new(file)).expect("the file is JSON")
+}
+
+/// How recorded pools and ours compare.
+#[derive(Default)]
+struct Recorded {
+    refused: usize,
+    wrong: Vec<String>,
+}
+
+impl Recorded {
+    /// Blocks, tokens and longest requests of a case, or that it is refused.
+    fn hold(&mut self, case: &serde_json::Value, model: &ModelShape, options: &MemoryOptions) {
+        // Room for any weights: they are none of the question.
+        let device = Device {
+            memory: Bytes::from_gib(1e4),
+            ..hardware::find("B300").unwrap().0
+        };
+        let number = |key: &str| case[key].as_u64().unwrap_or_default();
+        match plan(&device, model, options) {
+            Ok(plan) => {
+                let requests =
+                    f64::from(plan.num_gpu_blocks) / plan.blocks_of_request(plan.max_model_len) as f64;
+                let expected = case["requests"].as_f64().unwrap_or_default();
+                let is_right = u64::from(plan.num_gpu_blocks) == number("num_blocks")
+                    && plan.tokens() == number("tokens")
+                    && (requests - expected).abs() < 1e-8;
+                if !is_right {
+                    self.wrong
+                        .push(format!("{case}: {} {}", plan.num_gpu_blocks, plan.tokens()));
+                }
+            }
+            Err(error) => match error.shortage {
+                Shortage::OneRequestDoesNotFit { .. } if case["refused"] == true => self.refused += 1,
+                _ => self.wrong.push(format!("{case}: {error}")),
+            },
+        }
+    }
+
+    fn end(self, cases: usize) {
+        let wrong = self.wrong;
+        assert!(
+            wrong.is_empty(),
+            "{} of {cases}: {:#?}",
+            wrong.len(),
+            &wrong[..wrong.len().min(5)]
+        );
+    }
+}
+
 /// Blocks, groups, tokens and longest requests of what vLLM's own `get_kv_cache_configs`, `get_kv_cache_capacity` (0.33),
 /// log line (0.11) and `get_max_concurrency_for_kv_cache_config` gave for the same layers.
 #[test]
@@ -192,18 +246,9 @@ fn layers_that_attend_within_chunks_keep_every_token() {
 /// (`tests/data/pools/hybrid_pools.py`).
 #[test]
 fn pools_of_hybrids_are_those_of_vllms_own_functions() {
-    let path = concat!(env!("CARGO_MANIFEST_DIR"), "/tests/data/pools/hybrid.json.gz");
-    let file = std::fs::File::open(path).expect("the pools are beside the tests");
-    let cases: Vec<serde_json::Value> =
-        serde_json::from_reader(flate2::read::GzDecoder::new(file)).expect("the file is JSON");
+    let cases = cases_of("hybrid.json.gz");
     assert!(cases.len() > 3000, "{}", cases.len());
-    // Room for any weights: they are none of the question.
-    let device = Device {
-        memory: Bytes::from_gib(1e4),
-        ..hardware::find("B300").unwrap().0
-    };
-    let mut wrong = Vec::new();
-    let mut refused = 0;
+    let mut recorded = Recorded::default();
     for case in &cases {
         let number = |key: &str| case[key].as_u64().unwrap_or_default();
         let model = model::find(case["model"].as_str().unwrap()).unwrap().0;
@@ -239,35 +284,12 @@ fn pools_of_hybrids_are_those_of_vllms_own_functions() {
         ];
         let expected = ["state_bytes", "unified_block_size", "groups", "state_groups"].map(number);
         if found != expected {
-            wrong.push(format!("{case}: {found:?}"));
+            recorded.wrong.push(format!("{case}: {found:?}"));
         }
-        let plan = plan(&device, &model, &options);
-        match plan {
-            Ok(plan) => {
-                let requests =
-                    f64::from(plan.num_gpu_blocks) / plan.blocks_of_request(plan.max_model_len) as f64;
-                let expected = case["requests"].as_f64().unwrap_or_default();
-                let is_right = u64::from(plan.num_gpu_blocks) == number("num_blocks")
-                    && plan.tokens() == number("tokens")
-                    && (requests - expected).abs() < 1e-8;
-                if !is_right {
-                    wrong.push(format!("{case}: {} {}", plan.num_gpu_blocks, plan.tokens()));
-                }
-            }
-            Err(error) => match error.shortage {
-                Shortage::OneRequestDoesNotFit { .. } if case["refused"] == true => refused += 1,
-                _ => wrong.push(format!("{case}: {error}")),
-            },
-        }
+        recorded.hold(case, &model, &options);
     }
-    assert!(refused > 100, "{refused}");
-    assert!(
-        wrong.is_empty(),
-        "{} of {}: {:#?}",
-        wrong.len(),
-        cases.len(),
-        &wrong[..wrong.len().min(5)]
-    );
+    assert!(recorded.refused > 100, "{}", recorded.refused);
+    recorded.end(cases.len());
 }
 
 #[test]
@@ -306,17 +328,10 @@ fn long_requests_are_cheaper_under_windows_and_short_ones_are_not() {
 /// (`tests/data/pools/unlike_pools.py`): latents beside an indexer's keys, and heads that differ with the window.
 #[test]
 fn pools_of_unlike_pages_are_those_of_vllms_own_functions() {
-    let path = concat!(env!("CARGO_MANIFEST_DIR"), "/tests/data/pools/unlike.json.gz");
-    let file = std::fs::File::open(path).expect("the pools are beside the tests");
-    let cases: Vec<serde_json::Value> =
-        serde_json::from_reader(flate2::read::GzDecoder::new(file)).expect("the file is JSON");
+    let cases = cases_of("unlike.json.gz");
     assert!(cases.len() > 1000, "{}", cases.len());
-    let device = Device {
-        memory: Bytes::from_gib(1e4),
-        ..hardware::find("B300").unwrap().0
-    };
-    let mut wrong = Vec::new();
-    let (mut refused, mut unlike) = (0, 0);
+    let mut recorded = Recorded::default();
+    let mut unlike = 0;
     for case in &cases {
         let number = |key: &str| case[key].as_u64().unwrap_or_default();
         let model = model::find(case["model"].as_str().unwrap()).unwrap().0;
@@ -343,34 +358,16 @@ fn pools_of_unlike_pages_are_those_of_vllms_own_functions() {
             };
             let found = (u64::from(kind.groups), u64::from(kind.block_size));
             if found != (number(groups), number(block)) {
-                wrong.push(format!("{case}: {kind:?}"));
+                recorded.wrong.push(format!("{case}: {kind:?}"));
             }
         }
         unlike += u32::from(!layout.kinds.is_empty());
-        match plan(&device, &model, &options) {
-            Ok(plan) => {
-                let requests =
-                    f64::from(plan.num_gpu_blocks) / plan.blocks_of_request(plan.max_model_len) as f64;
-                let expected = case["requests"].as_f64().unwrap_or_default();
-                let is_right = u64::from(plan.num_gpu_blocks) == number("num_blocks")
-                    && plan.tokens() == number("tokens")
-                    && (requests - expected).abs() < 1e-8;
-                if !is_right {
-                    wrong.push(format!("{case}: {} {}", plan.num_gpu_blocks, plan.tokens()));
-                }
-            }
-            Err(error) => match error.shortage {
-                Shortage::OneRequestDoesNotFit { .. } if case["refused"] == true => refused += 1,
-                _ => wrong.push(format!("{case}: {error}")),
-            },
-        }
+        recorded.hold(case, &model, &options);
     }
-    assert!(refused > 20 && unlike > 500, "{refused} {unlike}");
     assert!(
-        wrong.is_empty(),
-        "{} of {}: {:#?}",
-        wrong.len(),
-        cases.len(),
-        &wrong[..wrong.len().min(5)]
+        recorded.refused > 20 && unlike > 500,
+        "{} {unlike}",
+        recorded.refused
     );
+    recorded.end(cases.len());
 }
