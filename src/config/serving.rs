@@ -183,15 +183,15 @@ impl Flags {
         }
     }
 
-    /// What replays CUDA graphs. Of SGLang's prefill graphs those up to the largest decode batch are modelled: what is
-    /// larger is bound by the GPU, not by launches.
+    /// What replays CUDA graphs. SGLang compiles nothing unless `--enable-torch-compile` says so.
     pub(super) fn graphs(&self) -> Graphs {
         match self {
             Flags::Vllm(flags) => Graphs {
                 mode: graph_mode(flags.graph_mode),
                 capture_sizes: flags.capture_sizes.clone(),
+                piece_sizes: None,
                 pads: true,
-                enforce_eager: flags.is_eager,
+                is_compiled: !flags.is_eager,
             },
             Flags::Sglang(flags) => Graphs {
                 mode: match (flags.graph_max, flags.captures_prefill()) {
@@ -200,8 +200,9 @@ impl Flags {
                     (Some(_), false) => CudagraphMode::FullDecodeOnly,
                 },
                 capture_sizes: flags.capture_sizes(),
+                piece_sizes: flags.prefill_capture_sizes(),
                 pads: true,
-                enforce_eager: flags.graph_max.is_none(),
+                is_compiled: false,
             },
             Flags::Trtllm(flags) => flags.graphs(),
             Flags::Scheduled(flags) => flags.graphs(),

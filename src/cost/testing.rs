@@ -96,7 +96,8 @@ pub(crate) fn placement() -> Placement {
         kv_dtype: Dtype::Bf16,
         graphs: Graphs {
             mode: CudagraphMode::FullAndPiecewise,
-            enforce_eager: false,
+            is_compiled: true,
+            piece_sizes: None,
             pads: true,
             capture_sizes: [1, 2, 4].into_iter().chain((8..=512).step_by(8)).collect(),
         },

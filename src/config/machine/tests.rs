@@ -326,7 +326,7 @@ fn levels_of_optimization_mean_what_the_version_has_them_mean() {
             .unwrap_or_else(|problems| panic!("{flags}: {problems}"))
             .placement
             .graphs;
-        (graphs.mode, graphs.enforce_eager)
+        (graphs.mode, !graphs.is_compiled)
     };
     assert_eq!(graphs("--enforce-eager"), (None, true));
     for (flags, expected) in [

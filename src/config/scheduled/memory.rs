@@ -31,8 +31,9 @@ impl ScheduledFlags {
             return Graphs {
                 mode: CudagraphMode::None,
                 capture_sizes: Vec::new(),
+                piece_sizes: None,
                 pads: true,
-                enforce_eager: true,
+                is_compiled: false,
             };
         }
         let most = self.config.max_num_seqs.max(1).next_multiple_of(8);
@@ -40,8 +41,9 @@ impl ScheduledFlags {
         Graphs {
             mode: CudagraphMode::FullDecodeOnly,
             capture_sizes: sizes.filter(|&size| size <= most).collect(),
+            piece_sizes: None,
             pads: true,
-            enforce_eager: false,
+            is_compiled: false,
         }
     }
 

@@ -108,7 +108,7 @@ fn outside(model: &ModelShape, reserve: Reserve) -> Bytes {
     let estimates = Estimates::of(
         model,
         &MemoryOptions {
-            max_num_batched_tokens: u32::try_from(reserve.chunk).unwrap_or(u32::MAX),
+            max_num_batched_tokens: reserve.chunk,
             max_num_seqs: u32::try_from(reserve.graph_max.max(1)).unwrap_or(u32::MAX),
             enforce_eager: reserve.graph_max == 0,
             ..options(reserve.tensor_parallel, model.dtype, 0.5, 0.5, 1)

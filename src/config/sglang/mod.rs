@@ -86,7 +86,7 @@ pub(super) fn resolve(
     let graph_max = graph_max(judge, raw, &profile, device, tensor_parallel);
     let reserve = sizes::Reserve {
         memory: device.map_or(Bytes(80 << 30), |device| device.memory),
-        chunk: u64::from(chunk.unwrap_or(max_prefill_tokens)),
+        chunk: chunk.unwrap_or(max_prefill_tokens),
         graph_max: u64::from(graph_max.unwrap_or(0)),
         tensor_parallel,
         attention_ranks,
@@ -342,6 +342,13 @@ impl SglangFlags {
     /// Captured decode batches.
     pub(super) fn capture_sizes(&self) -> Vec<u32> {
         self.graph_max.map_or_else(Vec::new, sizes::decode_graphs)
+    }
+
+    /// Captured tokens of prefill batches.
+    pub(super) fn prefill_capture_sizes(&self) -> Option<Vec<u32>> {
+        let config = &self.config;
+        let most = config.chunked_prefill_size.unwrap_or(config.max_prefill_tokens);
+        self.captures_prefill().then(|| sizes::prefill_graphs(most))
     }
 
     /// The engine, given its memory and the seed of its shuffles.

@@ -12,21 +12,18 @@ pub(super) fn decode_graphs(max: u32) -> Vec<u32> {
     sizes.filter(|&size| size <= max).collect()
 }
 
-/// How many prefill graphs are captured for chunks of `chunk` tokens (SG-48).
-fn prefill_graphs(chunk: u64) -> u64 {
-    let steps: [(u64, u64, u64); 6] = [
+/// Tokens of the prefill batches that are captured for chunks of `chunk` tokens (SG-48).
+pub(super) fn prefill_graphs(chunk: u32) -> Vec<u32> {
+    let steps = [
         (4, 32, 4),
         (48, 256, 16),
         (288, 512, 32),
         (576, 1024, 64),
         (1280, 4096, 256),
-        (4608, u64::MAX, 512),
+        (4608, u32::MAX, 512),
     ];
-    let count = |&(first, last, step): &(u64, u64, u64)| match chunk.min(last).checked_sub(first) {
-        Some(span) => span / step + 1,
-        None => 0,
-    };
-    steps.iter().map(count).sum()
+    let of = |(first, last, step): (u32, u32, usize)| (first..=chunk.min(last)).step_by(step);
+    steps.into_iter().flat_map(of).collect()
 }
 
 /// What the default `mem_fraction_static` depends on.
@@ -35,7 +32,7 @@ pub(super) struct Reserve {
     /// GPU memory.
     pub(super) memory: Bytes,
     /// `chunked_prefill_size`, or `max_prefill_tokens` when chunking is off.
-    pub(super) chunk: u64,
+    pub(super) chunk: u32,
     /// Largest captured decode batch.
     pub(super) graph_max: u64,
     /// Ranks.
@@ -54,11 +51,11 @@ const MIB: f64 = (1u64 << 20) as f64;
 pub(super) fn mem_fraction_static(given: Reserve) -> f64 {
     let memory = given.memory.0 as f64 / MIB;
     let mut reserved = 512.0
-        + 1.5 * given.chunk.max(2048) as f64
+        + 1.5 * f64::from(given.chunk.max(2048))
         + 2.0 * given.graph_max as f64
         + f64::from(given.tensor_parallel) / 8.0 * 1024.0;
     if given.captures_prefill {
-        reserved += 8.0 * prefill_graphs(given.chunk) as f64;
+        reserved += 8.0 * prefill_graphs(given.chunk).len() as f64;
         if given.is_mla {
             reserved += 1536.0;
         }
@@ -115,7 +112,8 @@ mod tests {
         assert_eq!(sizes.last(), Some(&256));
         assert!(decode_graphs(512).ends_with(&[480, 496, 512]));
         assert_eq!(decode_graphs(8), [1, 2, 4, 8]);
-        assert_eq!(prefill_graphs(8192), 58);
+        assert_eq!(prefill_graphs(8192).len(), 58);
+        assert!(prefill_graphs(700).ends_with(&[512, 576, 640]));
     }
 
     #[test]

@@ -202,3 +202,20 @@ fn a_share_that_leaves_a_step_no_memory_is_refused_and_the_nearest_is_named() {
         "{problems}"
     );
 }
+
+/// `enable_torch_compile` is off; prefill graphs are of 0.5.23 and as long as a chunk.
+#[test]
+fn prompts_are_dispatched_by_python_unless_their_graphs_are_captured() {
+    let graphs = |flags: &str| {
+        let line = format!(
+            "--model meta-llama/Llama-3.1-8B-Instruct --gpu h100-sxm --request-rate 4 --input-len 512 --output-len 64 {flags}"
+        );
+        resolve_line(&line).unwrap().placement.graphs
+    };
+    let old = graphs("--engine sglang@0.5.4");
+    assert!(!old.is_compiled && old.piece_sizes.is_none());
+    let new = graphs("--engine sglang --chunked-prefill-size 2048");
+    assert_eq!(new.piece_sizes.unwrap().last(), Some(&2048));
+    assert_eq!(new.capture_sizes.last(), Some(&256));
+    assert!(!new.is_compiled);
+}

@@ -298,8 +298,9 @@ impl TrtllmFlags {
                 None => CudagraphMode::None,
             },
             capture_sizes: self.captured.clone().unwrap_or_default(),
+            piece_sizes: None,
             pads: self.pads,
-            enforce_eager: true,
+            is_compiled: false,
         }
     }
 

@@ -68,16 +68,18 @@ pub struct Graphs {
     pub mode: CudagraphMode,
     /// Captured token counts, ascending.
     pub capture_sizes: Vec<u32>,
+    /// Those of steps that replay pieces, where they are others.
+    pub piece_sizes: Option<Vec<u32>>,
     /// A batch between two of them is padded up to the next one; else it replays nothing.
     pub pads: bool,
-    /// Nothing is compiled (`enforce_eager`): every operator that no graph replays is dispatched by Python.
-    pub enforce_eager: bool,
+    /// The code is compiled (`torch.compile`); if not, Python dispatches every operator that no graph replays.
+    pub is_compiled: bool,
 }
 
 /// vLLM's `cudagraph_mode`.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum CudagraphMode {
-    /// Kernels are launched one by one, from compiled code unless `enforce_eager`.
+    /// Kernels are launched one by one.
     None,
     /// Attention is launched eagerly between the pieces, for every batch.
     Piecewise,
@@ -110,7 +112,9 @@ pub struct RooflineCost {
     operators: Operators,
     host: HostTerms,
     graphs: Graphs,
+    /// By tokens of a step, those of the graph that it replays; of pieces, where they were captured at other sizes.
     padded: Vec<u32>,
+    padded_pieces: Option<Vec<u32>>,
     attention: AttentionTerms,
     indexer: IndexerTerms,
     recurrence: RecurrentTerms,
@@ -200,12 +204,14 @@ impl RooflineCost {
         if calibration.has_measured_overlap(&placement.engine) {
             host_terms.trust = host.trust;
         }
+        let pieces = placement.graphs.piece_sizes.as_ref();
         Ok(RooflineCost {
             operators: Operators::new(device, shape, calibration, placement)
                 .map_err(|block| lacking(&block))?,
             host: host_terms,
             graphs: placement.graphs.clone(),
-            padded: padding_table(&placement.graphs),
+            padded: padding_table(&placement.graphs.capture_sizes, placement.graphs.pads),
+            padded_pieces: pieces.map(|sizes| padding_table(sizes, placement.graphs.pads)),
             attention: terms,
             indexer,
             recurrence,
@@ -228,8 +234,6 @@ impl RooflineCost {
 
     #[inline]
     fn launch(&self, tokens: u64, decode_only: bool) -> Launch {
-        let size = self.padded.get(tokens as usize);
-        let captured = size.is_some_and(|&size| size != NOT_CAPTURED);
         let replayed = match (self.graphs.mode, decode_only) {
             (CudagraphMode::None, _) | (CudagraphMode::FullDecodeOnly, false) => None,
             (CudagraphMode::FullDecodeOnly | CudagraphMode::FullAndPiecewise, true) => Some(Launch::Full),
@@ -237,10 +241,27 @@ impl RooflineCost {
                 Some(Launch::Piecewise)
             }
         };
-        match replayed {
-            Some(launch) if captured => launch,
-            _ if self.graphs.enforce_eager => Launch::Eager,
-            _ => Launch::Compiled,
+        replayed
+            .filter(|launch| {
+                let size = self.padded(*launch).get(tokens as usize);
+                size.is_some_and(|&size| size != NOT_CAPTURED)
+            })
+            .unwrap_or(self.without_graphs())
+    }
+
+    fn without_graphs(&self) -> Launch {
+        match self.graphs.is_compiled {
+            true => Launch::Compiled,
+            false => Launch::Eager,
+        }
+    }
+
+    /// Tokens of the smallest graph that holds so many, or `NOT_CAPTURED`.
+    #[inline]
+    fn padded(&self, launch: Launch) -> &[u32] {
+        match (launch, &self.padded_pieces) {
+            (Launch::Piecewise, Some(pieces)) => pieces,
+            _ => &self.padded,
         }
     }
 
@@ -281,7 +302,7 @@ impl RooflineCost {
     fn padded_tokens(&self, tokens: u64, launch: Launch) -> u64 {
         match launch {
             Launch::Compiled | Launch::Eager => tokens,
-            Launch::Full | Launch::Piecewise => u64::from(self.padded[tokens as usize]),
+            Launch::Full | Launch::Piecewise => u64::from(self.padded(launch)[tokens as usize]),
         }
     }
 
@@ -366,10 +387,7 @@ impl StepCost for RooflineCost {
             tokens: load.tokens(),
             rows: load.sampled_rows,
         };
-        let launch = match self.graphs.enforce_eager {
-            true => Launch::Eager,
-            false => Launch::Compiled,
-        };
+        let launch = self.without_graphs();
         if counts.tokens == 0 {
             return DecodeCost {
                 floor: Picos(self.host.floor(0, launch)),
@@ -390,7 +408,7 @@ impl StepCost for RooflineCost {
 
     fn replayed(&self, batch: u32) -> Option<u32> {
         match self.launch(u64::from(batch), true) {
-            Launch::Full | Launch::Piecewise => Some(self.padded[batch as usize]),
+            launch @ (Launch::Full | Launch::Piecewise) => Some(self.padded(launch)[batch as usize]),
             Launch::Compiled | Launch::Eager => None,
         }
     }
@@ -450,12 +468,12 @@ fn look_up(table: &mut Vec<u64>, index: u64, parts: impl FnOnce() -> Vec<Part>) 
 const NOT_CAPTURED: u32 = u32::MAX;
 
 /// `padded[t]` is the captured size that `t` tokens replay.
-fn padding_table(graphs: &Graphs) -> Vec<u32> {
-    let mut sizes = graphs.capture_sizes.clone();
+fn padding_table(sizes: &[u32], pads: bool) -> Vec<u32> {
+    let mut sizes = sizes.to_vec();
     sizes.sort_unstable();
     let mut padded = Vec::new();
     for size in sizes {
-        let filled = if graphs.pads { size } else { NOT_CAPTURED };
+        let filled = if pads { size } else { NOT_CAPTURED };
         padded.resize((size as usize + 1).max(padded.len()), filled);
         padded[size as usize] = size;
     }

@@ -102,6 +102,20 @@ fn a_batch_is_padded_to_the_next_captured_size() {
 }
 
 #[test]
+fn pieces_may_be_captured_at_sizes_of_their_own() {
+    let mut placement = placement();
+    placement.graphs.capture_sizes = vec![1, 8];
+    placement.graphs.piece_sizes = Some(vec![16, 64]);
+    let cost = cost("h100", &placement);
+    assert_eq!(cost.launch(5, true), Launch::Full);
+    assert_eq!(cost.padded_tokens(5, Launch::Full), 8);
+    assert_eq!(cost.launch(40, true), Launch::Compiled);
+    assert_eq!(cost.launch(40, false), Launch::Piecewise);
+    assert_eq!(cost.padded_tokens(5, Launch::Piecewise), 16);
+    assert_eq!(cost.launch(65, false), Launch::Compiled);
+}
+
+#[test]
 fn without_graphs_launching_bounds_a_small_model() {
     let mut narrow = llama_8b();
     narrow.hidden_size = 512;
@@ -134,7 +148,7 @@ fn enforce_eager_bounds_a_token_by_the_host_and_leaves_a_long_prompt_alone() {
     let mut compiled = of(|graphs| graphs.mode = CudagraphMode::None);
     let mut eager = of(|graphs| {
         graphs.mode = CudagraphMode::None;
-        graphs.enforce_eager = true;
+        graphs.is_compiled = false;
     });
     let token = |cost: &mut RooflineCost| cost.decode(1).at(1024, 1024).seconds();
     let ratio = token(&mut eager) / token(&mut graph);
