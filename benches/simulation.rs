@@ -14,7 +14,7 @@ use plimsoll::cluster::ClusterSpec;
 use plimsoll::cluster::router::{CacheAware, KvEvents, Policy};
 use plimsoll::cost::StepCost;
 use plimsoll::cost::calibration::for_device;
-use plimsoll::cost::roofline::{Graphs, Placement, RooflineCost};
+use plimsoll::cost::roofline::{Fp8Inputs, Graphs, Placement, RooflineCost};
 use plimsoll::engine::EngineConfig;
 use plimsoll::metrics::Records;
 use plimsoll::model::Dtype;
@@ -65,6 +65,7 @@ fn cost() -> RooflineCost {
         engine: "vllm".into(),
         typical_context: 1024,
         drafting: None,
+        inputs: Fp8Inputs::AsTimed,
     };
     let calibration = for_device(&device, "vllm").calibration;
     RooflineCost::new(&device, &shape, &calibration, &placement).expect("the calibration is complete")

@@ -280,6 +280,7 @@ pub(super) fn build(
         engine: name.to_string(),
         typical_context: context,
         drafting: flags.drafting(),
+        inputs: flags.fp8_inputs(model, tensor_parallel, kv_dtype),
     };
     let cost: CostFactory = match RooflineCost::maker(device, model, &calibration.0, &placement) {
         Ok(maker) => Arc::new(maker),

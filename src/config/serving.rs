@@ -11,7 +11,7 @@ use super::trtllm::{self, TrtllmFlags};
 use super::{engine, formats, hybrid, sparse, unlike};
 use crate::cluster::router::{DataParallelScore, Policy};
 use crate::cost::calibration::Calibration;
-use crate::cost::roofline::{CudagraphMode, Drafting, Graphs};
+use crate::cost::roofline::{CudagraphMode, Drafting, Fp8Inputs, Graphs};
 use crate::engine::memory::{Budget, MemoryOptions, MemoryPlan, StateBlocks, Windowed, kv_groups};
 use crate::engine::{EngineConfig, EngineSpec};
 use crate::hardware::Device;
@@ -214,6 +214,14 @@ impl Flags {
         match self {
             Flags::Vllm(flags) => flags.drafting.clone(),
             Flags::Sglang(_) | Flags::Scheduled(_) | Flags::Trtllm(_) => None,
+        }
+    }
+
+    /// Who quantizes the inputs of fp8 products.
+    pub(super) fn fp8_inputs(&self, model: &ModelShape, tensor_parallel: u32, kv_dtype: Dtype) -> Fp8Inputs {
+        match self {
+            Flags::Vllm(_) | Flags::Sglang(_) | Flags::Scheduled(_) => Fp8Inputs::AsTimed,
+            Flags::Trtllm(flags) => flags.fp8_inputs(model, tensor_parallel, kv_dtype),
         }
     }
 

@@ -1,6 +1,6 @@
 //! Devices and a model for this module's tests, with the figures of their data sheets.
 
-use super::roofline::{CudagraphMode, Graphs, Placement};
+use super::roofline::{CudagraphMode, Fp8Inputs, Graphs, Placement};
 use crate::hardware::{Architecture, Device, Peaks};
 use crate::model::{Attention, Dtype, LayerGroup, Mlp, ModelShape, Quantization};
 use crate::units::{Bytes, BytesPerSec, FlopsPerSec};
@@ -105,5 +105,6 @@ pub(crate) fn placement() -> Placement {
         engine: "vllm".to_owned(),
         typical_context: 1024,
         drafting: None,
+        inputs: Fp8Inputs::AsTimed,
     }
 }

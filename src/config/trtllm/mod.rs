@@ -6,7 +6,7 @@ mod profile;
 
 pub(super) use foreign::refuse_trtllms;
 
-use profile::TrtllmProfile;
+use profile::{QuantizedBefore, TrtllmProfile};
 
 use super::document::Source;
 use super::engine::note_chunks;
@@ -14,10 +14,10 @@ use super::judge::Judge;
 use super::raw::{RawCapacityPolicy, RawEngine, RawScenario};
 use super::scalar::Count;
 use super::version;
-use crate::cost::roofline::{CudagraphMode, Graphs};
+use crate::cost::roofline::{CudagraphMode, Fp8Inputs, Graphs};
 use crate::engine::memory::MemoryPlan;
 use crate::engine::trtllm::{CapacityPolicy, TrtllmConfig};
-use crate::model::ModelShape;
+use crate::model::{Dtype, ModelShape};
 
 /// Flags after defaults, before memory is planned.
 pub(super) struct TrtllmFlags {
@@ -30,6 +30,7 @@ pub(super) struct TrtllmFlags {
     /// Captured decode batches; `None` captures nothing.
     captured: Option<Vec<u32>>,
     pads: bool,
+    quantized_before: QuantizedBefore,
 }
 
 /// Largest token counts that are taken seriously: 2³⁰.
@@ -137,6 +138,7 @@ pub(super) fn resolve(judge: &mut Judge, raw: &RawScenario, model: Option<&Model
         max_tokens,
         captured,
         pads,
+        quantized_before: profile.quantized_before,
     }
 }
 
@@ -301,6 +303,13 @@ impl TrtllmFlags {
             piece_sizes: None,
             pads: self.pads,
             is_compiled: false,
+        }
+    }
+
+    /// Scales are static in the checkpoints that it reads as `FP8`.
+    pub(super) fn fp8_inputs(&self, model: &ModelShape, tensor_parallel: u32, kv_dtype: Dtype) -> Fp8Inputs {
+        Fp8Inputs::Static {
+            written: self.quantized_before.of(model, tensor_parallel, kv_dtype),
         }
     }
 

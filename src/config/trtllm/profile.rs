@@ -4,6 +4,7 @@ use serde::Deserialize;
 
 use crate::config::raw::RawCapacityPolicy;
 use crate::config::version;
+use crate::model::{Attention, Dtype, LayerGroup, ModelShape};
 
 const SHIPPED: &str = include_str!("../../engine/profiles/tensorrt-llm-1.2.toml");
 
@@ -18,6 +19,7 @@ pub(super) struct TrtllmProfile {
     pub(super) profile: String,
     pub(super) defaults: Defaults,
     graphs: GraphRule,
+    pub(super) quantized_before: QuantizedBefore,
 }
 
 /// Values of flags that nobody set.
@@ -43,6 +45,44 @@ pub(super) struct Defaults {
 struct GraphRule {
     step_8_to: u32,
     each_to: u32,
+}
+
+/// Products in fp8 whose input the kernel before writes in fp8.
+#[derive(Clone, Debug, PartialEq, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub(super) struct QuantizedBefore {
+    by_activation: Vec<String>,
+    by_attention_over_fp8_kv: Vec<String>,
+    by_all_reduce: Vec<String>,
+    all_reduce_architectures: Vec<String>,
+    all_reduce_hidden_size_above: u32,
+}
+
+impl QuantizedBefore {
+    /// Of one model on a group of GPUs.
+    pub(super) fn of(&self, model: &ModelShape, tensor_parallel: u32, kv_dtype: Dtype) -> Vec<String> {
+        let is_plain = |group: &LayerGroup| {
+            let is_gated = matches!(
+                group.attention,
+                Attention::Grouped {
+                    output_gate: true,
+                    ..
+                }
+            );
+            matches!(group.attention, Attention::Grouped { .. }) && !is_gated
+        };
+        let attends = matches!(kv_dtype, Dtype::Fp8 | Dtype::Fp8Scaled) && model.layers.iter().all(is_plain);
+        let reduces = tensor_parallel > 1
+            && model.hidden_size > self.all_reduce_hidden_size_above
+            && self.all_reduce_architectures.contains(&model.architecture);
+        let of = [
+            (true, &self.by_activation),
+            (attends, &self.by_attention_over_fp8_kv),
+            (reduces, &self.by_all_reduce),
+        ];
+        let of = of.into_iter().filter(|(is_so, _)| *is_so);
+        of.flat_map(|(_, names)| names).cloned().collect()
+    }
 }
 
 impl TrtllmProfile {
@@ -133,6 +173,37 @@ mod tests {
             assert_eq!(name(near), ours(true), "{near}");
         }
         assert!(name("tensorrt-llm@0.20.0").is_err() && name("trtllm@new").is_err());
+    }
+
+    #[test]
+    fn llama_s_all_reduce_writes_fp8_where_there_is_one() {
+        let of = |model: &str, ranks, kv| {
+            let (shape, _) = crate::model::find(model).expect("it is bundled");
+            shipped().quantized_before.of(&shape, ranks, kv).join(" ")
+        };
+        let (large, small) = (
+            "meta-llama/Llama-3.1-70B-Instruct",
+            "meta-llama/Llama-3.1-8B-Instruct",
+        );
+        let always = "down_proj shared_down_proj";
+        assert_eq!(of(large, 1, Dtype::Bf16), always);
+        assert_eq!(of(large, 1, Dtype::Fp8), format!("{always} o_proj"));
+        assert_eq!(
+            of(large, 2, Dtype::Bf16),
+            format!("{always} qkv_proj gate_up_proj")
+        );
+        assert_eq!(of(small, 2, Dtype::Bf16), always);
+        assert_eq!(of("Qwen/Qwen3-32B", 2, Dtype::Fp8), format!("{always} o_proj"));
+        assert_eq!(of("deepseek-ai/DeepSeek-V3", 8, Dtype::Fp8), always);
+        let known = crate::cost::operators::OPERATORS;
+        let rule = shipped().quantized_before;
+        let named = [
+            rule.by_activation,
+            rule.by_attention_over_fp8_kv,
+            rule.by_all_reduce,
+        ]
+        .concat();
+        assert!(named.iter().all(|name| known.contains(&name.as_str())));
     }
 
     #[test]

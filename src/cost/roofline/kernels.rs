@@ -44,7 +44,8 @@ impl Operators {
     ) -> Result<Operators, String> {
         let tp = placement.tensor_parallel;
         let with_gemm = |linear: Linear| {
-            let gemm = gemm_for(calibration, linear.format.kernel)?;
+            let mut gemm = gemm_for(calibration, linear.format.kernel)?;
+            placement.inputs.price(&mut gemm, &linear, shape, calibration);
             Ok::<_, String>((linear, gemm))
         };
         let with_moe = |experts: Experts| {
@@ -116,7 +117,8 @@ impl Operators {
             false => Vec::new(),
         };
         let with_gemm = |linear: Linear| {
-            let gemm = gemm_for(calibration, linear.format.kernel)?;
+            let mut gemm = gemm_for(calibration, linear.format.kernel)?;
+            placement.inputs.price(&mut gemm, &linear, shape, calibration);
             Ok::<_, String>((linear, gemm))
         };
         Ok(Operators {

@@ -13,6 +13,7 @@
 
 mod attention;
 mod drafter;
+mod fp8_inputs;
 mod host;
 mod indexer;
 mod kernels;
@@ -20,6 +21,7 @@ mod recurrence;
 mod shared;
 
 pub use drafter::Drafting;
+pub use fp8_inputs::Fp8Inputs;
 pub use shared::{SharedExperts, SharedMaker};
 
 use super::calibration::{Calibration, KernelFormat};
@@ -59,6 +61,8 @@ pub struct Placement {
     pub typical_context: u32,
     /// Speculative decoding, if there is any.
     pub drafting: Option<Drafting>,
+    /// Who quantizes the inputs of fp8 products.
+    pub inputs: Fp8Inputs,
 }
 
 /// CUDA graphs of an engine (V1-73 to V1-77).
