@@ -46,6 +46,7 @@ fn replay(data: &Data, path: &str, time_scale: f64) -> Outcome {
         stops_when_precise: false,
         bad_max: None,
         sent_max: None,
+        overloaded_min: 0,
         is_judged: true,
     };
     simulate(&resolved.scenario, &experiment, |_| true)
@@ -148,6 +149,7 @@ fn run_workload(workload: &str, requests: u32) -> Outcome {
         stops_when_precise: false,
         bad_max: None,
         sent_max: None,
+        overloaded_min: 0,
         is_judged: true,
     };
     simulate(&resolved.scenario, &experiment, |_| true)

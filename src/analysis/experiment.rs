@@ -31,6 +31,9 @@ pub struct Experiment {
     /// Send no more requests than these where several clients send, whoever would send them. A number of requests in the
     /// workload is another traffic: who has no end of its own goes on until that many, and not with those who have one.
     pub sent_max: Option<u64>,
+    /// An overloaded run goes on until so many requests have ended, where it would stop by itself as soon as the overload is seen:
+    /// its figures are those of its length, and compare with those of another of the same length only.
+    pub overloaded_min: u64,
     /// Judge the run. Else only its figures as a whole are asked for, which takes a third of the time of a short run, and
     /// nothing else of the result holds.
     pub is_judged: bool,
@@ -47,6 +50,7 @@ impl Experiment {
             stops_when_precise: false,
             bad_max: None,
             sent_max: None,
+            overloaded_min: 0,
             is_judged: true,
         }
     }
@@ -378,6 +382,9 @@ fn advance<S: Source>(
             crowd = crowd.max(inside) * 2;
         }
         match decide(seen.recorder, load(simulation), &experiment.precision) {
+            Decision::Stop(Verdict::Unstable) if ended < experiment.overloaded_min => {
+                target = target.max(experiment.overloaded_min);
+            }
             Decision::Stop(Verdict::Unstable) => return End::Regular,
             Decision::Continue(more) if ended >= target => target = ended + more,
             Decision::Stop(_) if ended >= target && is_rare(simulation, seen.recorder, experiment) => {

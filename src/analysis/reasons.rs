@@ -54,6 +54,8 @@ pub(super) struct Asked {
 
 /// Requests below which their number is what a run lacks, however often they were replaced.
 const FEW: u64 = 200;
+/// How many times as many requests as there were a run that is too short needs at least.
+const MORE: f64 = 1.2;
 
 /// Sentences behind a verdict, the most important first.
 pub(super) fn reasons(seen: &Observation, assessment: &Assessment, asked: Asked) -> Vec<String> {
@@ -190,7 +192,8 @@ fn verdict_reason(seen: &Observation, assessment: &Assessment, asked: Asked) -> 
         Verdict::TooShort if assessment.requests_needed.is_finite() && assessment.steady.is_some() => {
             format!(
                 "{ended} requests fix the mean number in the system only within {width:.0} %; about {:.0} would do",
-                assessment.requests_needed
+                // What is missing may be something else than that number, so it is never fewer than there were.
+                assessment.requests_needed.max(MORE * ended as f64)
             )
         }
         Verdict::TooShort if assessment.requests_needed.is_finite() => {
@@ -201,7 +204,8 @@ fn verdict_reason(seen: &Observation, assessment: &Assessment, asked: Asked) -> 
                 false => "and over no stretch of that as many left as came, or were as many inside as the law of Little says",
             };
             format!(
-                "after {ended} requests everybody inside was replaced {times} times, {seen}; at least {:.0} requests would be needed",
+                "after {ended} requests everybody inside was replaced {}, {seen}; at least {:.0} requests would be needed",
+                if times == 1 { "once".to_owned() } else { format!("{times} times") },
                 assessment.requests_needed
             )
         }

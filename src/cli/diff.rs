@@ -32,7 +32,7 @@ pub struct Args {
     /// The measurement.
     pub measured: String,
     /// Largest move allowed, in per cent, beyond chance.
-    #[arg(long, value_name = "PERCENT", value_parser = per_cent)]
+    #[arg(long, value_name = "PERCENT", value_parser = per_cent, allow_negative_numbers = true)]
     pub tolerance: Option<f64>,
     /// What to print.
     #[arg(long, value_enum, default_value = "text")]

@@ -136,7 +136,9 @@ fn show_text(shape: &ModelShape, notes: &[String], out: &mut dyn Write) -> anyho
         ("context", grouped(u64::from(shape.max_position))),
     ];
     rows.extend(shape.layers.iter().map(|group| ("layers", layers(group))));
-    for dtype in [shape.dtype, Dtype::Fp8] {
+    // What DeepSeek's sparse attention keeps on Hopper.
+    let scaled = shape.indexer().map(|_| Dtype::Fp8Scaled);
+    for dtype in [shape.dtype, Dtype::Fp8].into_iter().chain(scaled) {
         let bytes = shape.kv_bytes_per_token(dtype, 1).0;
         rows.push((
             "KV cache",

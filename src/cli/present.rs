@@ -30,6 +30,7 @@ pub(super) fn experiment(resolved: &Resolved, records: Records) -> Experiment {
         stops_when_precise,
         bad_max: None,
         sent_max: None,
+        overloaded_min: 0,
         is_judged: true,
     }
 }

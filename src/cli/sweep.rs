@@ -15,7 +15,7 @@ use super::reported::unread;
 use super::run::{read, records, save};
 use super::terminal::Terminal;
 use super::{cells, files, interrupt, memory, present};
-use crate::analysis::simulate;
+use crate::analysis::{Experiment, simulate};
 use crate::calibrate::interval::model_interval_while;
 use crate::report::json::Arrays;
 use crate::report::sweep::SweepRow;
@@ -292,12 +292,18 @@ impl From<serde_json::Error> for CellError {
     }
 }
 
+/// Requests of an overloaded cell, so that cells beyond saturation are of one length.
+const OVERLOADED: u64 = 10_000;
+
 /// One run, as vLLM's client would report it; saved where that was asked for.
 fn one(cell: &Planned, outputs: &Outputs, with_interval: bool) -> Result<serde_json::Value, CellError> {
     if interrupt::is_asked() {
         return Err(CellError::Interrupted);
     }
-    let experiment = present::experiment(&cell.resolved, records(outputs, false));
+    let experiment = Experiment {
+        overloaded_min: OVERLOADED,
+        ..present::experiment(&cell.resolved, records(outputs, false))
+    };
     let outcome = simulate(&cell.resolved.scenario, &experiment, |_| !interrupt::is_asked());
     if outcome.is_interrupted {
         return Err(CellError::Interrupted);

@@ -68,12 +68,20 @@ pub(super) fn another_engine(flags: &ScenarioFlags) -> Option<String> {
     })
 }
 
+/// Whether a table still has all that it had: more was added to it.
+fn contains(now: &Value, before: &Value) -> bool {
+    let (Value::Table(now), Value::Table(before)) = (now, before) else {
+        return false;
+    };
+    before.iter().all(|(key, value)| now.get(key) == Some(value))
+}
+
 /// Values of pasted commands that are no longer in the document.
 pub(super) fn overridden(document: &Document, pasted: Vec<(String, String, Value)>) -> Vec<String> {
     let spelt = |value: &Value| value.as_str().map_or_else(|| value.to_string(), str::to_string);
     let notes = pasted.into_iter().filter_map(|(key, flag, before)| {
         let now = document.get(&key);
-        if now == Some(&before) {
+        if now == Some(&before) || now.is_some_and(|now| contains(now, &before)) {
             return None;
         }
         let before = spelt(&before);

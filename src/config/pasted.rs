@@ -350,6 +350,14 @@ fn unknown(words: &[String], problem: Diagnostic, starts: &[&[&str]]) -> Diagnos
             "of TensorRT-LLM's commands trtllm-serve is read: say what trtllm-bench sends by flags beside",
         );
     }
+    let other = words
+        .windows(2)
+        .find(|pair| pair[0] == "bench" && pair[1] != "serve");
+    if let Some([_, other]) = other.filter(|_| runs("vllm")) {
+        return problem.help(format!(
+            "of vLLM's benchmarks `vllm bench serve` is simulated, not `vllm bench {other}`; its results are read by calibrate and audit"
+        ));
+    }
     let is_composed = runs("docker-compose") || (runs("docker") && runs("compose"));
     match is_composed {
         true => {
@@ -387,8 +395,18 @@ fn unparsable(error: &clap::Error, flag: &str) -> Diagnostic {
         .to_string();
     let mut problem = Diagnostic::new(format!("in {flag}: {first}")).at(Place::Flag(flag.to_string()));
     for line in text.lines().skip(1) {
-        if let Some(tip) = line.trim().strip_prefix("tip: ") {
+        let line = line.trim();
+        if let Some(tip) = line
+            .strip_prefix("tip: ")
+            .filter(|tip| !tip.starts_with("to pass '"))
+        {
             problem = problem.help(tip.to_string());
+        }
+        let known = line
+            .strip_prefix("[possible values: ")
+            .and_then(|list| list.strip_suffix(']'));
+        if let Some(known) = known {
+            problem = problem.help(format!("it takes {known}"));
         }
     }
     problem

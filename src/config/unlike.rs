@@ -55,7 +55,7 @@ pub(super) fn check_plan(judge: &mut Judge, plan: &MemoryPlan, caches_prefixes: 
             "engine.enable_prefix_caching",
             "is not modelled where blocks of windowed layers are longer than those of the others",
             "a cached prefix ends in blocks of both lengths",
-            "write enable_prefix_caching = false, and serve with --no-enable-prefix-caching",
+            "add --no-enable-prefix-caching, or enable_prefix_caching = false under [engine]",
         );
         return;
     }

@@ -278,3 +278,22 @@ fn a_sweep_is_drawn_also_when_it_is_read_back() {
     );
     assert!(!desk.path().join("none").join("sweep.svg").exists());
 }
+
+/// Overload is seen sooner the worse it is; what its runs served compares all the same.
+#[test]
+fn cells_beyond_saturation_are_of_one_length() {
+    let desk = Desk::new();
+    let printed = desk.expect(
+        3,
+        "sweep quickstart -L request-rate 24,48 --goodput ttft:500 --format json",
+    );
+    let json: serde_json::Value = serde_json::from_str(&printed).unwrap();
+    let served: Vec<f64> = (json.as_array().unwrap().iter())
+        .map(|run| {
+            assert_eq!(run["plimsoll"]["verdict"], "unstable");
+            assert!(run["completed"].as_u64().unwrap() >= 10_000);
+            run["request_throughput"].as_f64().unwrap()
+        })
+        .collect();
+    assert!((served[1] / served[0] - 1.0).abs() < 0.03, "{served:?}");
+}

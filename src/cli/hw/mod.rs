@@ -316,6 +316,17 @@ fn add(args: &AddArgs, out: &mut dyn Write) -> anyhow::Result<()> {
     ledger::claim(&path, "--force")?;
     files::write(&path, text.as_bytes())?;
     writeln!(out, "wrote {}: use it as --gpu {}", path.display(), device.id)?;
+    if hardware::all()
+        .iter()
+        .any(|shipped| shipped.id.eq_ignore_ascii_case(&device.id))
+    {
+        writeln!(
+            out,
+            "note: {} ships with plimsoll; in this folder yours takes its place, and its calibration is that of the one that ships. Another \
+             --id keeps both",
+            device.id
+        )?;
+    }
     if let (Some(report), Some(known)) = (&report, known) {
         writeln!(
             out,

@@ -460,7 +460,8 @@ fn view(
         model,
         model_unknown,
         min_rate: asked.bracket.min_rate,
-        notes: (failures::of_search(resolved, knee).into_iter())
+        notes: (resolved.other_notes().into_iter())
+            .chain(failures::of_search(resolved, knee))
             .chain(classes::note(knee, &present::objective(resolved)))
             .collect(),
         ignored: asked.ignored.clone(),

@@ -265,12 +265,12 @@ const SERVE: &[(&str, Takes, Effect)] = &[
     (
         "enable-eplb",
         Nothing,
-        NotModelled("false", "expert parallelism is not modelled yet"),
+        NotModelled("false", "moving experts between ranks (EPLB) is not modelled yet"),
     ),
     (
         "enable-elastic-ep",
         Nothing,
-        NotModelled("false", "expert parallelism is not modelled yet"),
+        NotModelled("false", "a number of ranks that changes is not modelled yet"),
     ),
     (
         "enable-hc-sp",

@@ -2,7 +2,7 @@
 
 use insta::assert_snapshot;
 
-use crate::config::flags::tests::{MACHINE, resolve_line, traffic};
+use crate::config::flags::tests::{MACHINE, resolve_line, said, traffic};
 use crate::config::*;
 use crate::workload::{Arrivals, Lengths};
 
@@ -305,4 +305,31 @@ fn tensorrt_llms_server_is_known_by_its_program() {
     ));
     let told = told.err().unwrap().to_string();
     assert!(told.contains("its keys are flags here"), "{told}");
+}
+
+#[test]
+fn what_a_pasted_flag_may_be_is_told() {
+    let told = |commands: &str| said(&format!("--gpu h100-sxm --max-model-len 8192 {commands}"));
+    let serve = "--request-rate 4 --input-len 9 --output-len 9 --serve-cmd 'vllm serve Qwen/Qwen3-8B";
+    let dtype = told(&format!("{serve} --kv-cache-dtype int8'"));
+    assert!(dtype.contains("it takes auto, bfloat16"), "{dtype}");
+    let unknown = told(&format!("{serve} --foo-bar'"));
+    assert!(
+        unknown.contains("--foo-bar") && !unknown.contains("to pass"),
+        "{unknown}"
+    );
+    let latency = told("--model Qwen/Qwen3-8B --bench-cmd 'vllm bench latency --input-len 9'");
+    assert!(latency.contains("not `vllm bench latency`"), "{latency}");
+}
+
+#[test]
+fn a_table_that_is_added_to_replaces_nothing() {
+    let serve = "vllm serve meta-llama/Llama-3.1-8B-Instruct --speculative-config {\\\"method\\\":\\\"eagle3\\\",\\\"num_speculative_tokens\\\":3}";
+    let line = format!(
+        "--gpu h100-sxm --max-model-len 8192 --request-rate 4 --input-len 9 --output-len 9 --acceptance-rate 0.7 --serve-cmd '{serve}'"
+    );
+    let notes = resolve_line(&line)
+        .unwrap_or_else(|problems| panic!("{problems}"))
+        .notes;
+    assert!(!notes.iter().any(|note| note.contains("replaces")), "{notes:?}");
 }

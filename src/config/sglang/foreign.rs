@@ -143,7 +143,9 @@ impl Serving {
             };
         };
         let flag = format!("--{}", twin.replace('_', "-"));
+        let is_unknown = twin == "scheduling_policy" && value.as_str().is_some_and(|value| value != "fcfs");
         let turned = match (turned, value) {
+            (Turned::Same, _) if is_unknown => Err("fcfs or priority"),
             (Turned::Other(what), _) => Err(what),
             (Turned::Opposite, Value::Boolean(switch)) => Ok(Value::Boolean(!switch)),
             (_, value) => Ok(value.clone()),

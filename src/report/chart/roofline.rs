@@ -231,10 +231,8 @@ fn dots(picture: &mut Picture, view: &RooflineView, panel: &Panel) {
                 );
             }
         }
-        let text = format!(
-            "{name}, {} steps",
-            figures::count(steps.iter().map(|step| step.count).sum())
-        );
+        let number = steps.iter().map(|step| step.count).sum();
+        let text = format!("{name}, {}", figures::counted(number, "step"));
         let width = Font::LABEL.width(&text);
         let below_right = |(x, y): (f64, f64)| [10.0, 26.0, 42.0].map(|drop| (x + 8.0, y + drop));
         let corners = steps.iter().filter_map(|step| placed(step)).flat_map(below_right);
