@@ -76,7 +76,10 @@ fn sections(pool: &Pool, work: &WorkCounters, (cached, new): Prompt) -> String {
         0 => pool.engine.max_model_len(),
         new => new,
     };
-    let prefill = pools::full_prefill_step(pool, cached, new);
+    // Pieces of a long prompt take the longer the more of it is there: that in its middle is as long as they are on average.
+    let budget = pool.engine.prompt_tokens_per_step().max(1);
+    let before = new.saturating_sub(budget) / 2;
+    let prefill = pools::full_prefill_step(pool, cached + before, new - before);
     let mut text = String::new();
     // A replica that only prefills has no decode step to explain.
     if pool.role != Role::Prefill {
@@ -90,6 +93,7 @@ fn sections(pool: &Pool, work: &WorkCounters, (cached, new): Prompt) -> String {
     if pool.role != Role::Decode {
         let of = match prefill.chunks.as_slice() {
             [first, _, ..] => format!(", of prompts of {}", first.new),
+            _ if before > 0 => format!(", in the middle of a prompt of {new}"),
             _ => String::new(),
         };
         let title = format!("a prefill step of {}{of}", counted(prefill.tokens(), "token"));

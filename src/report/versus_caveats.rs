@@ -87,10 +87,16 @@ pub(super) fn certainty(versus: &Versus) -> Vec<String> {
         lines.extend(model.map(|model| format!("model ± of {}'s own figures: {model}", one.name)));
     }
     if versus.variants.iter().any(|one| one.model.is_some()) {
-        lines.push(
-            "parameters that variants share move them together: their differences are known better than their figures"
-                .to_owned(),
-        );
+        let told = match are_alike {
+            true => {
+                "parameters that variants share move them together: their differences are known better than their figures"
+            }
+            false => {
+                "the variants' steps are known from unlike sources: the intervals above are of chance alone, and a difference within \
+                 model ± may be the model's"
+            }
+        };
+        lines.push(told.to_owned());
     }
     lines
 }
