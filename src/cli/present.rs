@@ -154,7 +154,7 @@ pub(super) fn subject(resolved: &Resolved) -> String {
         .rsplit('/')
         .next()
         .unwrap_or(&resolved.model.name);
-    let ranks = match resolved.placement.tensor_parallel {
+    let ranks = match resolved.placement.gpus() {
         1 => String::new(),
         ranks => format!("{ranks} × "),
     };
@@ -188,7 +188,7 @@ fn meta(resolved: &Resolved, result: &RunResult) -> ResultMeta {
         label: resolved.report.label.clone(),
         model_id: models(resolved),
         gpu: resolved.device.id.clone(),
-        gpus_per_replica: resolved.placement.tensor_parallel,
+        gpus_per_replica: resolved.placement.gpus(),
         replicas: resolved.scenario.cluster.replicas,
         pools: pool_metas(resolved, result),
         classes: class_promises(resolved),

@@ -14,7 +14,7 @@ use crate::hardware::Device;
 use crate::model::{ModelShape, kv_read_per_token_layer};
 use crate::units::{BytesPerSec, Flops, FlopsPerSec, Seconds};
 
-/// FLOPs and bytes of one replica, all its ranks together, for each unit of work.
+/// FLOPs and bytes of one replica, all its GPUs together, for each unit of work.
 #[derive(Clone, Debug, PartialEq)]
 pub struct WorkRates {
     /// Linear layers and active experts, for each token of a step.
@@ -41,9 +41,9 @@ pub struct WorkRates {
     pub state_bytes: f64,
     /// KV cache, for each token of it that is read.
     pub bytes_per_kv_token: f64,
-    /// Dense 16-bit peak of all ranks.
+    /// Dense 16-bit peak of all GPUs.
     pub peak: FlopsPerSec,
-    /// Memory bandwidth of all ranks.
+    /// Memory bandwidth of all GPUs.
     pub bandwidth: BytesPerSec,
     ranks: f64,
     experts: Vec<Experts>,
@@ -131,8 +131,8 @@ pub fn work_rates(device: &Device, shape: &ModelShape, placement: &Placement) ->
         flops_per_decoded_token: 0.0,
         flops_per_scanned_token: 0.0,
         state_bytes: 0.0,
-        peak: device.peaks.bf16 * ranks,
-        bandwidth: device.memory_bandwidth * ranks,
+        peak: device.peaks.bf16 * f64::from(placement.stages()) * ranks,
+        bandwidth: device.memory_bandwidth * f64::from(placement.stages()) * ranks,
         ranks,
         experts: experts(shape, &device.peaks, tp),
     };

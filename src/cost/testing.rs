@@ -104,5 +104,6 @@ pub(crate) fn placement() -> Placement {
         engine: "vllm".to_owned(),
         typical_context: 1024,
         drafting: None,
+        pipeline: None,
     }
 }

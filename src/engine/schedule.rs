@@ -103,7 +103,7 @@ impl Replica {
         if budget.hold_prefill && !sequence.sampled_last {
             return 0;
         }
-        if self.is_sure_to_end(slot) {
+        if self.is_sure_to_end(slot) || self.is_before_its_turn(slot) {
             return 0;
         }
         let room = self.config.max_model_len.saturating_sub(sequence.computed + 1);
@@ -224,7 +224,7 @@ impl Replica {
             self.extend_reach(slot, tokens);
             return self.register_drafted(slot, self.sequences[slot].computed + tokens);
         }
-        let unknown_input = step.overlapped && self.sampled_in_newest(slot);
+        let unknown_input = self.input_is_unknown(slot, step);
         let sequence = &mut self.sequences[slot];
         let placeholder = u32::from(sequence.missing_tokens() == 1 && unknown_input);
         let allocated = sequence.computed + tokens;
@@ -363,7 +363,7 @@ impl Replica {
         }
         let decodes = self.sequences[slot].missing_tokens() <= 1;
         let unknown = if tokens == 1 && decodes {
-            u32::from(step.overlapped && self.sampled_in_newest(slot))
+            u32::from(self.input_is_unknown(slot, step))
         } else if tokens > 0 {
             0
         } else {
@@ -416,6 +416,15 @@ impl Replica {
         }
     }
 
+    /// The token that the sequence computes next in `step` is sampled in a step in flight.
+    #[inline]
+    fn input_is_unknown(&self, slot: usize, step: &Step) -> bool {
+        match self.stages {
+            None => step.overlapped && self.sampled_in_newest(slot),
+            Some(_) => self.config.is_asynchronous() && self.sequences[slot].staged.unseen > 0,
+        }
+    }
+
     /// The sequence sampled a token in the newest step, which is in flight if anything is.
     #[inline]
     fn sampled_in_newest(&self, slot: usize) -> bool {
@@ -428,7 +437,7 @@ impl Replica {
         if self.config.speculation.is_some() {
             return self.share_out_drafted(slot, tokens, step);
         }
-        let unknown_input = step.overlapped && self.sampled_in_newest(slot);
+        let unknown_input = self.input_is_unknown(slot, step);
         let sequence = &mut self.sequences[slot];
         let (before, missing) = (sequence.computed, sequence.missing_tokens());
         step.load.add_within(before, tokens, self.reads_at_most);
@@ -449,6 +458,7 @@ impl Replica {
             sequence.computed,
         );
         if sequence.sampled_last {
+            self.await_token(slot, step);
             self.sample(slot, step);
         }
     }
@@ -494,7 +504,8 @@ impl Replica {
             self.last_prefill_step = if empty { self.scheduled_steps } else { step.number };
         }
         if !held && self.preempted.is_empty() {
-            self.queue_undrained = self.waiting.len() > 0;
+            let deferred = self.stages.as_ref().map_or(0, |stages| stages.deferred());
+            self.queue_undrained = self.waiting.len() > deferred;
         }
     }
 }

@@ -7,7 +7,9 @@
 //!
 //! Of several data-parallel ranks this is one rank's own share; the experts that all of them share are in `shared.rs`.
 //!
-//! Left out: pipeline parallelism, noise, other work on the GPU.
+//! Of a pipeline this is one stage; what all of them take is in `pipeline.rs`.
+//!
+//! Left out: noise, other work on the GPU.
 //! Laws: [`StepCost`]'s; more tokens, rows or context never cost less, except where padding to a CUDA graph hides
 //! the difference; the parts of [`Breakdown`] add up to the step.
 
@@ -16,10 +18,12 @@ mod drafter;
 mod host;
 mod indexer;
 mod kernels;
+mod pipeline;
 mod recurrence;
 mod shared;
 
 pub use drafter::Drafting;
+pub use pipeline::{Pipeline, PipelineCost, StageLink};
 pub use shared::{SharedExperts, SharedMaker};
 
 use super::calibration::{Calibration, KernelFormat};
@@ -59,6 +63,22 @@ pub struct Placement {
     pub typical_context: u32,
     /// Speculative decoding, if there is any.
     pub drafting: Option<Drafting>,
+    /// Stages that the layers are spread over, if there are several.
+    pub pipeline: Option<Pipeline>,
+}
+
+impl Placement {
+    /// Stages of the layers.
+    #[must_use]
+    pub fn stages(&self) -> u32 {
+        self.pipeline.as_ref().map_or(1, |pipeline| pipeline.stages)
+    }
+
+    /// GPUs of one replica.
+    #[must_use]
+    pub fn gpus(&self) -> u32 {
+        self.tensor_parallel * self.stages()
+    }
 }
 
 /// CUDA graphs of an engine (V1-73 to V1-77).
@@ -119,6 +139,8 @@ pub struct RooflineCost {
     /// Drafts that a decode brings, which a full graph is captured for.
     drafts: u32,
     passes: Option<Passes>,
+    /// The LM head is here; not on the earlier stages of a pipeline.
+    samples: bool,
     token_picos: Vec<u64>,
     row_picos: Vec<u64>,
 }
@@ -138,18 +160,24 @@ impl RooflineCost {
         calibration: &Calibration,
         placement: &Placement,
     ) -> Result<impl Fn() -> Box<dyn StepCost> + Send + Sync + use<>, RooflineError> {
-        RooflineCost::new(device, shape, calibration, placement)?;
         let parts = (
             device.clone(),
             shape.clone(),
             calibration.clone(),
             placement.clone(),
         );
-        Ok(move || -> Box<dyn StepCost> {
+        let make = move || -> Result<Box<dyn StepCost>, RooflineError> {
             let (device, shape, calibration, placement) = &parts;
-            let cost = RooflineCost::new(device, shape, calibration, placement);
-            Box::new(cost.expect("it was built from the same parts before"))
-        })
+            Ok(match &placement.pipeline {
+                None => Box::new(RooflineCost::new(device, shape, calibration, placement)?),
+                Some(pipeline) => {
+                    let cost = PipelineCost::new(device, shape, calibration, placement, pipeline);
+                    Box::new(cost?)
+                }
+            })
+        };
+        make()?;
+        Ok(move || make().expect("it was built from the same parts before"))
     }
 
     /// Resolves a calibration for one placement of a model.
@@ -221,6 +249,7 @@ impl RooflineCost {
                 Some(drafting) => Passes::new(device, calibration, placement, drafting)?,
                 None => None,
             },
+            samples: true,
             token_picos: Vec::new(),
             row_picos: Vec::new(),
         })
@@ -293,6 +322,9 @@ impl RooflineCost {
 
     #[inline]
     fn rows_picos(&mut self, rows: u32) -> u64 {
+        if !self.samples {
+            return 0;
+        }
         let operators = &self.operators;
         look_up(&mut self.row_picos, u64::from(rows), || {
             operators.row_parts(u64::from(rows))
@@ -407,7 +439,9 @@ impl StepCost for RooflineCost {
         parts.extend(self.attention.parts(load));
         parts.extend(self.indexer.part(load));
         parts.extend(self.recurrence.parts(load));
-        parts.extend(self.operators.row_parts(u64::from(load.sampled_rows)));
+        if self.samples {
+            parts.extend(self.operators.row_parts(u64::from(load.sampled_rows)));
+        }
         parts.extend(self.passes.as_ref().map(|passes| passes.part(load)));
         let sequences = u64::from(load.decode_seqs) + load.chunks.len() as u64;
         let host = |operator: &str, picos: u64, trust: Trust| Part {
