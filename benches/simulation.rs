@@ -65,6 +65,7 @@ fn cost() -> RooflineCost {
         engine: "vllm".into(),
         typical_context: 1024,
         drafting: None,
+        pipeline: None,
     };
     let calibration = for_device(&device, "vllm").calibration;
     RooflineCost::new(&device, &shape, &calibration, &placement).expect("the calibration is complete")

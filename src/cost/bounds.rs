@@ -46,6 +46,7 @@ pub struct WorkRates {
     /// Memory bandwidth of all GPUs.
     pub bandwidth: BytesPerSec,
     ranks: f64,
+    stages: f64,
     experts: Vec<Experts>,
 }
 
@@ -134,6 +135,7 @@ pub fn work_rates(device: &Device, shape: &ModelShape, placement: &Placement) ->
         peak: device.peaks.bf16 * f64::from(placement.stages()) * ranks,
         bandwidth: device.memory_bandwidth * f64::from(placement.stages()) * ranks,
         ranks,
+        stages: f64::from(placement.stages()),
         experts: experts(shape, &device.peaks, tp),
     };
     for linear in &linears {
@@ -237,14 +239,15 @@ impl WorkRates {
         self.bytes(work) / (self.bandwidth.0 * busy.0)
     }
 
-    /// The least time of a decode step that memory allows: weights and KV, each read once at datasheet bandwidth.
+    /// The least time of a decode step that memory allows: weights and KV, each read once at datasheet bandwidth. Stages of a
+    /// pipeline do so one after the other.
     #[must_use]
     pub fn bandwidth_bound_step(&self, batch: u32, context: u32) -> Seconds {
         let kv_tokens = f64::from(batch) * f64::from(context);
         let bytes = self.weight_bytes(f64::from(batch))
             + kv_tokens * self.bytes_per_kv_token
             + f64::from(batch) * self.state_bytes;
-        Seconds(bytes / self.bandwidth.0)
+        Seconds(self.stages * bytes / self.bandwidth.0)
     }
 }
 

@@ -78,7 +78,7 @@ impl Replica {
         }
         self.put_back_arrived(arrived_aside);
         // 0.11 sets aside who comes new (VS-6), and turns their order round; 0.33 in a pipeline who is not ready to come back.
-        if self.config.switches.stale_output_drains {
+        if self.stages.is_some() && self.config.switches.stale_output_drains {
             set_aside.reverse();
         }
         for handle in set_aside {

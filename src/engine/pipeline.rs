@@ -5,6 +5,8 @@
 //! has a place in the queue until those before it have ended. 0.33 fills the queue with such passes, and naps after each (V1-9),
 //! before it waits for the oldest; 0.11 waits after one, and takes an output that is there before it schedules again.
 //!
+//! An output is taken when the loop comes to it: while it naps, a step may have ended.
+//!
 //! Who has a token in flight is scheduled again when the token has come; asynchronously as many calls of `schedule` later as there
 //! are stages (`next_decode_eligible_step` of 0.33's `AsyncScheduler`, whose first stage then waits for the token itself: the
 //! workers' `PPHandler` takes in what was sampled so many calls ago). A prompt's chunks follow one another without waiting.
@@ -156,6 +158,7 @@ impl Replica {
                 None => break,
                 Some(Place::Step) => {
                     self.idle_pass = has_requests && !executed;
+                    self.in_flight.delay_front(now);
                     return;
                 }
                 Some(Place::Empty) => {
@@ -256,6 +259,22 @@ impl Replica {
     pub(super) fn report_staged<O: Observer>(&mut self, step: &Step, observer: &mut O) {
         let begin = step.begin.max(self.last_end);
         self.telling.staged(step, begin, observer);
+    }
+
+    /// The token that the sequence computes next in `step` is sampled in a step in flight.
+    #[inline]
+    pub(super) fn input_is_unknown(&self, slot: usize, step: &Step) -> bool {
+        match self.stages {
+            None => step.overlapped && self.sampled_in_newest(slot),
+            Some(_) => self.config.is_asynchronous() && self.sequences[slot].staged.unseen > 0,
+        }
+    }
+
+    /// The sequence sampled a token in the newest step, which is in flight if anything is.
+    #[inline]
+    fn sampled_in_newest(&self, slot: usize) -> bool {
+        let sequence = &self.sequences[slot];
+        sequence.last_step == self.scheduled_steps && sequence.last_step > 0 && sequence.sampled_last
     }
 
     /// Asynchronously a sequence that sampled has to let as many calls go by as there are stages.

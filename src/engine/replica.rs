@@ -300,6 +300,9 @@ impl Replica {
                 if self.is_to_be_heard() {
                     return now;
                 }
+                if self.next_pass.is_some() && self.stages.is_some() {
+                    continue;
+                }
             }
             let Some(step) = self.in_flight.front() else {
                 if self.next_pass.is_some() {

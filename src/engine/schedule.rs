@@ -416,22 +416,6 @@ impl Replica {
         }
     }
 
-    /// The token that the sequence computes next in `step` is sampled in a step in flight.
-    #[inline]
-    fn input_is_unknown(&self, slot: usize, step: &Step) -> bool {
-        match self.stages {
-            None => step.overlapped && self.sampled_in_newest(slot),
-            Some(_) => self.config.is_asynchronous() && self.sequences[slot].staged.unseen > 0,
-        }
-    }
-
-    /// The sequence sampled a token in the newest step, which is in flight if anything is.
-    #[inline]
-    fn sampled_in_newest(&self, slot: usize) -> bool {
-        let sequence = &self.sequences[slot];
-        sequence.last_step == self.scheduled_steps && sequence.last_step > 0 && sequence.sampled_last
-    }
-
     /// Gives a sequence outside the pack `tokens` tokens of the step; its blocks are taken already.
     pub(super) fn share_out(&mut self, slot: usize, tokens: u32, step: &mut Step) {
         if self.config.speculation.is_some() {
@@ -487,6 +471,10 @@ impl Replica {
     /// Nothing is scheduled behind the last token: its length is known (V1-15), or `max_model_len` leaves no room.
     #[inline]
     pub(super) fn ending_is_predicted(&self, slot: usize) -> bool {
+        if self.stages.is_some() && !self.config.is_asynchronous() {
+            // Whose token is not known is not asked for another one.
+            return false;
+        }
         let sequence = &self.sequences[slot];
         let cut = sequence.request.prompt_tokens + sequence.output_tokens >= self.config.max_model_len;
         cut || (self.config.switches.overrun_guard && !sequence.request.ends_by_eos())

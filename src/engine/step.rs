@@ -163,6 +163,13 @@ impl InFlight {
         }
     }
 
+    /// The output of the oldest is not taken before `now`.
+    pub(crate) fn delay_front(&mut self, now: Picos) {
+        if let Some(oldest) = &mut self.oldest {
+            oldest.duration = oldest.end().max(now) - oldest.begin;
+        }
+    }
+
     /// Appends the newest, if there is one.
     pub(crate) fn extend(&mut self, step: Option<Box<Step>>) {
         if let Some(step) = step {
