@@ -17,7 +17,6 @@ impl Replica {
         step.number = self.scheduled_steps + 1;
         step.scheduled = now;
         step.overlapped = !self.in_flight.is_empty();
-        step.turn = self.stages.as_ref().map_or(0, |stages| stages.turn());
         self.preempted.clear();
     }
 

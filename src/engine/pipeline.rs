@@ -96,11 +96,6 @@ impl Stages {
         })
     }
 
-    /// Which call of `schedule` is going on.
-    pub(super) fn turn(&self) -> u64 {
-        self.turn
-    }
-
     /// Waiting sequences that were passed over.
     pub(super) fn deferred(&self) -> u32 {
         self.deferred
@@ -225,6 +220,7 @@ impl Replica {
             .cost
             .stages()
             .expect("the cost was asked for its stages before");
+        step.turn = stages.turn;
         let prepared = step.scheduled.max(stages.prepared) + cost.preparation(&step.load);
         stages.prepared = prepared;
         // The workers take in the tokens that were sampled as many calls ago as there are stages.

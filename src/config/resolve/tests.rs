@@ -176,7 +176,6 @@ fn mistakes_in_model_and_cluster_are_located_and_mended() {
       |
     6 | pipeline_parallel_size = 33
       |                          ^^ it has only 32 layers to share
-      |
     "#);
     assert_snapshot!(told("gpu = \"H100-SXM-80GB\"", "gpu = \"H100-SXM-80GB\"\noverlap_weight = 2.0\nmean_time_to_recovery = \"1 s\"\n[[cluster.events]]\nat = \"1 s\"\nreplica = 1\nkind = \"fail\""), @r#"
     error: `overlap_weight` has no effect
