@@ -66,6 +66,7 @@ fn cost() -> RooflineCost {
         typical_context: 1024,
         drafting: None,
         inputs: Fp8Inputs::AsTimed,
+        pipeline: None,
     };
     let calibration = for_device(&device, "vllm").calibration;
     RooflineCost::new(&device, &shape, &calibration, &placement).expect("the calibration is complete")

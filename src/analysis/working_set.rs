@@ -249,6 +249,7 @@ mod tests {
             enable_prefix_caching: true,
             watermark_blocks: 0,
             prefill_schedule_interval: 1,
+            stages: 1,
             queue_depth: 1,
             max_num_queued_reqs: None,
             idle_pass_sleep: Picos(1),

@@ -10,6 +10,7 @@ pub mod calibrations;
 mod cells;
 mod clock;
 pub mod compare;
+mod components;
 pub mod conform;
 pub mod course;
 pub mod diff;

@@ -1,6 +1,6 @@
 //! Several pools of one run: what each did, and which of them is pressed the hardest.
 
-use super::{balance, present};
+use super::{balance, components, present};
 use crate::analysis::RunResult;
 use crate::analysis::balance::Part;
 use crate::analysis::knee::{EngineLimits, Objective, Pressure, Statistic};
@@ -164,7 +164,7 @@ fn of_pool(
         completed: done.completed,
         ..summary.clone()
     };
-    let host = present::host_share(pool, result.sampled_steps.get(index)?);
+    let host = components::host_share(pool, result.sampled_steps.get(index)?);
     Some(Pressure {
         pool: Some(index),
         ..Pressure::of(&own, &limits, used.mfu, used.memory_bandwidth, host)

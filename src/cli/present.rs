@@ -1,11 +1,12 @@
 //! From a valid run and its outcome to what the printers take.
 
+use super::components::{component, host_share};
 use super::{mix, pools, remarks};
 use crate::analysis::knee::{Constraint, EngineLimits, Objective, Pressure, Statistic};
 use crate::analysis::{Experiment, Outcome, Precision, RunResult, Scaling, heard};
 use crate::config::{Resolved, RunLength, Server, Slo, SloMetric};
 use crate::cost::bounds::{WorkSums, work_rates};
-use crate::cost::{Breakdown, Chunk, StepLoad, Trust};
+use crate::cost::{Chunk, StepLoad, Trust};
 use crate::metrics::{Metric, Records, SloLimits, Summary, WorkCounters};
 use crate::report::{ClassPromise, Limit, PoolMeta, Promise, RampUp, ResultMeta, ScalingMeta, Utilisation};
 use crate::sim::{Counts, Pool};
@@ -155,7 +156,7 @@ pub(super) fn subject(resolved: &Resolved) -> String {
         .rsplit('/')
         .next()
         .unwrap_or(&resolved.model.name);
-    let ranks = match resolved.placement.tensor_parallel {
+    let ranks = match resolved.placement.gpus() {
         1 => String::new(),
         ranks => format!("{ranks} × "),
     };
@@ -189,7 +190,8 @@ fn meta(resolved: &Resolved, result: &RunResult) -> ResultMeta {
         label: resolved.report.label.clone(),
         model_id: models(resolved),
         gpu: resolved.device.id.clone(),
-        gpus_per_replica: resolved.placement.tensor_parallel,
+        gpus_per_replica: resolved.placement.gpus(),
+        stages: resolved.placement.stages(),
         replicas: resolved.scenario.cluster.replicas,
         pools: pool_metas(resolved, result),
         classes: class_promises(resolved),
@@ -400,22 +402,6 @@ fn trust_of(pool: &Pool) -> Parts {
     parts
 }
 
-/// The component that an operator belongs to.
-fn component(operator: &str) -> &'static str {
-    match operator {
-        "decode_attention" => "decode attention",
-        "prefill_attention" => "prefill attention",
-        "indexer" => "indexer",
-        "recurrent_decode" | "recurrent_prefill" => "recurrence",
-        "host" | "host_bound_wait" => "host",
-        "experts" | "router" => "experts",
-        "all_reduce" | "logits_gather" => "all-reduce",
-        "elementwise" | "sampling" => "small kernels",
-        "drafter" => "drafting",
-        _ => "linear layers",
-    }
-}
-
 fn sums(work: &WorkCounters) -> WorkSums {
     WorkSums {
         steps: work.steps as f64,
@@ -478,21 +464,4 @@ pub(super) fn pressure(resolved: &Resolved, result: &RunResult) -> Option<Pressu
         used.memory_bandwidth,
         host,
     ))
-}
-
-/// Share of a pool's sampled steps' time that the host adds.
-pub(super) fn host_share(pool: &Pool, sampled: &[(StepLoad, f64, u64)]) -> f64 {
-    let cost = (pool.cost)();
-    let (mut host, mut all) = (0.0, 0.0);
-    for (load, seconds, count) in sampled {
-        let Breakdown { parts } = cost.breakdown(load);
-        let own: f64 = parts
-            .iter()
-            .filter(|part| component(&part.operator) == "host")
-            .map(|part| part.seconds)
-            .sum();
-        host += own * *count as f64;
-        all += seconds * *count as f64;
-    }
-    if all > 0.0 { host / all } else { 0.0 }
 }

@@ -152,7 +152,7 @@ pub(super) fn pool(resolved: &Resolved) -> PoolMark {
     // vLLM counts a null block that nobody has (V1-29).
     let nulls = u32::from(engine.vllm().is_some());
     let memory = resolved.memory.as_ref();
-    let ranks = f64::from(resolved.placement.tensor_parallel);
+    let ranks = f64::from(resolved.placement.gpus());
     PoolMark {
         name: present::subject(resolved),
         blocks: u64::from((engine.num_gpu_blocks() - nulls) / engine.kv_groups()),

@@ -7,7 +7,7 @@ use super::document::{Document, Source};
 use super::files::Files;
 use super::judge::{Judge, Provenance};
 use super::raw::RawScenario;
-use super::{blocks, calibrated, formats, lmcache, lockstep, machine, ranks, serving, sglang};
+use super::{blocks, calibrated, formats, lmcache, lockstep, machine, pipeline, ranks, serving, sglang};
 use crate::analysis::{BreakEven, break_even};
 use crate::engine::EngineSpec;
 use crate::engine::memory::{DoesNotFit, MemoryOptions, MemoryPlan, plan};
@@ -42,7 +42,7 @@ pub struct Capacity {
     pub break_even: Option<BreakEven>,
 }
 
-/// Judges the machine's part of an input. Pipeline stages are counted here, though no run simulates them yet.
+/// Judges the machine's part of an input. Pipeline stages are counted here even where no run simulates them.
 ///
 /// # Errors
 /// Every problem that could be found.
@@ -69,6 +69,13 @@ pub fn capacity(mut document: Document, files: &dyn Files) -> Result<Capacity, D
     if has_role {
         flags.hand_kv_over();
     }
+    // What is counted here is more than runs.
+    let is_run = pipeline_parallel == 1 || pipeline::is_modelled(&raw, model.as_ref(), &flags, has_role);
+    let (of_model, of_device) = (model.as_ref(), device.as_ref());
+    let stages = match is_run {
+        true => pipeline::resolve(&mut judge, &raw, of_model, of_device, &mut flags, tensor_parallel),
+        false => None,
+    };
     let (Some(model), Some(device), true) = (model, device, judge.problems.is_empty()) else {
         return Err(Diagnostics(judge.problems));
     };
@@ -92,9 +99,13 @@ pub fn capacity(mut document: Document, files: &dyn Files) -> Result<Capacity, D
     }
     let kv_dtype = machine::kv_dtype(&mut judge, raw.model.kv_cache_dtype, &model, &device, &flags);
     judge.notes.extend(formats::kv_note(kv_dtype, &device));
-    if pipeline_parallel > 1 {
+    if !is_run {
         judge.notes.push(format!(
-            "{pipeline_parallel} stages: the fullest one is counted, roughly; run, knee and sweep do not model stages yet"
+            "{pipeline_parallel} stages: the fullest one is counted, roughly; run, knee and sweep do not model these stages"
+        ));
+    } else if pipeline_parallel > 1 {
+        judge.notes.push(format!(
+            "{pipeline_parallel} stages: one GPU of the one with the fewest KV blocks is counted, which all others take, too"
         ));
     }
     if raw.cluster.calibration.is_some() {
@@ -126,6 +137,12 @@ pub fn capacity(mut document: Document, files: &dyn Files) -> Result<Capacity, D
     if !judge.problems.is_empty() {
         return Err(Diagnostics(judge.problems));
     }
+    if tiers.is_some() {
+        pipeline::check_tiers(&mut judge, stages.as_ref());
+        if !judge.problems.is_empty() {
+            return Err(Diagnostics(judge.problems));
+        }
+    }
     let mut answer = plan(&device, &model, &options);
     let (mut engine, mut told) = (None, None);
     if let (Ok(_), Some(tiers)) = (&answer, tiers) {
@@ -137,7 +154,7 @@ pub fn capacity(mut document: Document, files: &dyn Files) -> Result<Capacity, D
             &raw,
             &model,
             &device,
-            tensor_parallel,
+            (tensor_parallel, stages),
             flags,
             traffic,
             files,
@@ -190,16 +207,7 @@ fn layout(judge: &mut Judge, raw: &RawScenario, model: Option<&ModelShape>) -> (
     };
     let tensor_parallel = count("cluster.tensor_parallel_size", raw.tensor_parallel_size);
     let stages = count("cluster.pipeline_parallel_size", raw.pipeline_parallel_size);
-    let key = "cluster.pipeline_parallel_size";
-    if let Some(layers) = model.map(ModelShape::layer_count)
-        && stages > layers
-    {
-        judge.wrong(
-            key,
-            "is larger than the model is deep",
-            format!("it has only {layers} layers to share"),
-        );
-    }
+    pipeline::check_depth(judge, model, stages);
     let key = "cluster.replicas";
     if let Some(replicas) = raw.replicas.map(|given| judge.required(key, given, (1, 1 << 16)))
         && replicas > 1

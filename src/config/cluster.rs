@@ -133,16 +133,8 @@ fn groups(
     groups
 }
 
-/// The tensor-parallel size; refuses layouts that are not modelled.
+/// The tensor-parallel size.
 pub(super) fn tensor_parallel(judge: &mut Judge, raw: &RawCluster) -> u32 {
-    let key = "cluster.pipeline_parallel_size";
-    if let Some(count) = raw.pipeline_parallel_size
-        && judge.required(key, count, (1, 1 << 16)) > 1
-        && !judge.is_wrong(&[key])
-    {
-        let help = "simulate one stage's share, or use tensor parallelism";
-        judge.wrong_help(key, "must be 1", "pipeline parallelism is not modelled yet", help);
-    }
     let source = Source::Assumption("one GPU".to_string());
     judge.count(
         "cluster.tensor_parallel_size",

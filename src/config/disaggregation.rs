@@ -1,6 +1,6 @@
 //! Prefill and decode pools: what goes between them, judged when the servers of both are known.
 
-mod links;
+pub(super) mod links;
 mod losses;
 #[cfg(test)]
 mod tests;

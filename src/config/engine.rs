@@ -149,6 +149,7 @@ pub(super) fn resolve(
         enable_prefix_caching: batch.caching,
         watermark_blocks: 0,
         prefill_schedule_interval: interval,
+        stages: 1,
         queue_depth: if asynchronous { 2 } else { 1 },
         max_num_queued_reqs,
         idle_pass_sleep: profile.idle_pass_sleep(),

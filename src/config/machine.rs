@@ -17,7 +17,7 @@ use super::serving::Flags;
 use super::sparse;
 use crate::cost::Trust;
 use crate::cost::calibration::Calibration;
-use crate::cost::roofline::{Placement, RooflineCost};
+use crate::cost::roofline::{Pipeline, Placement, RooflineCost};
 use crate::engine::EngineSpec;
 use crate::engine::memory::{self, MemoryPlan, PoolSize, Shortage};
 use crate::hardware::{self, Device};
@@ -242,7 +242,7 @@ pub(super) fn build(
     raw: &RawScenario,
     model: &ModelShape,
     device: &Device,
-    tensor_parallel: u32,
+    (tensor_parallel, pipeline): (u32, Option<Pipeline>),
     flags: Flags,
     (context, seed): (u32, u64),
     files: &dyn Files,
@@ -281,6 +281,7 @@ pub(super) fn build(
         typical_context: context,
         drafting: flags.drafting(),
         inputs: flags.fp8_inputs(model, tensor_parallel, kv_dtype),
+        pipeline,
     };
     let cost: CostFactory = match RooflineCost::maker(device, model, &calibration.0, &placement) {
         Ok(maker) => Arc::new(maker),

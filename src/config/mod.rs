@@ -33,6 +33,7 @@ mod machine;
 mod of_class;
 mod overlooked;
 pub mod pasted;
+mod pipeline;
 mod pools;
 pub mod profile;
 mod ranks;

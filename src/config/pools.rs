@@ -9,6 +9,7 @@ use super::document::{Source, pool_key};
 use super::files::Files;
 use super::hybrid;
 use super::judge::Judge;
+use super::pipeline;
 use super::raw::{RawPool, RawRole, RawScenario};
 use super::scalar::Count;
 use super::server::{self, Draft, Server};
@@ -62,6 +63,7 @@ pub(super) fn draft(judge: &mut Judge, raw: &RawScenario, files: &dyn Files) -> 
             draft.flags.hand_kv_over();
             let key = format!("cluster.pools.{index}.role");
             hybrid::check_role(judge, &key, draft.model.as_ref());
+            pipeline::check_role(judge, &key, draft.pipeline.as_ref());
         }
         let mut draft = PoolDraft {
             name,
@@ -203,7 +205,7 @@ impl PoolDraft {
             frontend: server.frontend,
             model: server.model.name.clone(),
             device: server.device.id.clone(),
-            gpus: server.placement.tensor_parallel,
+            gpus: server.placement.gpus(),
             price: server.device.price.clone(),
         };
         Some((pool, server))

@@ -109,6 +109,8 @@ pub struct Startup {
     /// The smallest side, in weights, of the blocks to which those of experts in fp8 are cut where a rank's slice is no
     /// multiple of 128 (`refine_fp8_moe_block_shape`); 128 where they are not cut (`validate_fp8_block_shape_moe`).
     pub finest_expert_block: u32,
+    /// Asynchronous scheduling goes with several stages; before, `EngineArgs.create_engine_config` refuses both together.
+    pub pipelines_ahead: bool,
 }
 
 /// Tokens of a block of a latent cache (DeepSeek's) where nobody gives them: the first attention backend that takes the GPU
@@ -158,6 +160,8 @@ pub struct Switches {
     pub eviction_restores_budget: bool,
     pub overrun_guard: bool,
     pub windows_settle: bool,
+    pub stale_output_drains: bool,
+    pub fills_queue_first: bool,
 }
 
 /// What speculative decoding does to the scheduler, where versions differ.
@@ -220,6 +224,8 @@ impl Profile {
             eviction_restores_budget: switches.eviction_restores_budget,
             overrun_guard: switches.overrun_guard,
             windows_settle: switches.windows_settle,
+            stale_output_drains: switches.stale_output_drains,
+            fills_queue_first: switches.fills_queue_first,
         }
     }
 

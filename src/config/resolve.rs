@@ -12,6 +12,7 @@ use super::jitter::step_jitter;
 use super::judge::{Judge, Provenance};
 use super::lmcache;
 use super::lockstep;
+use super::pipeline;
 use super::pools;
 use super::raw::RawScenario;
 use super::raw::{RawClass, RawGoodput, RawWorkload};
@@ -214,6 +215,9 @@ pub fn resolve(mut document: Document, files: &dyn Files) -> Result<Resolved, Di
     let jitter = laws.flatten().collect();
     let lock_step = lock_step.and_then(|spec| lockstep::build(&mut judge, spec, &servers[0]));
     let tiers = tiers(&mut judge, &raw, &pools, &servers);
+    if tiers.is_some() {
+        pipeline::check_tiers(&mut judge, servers[0].placement.pipeline.as_ref());
+    }
     let beside = speculation::Beside {
         pools: &pools,
         cluster: &cluster,

@@ -10,11 +10,11 @@ use super::judge::Judge;
 use super::raw::RawScenario;
 use super::serving::Flags;
 use super::workload;
-use super::{cluster, formats, lockstep, machine, serving};
+use super::{cluster, formats, lockstep, machine, pipeline, serving};
 use crate::cluster::Serves;
 use crate::cost::Trust;
 use crate::cost::calibration::Calibration;
-use crate::cost::roofline::Placement;
+use crate::cost::roofline::{Pipeline, Placement};
 use crate::engine::EngineSpec;
 use crate::engine::memory::MemoryPlan;
 use crate::hardware::Device;
@@ -47,6 +47,7 @@ pub(super) struct Draft {
     pub(super) model: Option<ModelShape>,
     pub(super) device: Option<Device>,
     pub(super) tensor_parallel: u32,
+    pub(super) pipeline: Option<Pipeline>,
     pub(super) flags: Flags,
 }
 
@@ -64,11 +65,14 @@ pub(super) fn draft(judge: &mut Judge, raw: &RawScenario, files: &dyn Files) -> 
         formats::check(judge, &raw.model, model, device);
     }
     let tensor_parallel = cluster::tensor_parallel(judge, &raw.cluster);
-    let flags = serving::flags(judge, raw, model.as_ref(), device.as_ref(), tensor_parallel);
+    let mut flags = serving::flags(judge, raw, model.as_ref(), device.as_ref(), tensor_parallel);
+    let (of_model, of_device) = (model.as_ref(), device.as_ref());
+    let pipeline = pipeline::resolve(judge, raw, of_model, of_device, &mut flags, tensor_parallel);
     Draft {
         model,
         device,
         tensor_parallel: lockstep::attention_group(raw, tensor_parallel),
+        pipeline,
         flags,
     }
 }
@@ -101,17 +105,8 @@ impl Draft {
     ) -> Option<Server> {
         let (model, device) = (self.model?, self.device?);
         let at = (context, seed);
-        let tensor_parallel = self.tensor_parallel;
-        let machine = machine::build(
-            judge,
-            raw,
-            &model,
-            &device,
-            tensor_parallel,
-            self.flags,
-            at,
-            files,
-        )?;
+        let layout = (self.tensor_parallel, self.pipeline);
+        let machine = machine::build(judge, raw, &model, &device, layout, self.flags, at, files)?;
         Some(Server {
             model,
             device,

@@ -247,6 +247,14 @@ impl Flags {
         }
     }
 
+    /// The layers lie on so many stages, each of which has a step at a time.
+    pub(super) fn spread_over(&mut self, stages: u32) {
+        if let Flags::Vllm(flags) = self {
+            flags.config.stages = stages;
+            flags.config.queue_depth = stages + u32::from(flags.asynchronous);
+        }
+    }
+
     /// What is to be said of layers with a window.
     pub(super) fn windows_note(&self, model: &ModelShape, options: &MemoryOptions) -> Option<String> {
         if !model.has_windows() {
@@ -358,7 +366,7 @@ fn vllm_memory(
 ) -> MemoryOptions {
     MemoryOptions {
         tensor_parallel,
-        pipeline_parallel: 1,
+        pipeline_parallel: flags.config.stages,
         gpu_memory_utilization: flags.gpu_memory_utilization,
         budget: Budget::vllm(flags.profile.defaults.gpu_memory_utilization),
         kv_dtype,

@@ -32,8 +32,11 @@ pub struct Recording {
     /// Whole-sequence admission (VS-1).
     #[serde(default = "yes")]
     pub scheduler_reserve_full_isl: bool,
-    /// The step-time law.
+    /// The step-time law; of a pipeline that of its stages together.
     pub cost: CostLaw,
+    /// The stages of a pipeline.
+    #[serde(default)]
+    pub pipeline: Option<Pipeline>,
     /// What was sent.
     pub requests: Vec<RecordedRequest>,
     /// What was scheduled.
@@ -116,6 +119,16 @@ pub struct Speculative {
     /// A hit keeps its last block.
     #[serde(default)]
     pub disable_eagle_block_drop: bool,
+}
+
+/// The stages of a recorded pipeline.
+#[derive(Clone, Debug, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Pipeline {
+    /// How long each is busy with a step.
+    pub stages: Vec<CostLaw>,
+    /// The way from one to the next.
+    pub transfer: CostLaw,
 }
 
 /// `dt = per_step_s + per_token_s·Σn + per_attended_token_s·Σ n·(computed + (n+1)/2)`.
@@ -322,6 +335,12 @@ impl Recording {
         })
     }
 
+    /// Stages of the pipeline.
+    pub(super) fn stages(&self) -> u32 {
+        let stages = self.pipeline.as_ref().map(|pipeline| pipeline.stages.len());
+        stages.map_or(1, |stages| u32::try_from(stages).expect("a file lists no more"))
+    }
+
     /// Whether V0's scheduler was recorded.
     pub(super) fn is_v0(&self) -> bool {
         self.profile == v0::PROFILE
@@ -378,6 +397,13 @@ impl Recording {
             params.num_gpu_blocks - 1
         };
         self.cost.check()?;
+        if let Some(pipeline) = &self.pipeline {
+            if pipeline.stages.len() < 2 || self.is_v0() || self.is_trtllm() || params.speculative.is_some() {
+                return fail("`pipeline` has two stages at least, of vLLM V1 without drafts".into());
+            }
+            let mut laws = pipeline.stages.iter().chain([&pipeline.transfer]);
+            laws.try_for_each(CostLaw::check)?;
+        }
         check_ids(
             self.requests.iter().map(|request| request.id),
             self.results.iter().map(|result| result.id),

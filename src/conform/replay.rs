@@ -9,10 +9,11 @@ use super::Recording;
 use super::difference::{
     Agreement, Difference, StepDifference, TIME_TOLERANCE_S, further_step, numbers, unordered,
 };
-use super::recording::{RecordedRequest, RecordedStep};
+use super::recording::{CostLaw, RecordedRequest, RecordedStep};
 use super::{trtllm, v0};
 use crate::config::speculation::{self, Method, Wish};
-use crate::cost::linear::LinearCost;
+use crate::cost::StepCost;
+use crate::cost::linear::{LinearCost, LinearStages};
 use crate::engine::{Acceptance, EngineConfig, EngineSpec, KvGroups, Policy, ScheduleRecord, ToldRuns};
 use crate::ids::{RequestId, SegmentId};
 use crate::sim::{Completion, Fact, Frontend, Observer, Outcome, Simulation, Until};
@@ -27,8 +28,7 @@ const GENERATED: SegmentId = SegmentId(u64::MAX >> 1);
 /// # Errors
 /// The first difference.
 pub(super) fn replay(recording: &Recording) -> Result<Agreement, Box<Difference>> {
-    let law = recording.cost;
-    let cost = LinearCost::new(law.per_step_s, law.per_token_s, law.per_attended_token_s);
+    let cost = step_cost(recording);
     let engine: EngineSpec = if recording.is_v0() {
         v0::config(recording).into()
     } else if recording.is_trtllm() {
@@ -48,7 +48,7 @@ pub(super) fn replay(recording: &Recording) -> Result<Agreement, Box<Difference>
     } else {
         Simulation::new
     };
-    let mut simulation = make(engine, Box::new(cost), Frontend::default(), traffic).logging();
+    let mut simulation = make(engine, cost, Frontend::default(), traffic).logging();
     simulation = simulation.accepting(|| {
         let runs = recording.requests.iter();
         let told = |sent: &RecordedRequest| {
@@ -68,6 +68,18 @@ pub(super) fn replay(recording: &Recording) -> Result<Agreement, Box<Difference>
         log.iter_mut().for_each(|step| step.shares.sort_unstable());
     }
     compare(recording, &log, &results)
+}
+
+fn step_cost(recording: &Recording) -> Box<dyn StepCost> {
+    let linear = |law: &CostLaw| LinearCost::new(law.per_step_s, law.per_token_s, law.per_attended_token_s);
+    match &recording.pipeline {
+        None => Box::new(linear(&recording.cost)),
+        Some(pipeline) => Box::new(LinearStages {
+            preparation: LinearCost::NOTHING,
+            stages: pipeline.stages.iter().map(linear).collect(),
+            transfer: linear(&pipeline.transfer),
+        }),
+    }
 }
 
 fn engine_config(recording: &Recording) -> EngineConfig {
@@ -96,7 +108,8 @@ fn engine_config(recording: &Recording) -> EngineConfig {
         enable_prefix_caching: params.enable_prefix_caching,
         watermark_blocks: (params.watermark * f64::from(params.num_gpu_blocks)) as u32,
         prefill_schedule_interval: params.prefill_schedule_interval,
-        queue_depth: if params.async_scheduling { 2 } else { 1 },
+        stages: recording.stages(),
+        queue_depth: recording.stages() + u32::from(params.async_scheduling),
         max_num_queued_reqs: None,
         idle_pass_sleep: Picos::ZERO,
         speculation: params.speculative.as_ref().and_then(|speculative| {

@@ -14,7 +14,7 @@ use crate::hardware::Device;
 use crate::model::{ModelShape, kv_read_per_token_layer};
 use crate::units::{BytesPerSec, Flops, FlopsPerSec, Seconds};
 
-/// FLOPs and bytes of one replica, all its ranks together, for each unit of work.
+/// FLOPs and bytes of one replica, all its GPUs together, for each unit of work.
 #[derive(Clone, Debug, PartialEq)]
 pub struct WorkRates {
     /// Linear layers and active experts, for each token of a step.
@@ -41,11 +41,12 @@ pub struct WorkRates {
     pub state_bytes: f64,
     /// KV cache, for each token of it that is read.
     pub bytes_per_kv_token: f64,
-    /// Dense 16-bit peak of all ranks.
+    /// Dense 16-bit peak of all GPUs.
     pub peak: FlopsPerSec,
-    /// Memory bandwidth of all ranks.
+    /// Memory bandwidth of all GPUs.
     pub bandwidth: BytesPerSec,
     ranks: f64,
+    stages: f64,
     experts: Vec<Experts>,
 }
 
@@ -131,9 +132,10 @@ pub fn work_rates(device: &Device, shape: &ModelShape, placement: &Placement) ->
         flops_per_decoded_token: 0.0,
         flops_per_scanned_token: 0.0,
         state_bytes: 0.0,
-        peak: device.peaks.bf16 * ranks,
-        bandwidth: device.memory_bandwidth * ranks,
+        peak: device.peaks.bf16 * f64::from(placement.stages()) * ranks,
+        bandwidth: device.memory_bandwidth * f64::from(placement.stages()) * ranks,
         ranks,
+        stages: f64::from(placement.stages()),
         experts: experts(shape, &device.peaks, tp),
     };
     for linear in &linears {
@@ -237,14 +239,15 @@ impl WorkRates {
         self.bytes(work) / (self.bandwidth.0 * busy.0)
     }
 
-    /// The least time of a decode step that memory allows: weights and KV, each read once at datasheet bandwidth.
+    /// The least time of a decode step that memory allows: weights and KV, each read once at datasheet bandwidth. Stages of a
+    /// pipeline do so one after the other.
     #[must_use]
     pub fn bandwidth_bound_step(&self, batch: u32, context: u32) -> Seconds {
         let kv_tokens = f64::from(batch) * f64::from(context);
         let bytes = self.weight_bytes(f64::from(batch))
             + kv_tokens * self.bytes_per_kv_token
             + f64::from(batch) * self.state_bytes;
-        Seconds(bytes / self.bandwidth.0)
+        Seconds(self.stages * bytes / self.bandwidth.0)
     }
 }
 

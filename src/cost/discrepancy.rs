@@ -54,7 +54,15 @@ impl Calibration {
         let has_run_engine = is_own || self.has_fitted_host(&placement.engine);
         let ranks = families.iter().map(|family| family.ranks).max().unwrap_or(1);
         let has_run_ranks = is_own || placement.tensor_parallel == 1 || ranks > 1;
-        let unseen = [has_run_card, has_run_weights, has_run_engine, has_run_ranks];
+        // No published run that a calibration was fitted to has stages.
+        let has_run_stages = placement.stages() == 1;
+        let unseen = [
+            has_run_card,
+            has_run_weights,
+            has_run_engine,
+            has_run_ranks,
+            has_run_stages,
+        ];
         let unseen = unseen.into_iter().filter(|seen| !seen);
         unseen.fold(server, |sigma, _| sigma.hypot(UNSEEN_CARD))
     }

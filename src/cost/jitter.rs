@@ -6,7 +6,7 @@
 //! Stalls come on top of a law that was asked for; of one that was fitted beside a calibration their expectation is taken
 //! out of t first, since the means that the calibration was fitted to hold them already.
 //! Left out: steps are independent, while clocks and neighbours come in spells.
-//! Law: draws come from a stream of their own, one pair a step, so nothing else that is random moves.
+//! Law: draws come from a stream of their own, one pair a step, or each stage of one, so nothing else that is random moves.
 
 use rand::RngExt;
 use rand::rngs::ChaCha8Rng;

@@ -3,7 +3,7 @@
 //! It is the law under which schedules of real engines were recorded, so it is what conformance replays. It knows
 //! neither a floor nor a device. Law: [`StepCost`]'s, and exactness: see [`LinearCost::new`].
 
-use super::{Breakdown, DecodeCost, Part, StepCost, StepLoad, Trust};
+use super::{Breakdown, DecodeCost, Part, StageCosts, StepCost, StepLoad, Trust};
 use crate::units::Picos;
 
 /// Step time linear in tokens and in attended (query, key) pairs.
@@ -31,6 +31,13 @@ impl LinearCost {
             per_attended_token: Picos::from_seconds(per_attended_token_s),
         }
     }
+
+    /// Takes no time.
+    pub const NOTHING: LinearCost = LinearCost {
+        per_step: Picos::ZERO,
+        per_token: Picos::ZERO,
+        per_attended_token: Picos::ZERO,
+    };
 
     fn attention(&self, load: &StepLoad) -> Picos {
         Picos(self.per_attended_token.0 * load.attended_pairs_doubled() / 2)
@@ -68,6 +75,73 @@ impl StepCost for LinearCost {
                 part("attention", self.attention(load)),
             ],
         }
+    }
+}
+
+/// Such laws of the stages of a pipeline, of what comes before the first, and of the way from one to the next.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct LinearStages {
+    /// From the decision of a step to where the first stage can begin.
+    pub preparation: LinearCost,
+    /// Two or more.
+    pub stages: Vec<LinearCost>,
+    /// Between two of them.
+    pub transfer: LinearCost,
+}
+
+impl LinearStages {
+    /// All that a step meets on its way.
+    fn way(&self) -> impl Iterator<Item = LinearCost> {
+        let transfers = std::iter::repeat_n(self.transfer, self.stages.len() - 1);
+        std::iter::once(self.preparation)
+            .chain(self.stages.iter().copied())
+            .chain(transfers)
+    }
+}
+
+impl StepCost for LinearStages {
+    fn decode(&mut self, batch: u32) -> DecodeCost {
+        let mut sum = DecodeCost::default();
+        for mut part in self.way() {
+            let law = part.decode(batch);
+            sum.base += law.base;
+            sum.per_kv_token += law.per_kv_token;
+        }
+        sum
+    }
+
+    fn step(&mut self, load: &StepLoad) -> Picos {
+        self.way()
+            .fold(Picos::ZERO, |sum, mut part| sum + part.step(load))
+    }
+
+    fn stages(&mut self) -> Option<&mut dyn StageCosts> {
+        Some(self)
+    }
+
+    fn breakdown(&self, load: &StepLoad) -> Breakdown {
+        let parts = self.way().flat_map(|part| part.breakdown(load).parts);
+        Breakdown {
+            parts: parts.collect(),
+        }
+    }
+}
+
+impl StageCosts for LinearStages {
+    fn count(&self) -> usize {
+        self.stages.len()
+    }
+
+    fn preparation(&mut self, load: &StepLoad) -> Picos {
+        self.preparation.step(load)
+    }
+
+    fn stage(&mut self, at: usize, load: &StepLoad) -> Picos {
+        self.stages[at].step(load)
+    }
+
+    fn transfer(&mut self, _: usize, load: &StepLoad) -> Picos {
+        self.transfer.step(load)
     }
 }
 

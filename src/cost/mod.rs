@@ -279,8 +279,28 @@ pub trait StepCost: Send {
         }
     }
 
+    /// What a step takes stage by stage, where the model's layers are spread over the stages of a pipeline.
+    fn stages(&mut self) -> Option<&mut dyn StageCosts> {
+        None
+    }
+
     /// Where the time of a step goes, for explanation; never called by the simulation.
     fn breakdown(&self, load: &StepLoad) -> Breakdown;
+}
+
+/// Answers how long a step takes on each stage of a pipeline. Equal loads cost equal times.
+pub trait StageCosts {
+    /// How many stages there are, two at least.
+    fn count(&self) -> usize;
+
+    /// From the decision of a step until the first stage can begin with it: one step's after the other's, while stages compute.
+    fn preparation(&mut self, load: &StepLoad) -> Picos;
+
+    /// How long the stage `at`, from 0, is busy with a step.
+    fn stage(&mut self, at: usize, load: &StepLoad) -> Picos;
+
+    /// From the end of a step on the stage `from` until the next stage has what it needs of it.
+    fn transfer(&mut self, from: usize, load: &StepLoad) -> Picos;
 }
 
 /// Answers how long what all ranks share takes in a step: the experts, and moving tokens to them and back.

@@ -106,5 +106,6 @@ pub(crate) fn placement() -> Placement {
         typical_context: 1024,
         drafting: None,
         inputs: Fp8Inputs::AsTimed,
+        pipeline: None,
     }
 }

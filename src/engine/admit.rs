@@ -77,7 +77,10 @@ impl Replica {
             return;
         }
         self.put_back_arrived(arrived_aside);
-        // Only 0.11 sets aside who comes new (VS-6), and turns their order round.
+        // 0.11 sets aside who comes new (VS-6), and turns their order round; 0.33 in a pipeline who is not ready to come back.
+        if self.stages.is_some() && self.config.switches.stale_output_drains {
+            set_aside.reverse();
+        }
         for handle in set_aside {
             self.waiting
                 .push_front(handle, &self.sequences[handle.slot].request);
@@ -118,6 +121,10 @@ impl Replica {
         observer: &mut O,
     ) -> Turn {
         let slot = handle.slot;
+        if self.is_stale(slot) {
+            self.defer(slot);
+            return Turn::SetAside;
+        }
         let known = self.sequences[slot].known_tokens();
         // Only what a preemption of 0.11 left (V1-26), and then nothing is looked up.
         let kept = self.sequences[slot].computed;
@@ -297,8 +304,10 @@ impl Replica {
             });
         }
         sequence.sampled_last = false;
+        sequence.staged.whole = known;
         sequence.phase = Phase::Single;
         self.singles.push(slot);
+        self.no_longer_deferred(slot);
     }
 }
 

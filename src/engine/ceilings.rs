@@ -17,7 +17,7 @@ pub struct Ceilings {
     pub streamed: Bytes,
     /// Weights of all linear layers of the replica, every expert included.
     pub layer_weights: Bytes,
-    /// Prompt tokens per second: `TP · peak / flops_per_token`.
+    /// Prompt tokens per second: `TP · PP · peak / flops_per_token`.
     pub prefill_tokens_per_s: f64,
     /// Decode steps per second of a single sequence, each a token unless drafts stand: `bandwidth / streamed`.
     pub decode_steps_per_s: f64,
@@ -26,9 +26,10 @@ pub struct Ceilings {
     pub ridge_tokens: f64,
 }
 
-/// The ceilings of `model` on `tensor_parallel` GPUs.
+/// The ceilings of `model` on `stages` of `tensor_parallel` GPUs each: all compute at a time, but a sequence's step passes one after the
+/// other.
 #[must_use]
-pub fn ceilings(device: &Device, model: &ModelShape, tensor_parallel: u32) -> Ceilings {
+pub fn ceilings(device: &Device, model: &ModelShape, tensor_parallel: u32, stages: u32) -> Ceilings {
     let flops_per_token = model.linear_flops_per_token();
     let kept = model.kept_flops_per_token();
     let streamed = model.streamed_bytes(tensor_parallel);
@@ -47,7 +48,7 @@ pub fn ceilings(device: &Device, model: &ModelShape, tensor_parallel: u32) -> Ce
         flops_per_token,
         streamed,
         layer_weights,
-        prefill_tokens_per_s: f64::from(tensor_parallel) / token_s,
+        prefill_tokens_per_s: f64::from(tensor_parallel * stages) / token_s,
         decode_steps_per_s: 1.0 / (streamed / device.memory_bandwidth).0,
         ridge_tokens: weights_s / token_s,
     }
@@ -78,7 +79,7 @@ mod tests {
     fn ridge(gpu: &str, quantization: Quantization) -> f64 {
         let model = model::find("meta-llama/Llama-3.1-8B").unwrap().0;
         let device = hardware::find(gpu).unwrap().0;
-        ceilings(&device, &model.with_quantization(quantization), 1).ridge_tokens
+        ceilings(&device, &model.with_quantization(quantization), 1, 1).ridge_tokens
     }
 
     #[test]
@@ -106,10 +107,10 @@ mod tests {
     fn a_single_stream_is_bound_by_reading_the_weights() {
         let model = model::find("meta-llama/Llama-3.1-8B").unwrap().0;
         let device = hardware::find("H100-SXM").unwrap().0;
-        let one = ceilings(&device, &model, 1);
+        let one = ceilings(&device, &model, 1, 1);
         assert!((one.decode_steps_per_s - 3.35e12 / 15.0093e9).abs() < 0.1);
         assert!((one.prefill_tokens_per_s - 989.4e12 / 13.9586e9).abs() < 5.0);
-        let two = ceilings(&device, &model, 2);
+        let two = ceilings(&device, &model, 2, 1);
         assert!((two.decode_steps_per_s / one.decode_steps_per_s - 2.0).abs() < 1e-6);
     }
 }

@@ -39,6 +39,9 @@ impl Replica {
     /// Adds the pack to the step, prices it, and moves the pack's clock on.
     pub(super) fn close(&mut self, step: &mut Step) {
         self.add_pack(step);
+        if self.stages.is_some() {
+            return self.put_on_stages(step);
+        }
         step.duration = self.cost.any(&step.load);
         self.put_on_gpu(step);
         self.move_pack(step);
@@ -174,7 +177,7 @@ impl Replica {
         }
     }
 
-    fn log_step(&mut self, step: &Step) {
+    pub(super) fn log_step(&mut self, step: &Step) {
         let mut shares = Vec::new();
         let mut at = self.sequences.first_running;
         while let Some(slot) = at {

@@ -33,7 +33,9 @@ pub struct EngineConfig {
     pub watermark_blocks: u32,
     /// Steps between two releases of prefill work; 1 is off (V1-16).
     pub prefill_schedule_interval: u32,
-    /// Steps that may be scheduled and not yet processed: 1 synchronous, 2 asynchronous (V1-6).
+    /// Stages of the pipeline over which the layers are spread; 1 is no pipeline (V1-84).
+    pub stages: u32,
+    /// Steps that may be scheduled and not yet processed: as many as there are stages, one more if asynchronous (V1-6).
     pub queue_depth: u32,
     /// Waiting requests above which the server answers 503; `None` never does.
     pub max_num_queued_reqs: Option<u32>,
@@ -53,6 +55,12 @@ impl EngineConfig {
         of_speculation.map_or(self.max_num_batched_tokens, |speculation| {
             speculation.runner_tokens
         })
+    }
+
+    /// The scheduler goes on behind tokens that it has not seen.
+    #[must_use]
+    pub fn is_asynchronous(&self) -> bool {
+        self.queue_depth > self.stages
     }
 
     /// Steps whose tokens windows do not count as settled when the next is decided.
@@ -95,6 +103,10 @@ pub struct VersionSwitches {
     pub overrun_guard: bool,
     /// Windows pass a block once the step that saw it last has been processed, not once it is scheduled.
     pub windows_settle: bool,
+    /// Who was preempted comes back when its steps in flight have been processed, not before (`num_stale_output_tokens`).
+    pub stale_output_drains: bool,
+    /// The queue of steps in flight is filled before an output is taken, by passes that schedule nothing if need be.
+    pub fills_queue_first: bool,
 }
 
 impl VersionSwitches {
@@ -108,5 +120,7 @@ impl VersionSwitches {
         eviction_restores_budget: true,
         overrun_guard: true,
         windows_settle: true,
+        stale_output_drains: true,
+        fills_queue_first: true,
     };
 }

@@ -22,6 +22,7 @@ pub mod memory;
 mod pack;
 mod passing;
 mod picking;
+mod pipeline;
 mod priced;
 mod process;
 mod rank;

@@ -2,7 +2,7 @@
 //!
 //! Runs of decode steps ask for the same few laws all the time; what a law costs to make is the cost model's affair.
 
-use crate::cost::{DecodeCost, StepCost, StepLoad};
+use crate::cost::{DecodeCost, StageCosts, StepCost, StepLoad};
 use crate::units::Picos;
 
 /// A cost model and its answers.
@@ -63,6 +63,11 @@ impl Priced {
     /// The captured batch that a step of so many decodes replays, if any.
     pub(crate) fn replayed(&self, batch: u32) -> Option<u32> {
         self.cost.replayed(batch)
+    }
+
+    /// What a step takes stage by stage, where there are several.
+    pub(crate) fn stages(&mut self) -> Option<&mut dyn StageCosts> {
+        self.cost.stages()
     }
 
     #[cold]

@@ -50,6 +50,9 @@ impl Replica {
     #[inline(always)]
     pub(super) fn report<O: Observer>(&mut self, step: &Step, observer: &mut O) {
         let gap = step.end() - self.last_end.min(step.begin);
+        if self.stages.is_some() {
+            return self.report_staged(step, observer);
+        }
         self.telling.step(step, gap, observer);
     }
 
@@ -62,6 +65,9 @@ impl Replica {
         let sequence = &mut self.sequences[handle.slot];
         if let Some(fact) = sequence.story.have_token(&sequence.request, now, None) {
             observer.observe(&fact);
+        }
+        if self.stages.is_some() {
+            return self.see_token(handle.slot);
         }
         if self.stepwise && matches!(sequence.phase, Phase::Single | Phase::Final) {
             // V1-44: everything but the newest token has its KV.
@@ -110,6 +116,7 @@ impl Replica {
         } else if phase != Phase::Waiting {
             self.give_up_blocks(slot, holds_back);
         }
+        self.no_longer_deferred(slot);
         let sequence = &self.sequences[slot];
         let delivered = match outcome {
             Outcome::Completed => sequence.output_tokens,

@@ -12,6 +12,7 @@ use std::collections::VecDeque;
 
 use super::external::External;
 use super::pack::Pack;
+use super::pipeline::Stages;
 use super::priced::Priced;
 use super::sequence::Sequences;
 use super::speculation::Acceptance;
@@ -43,7 +44,7 @@ pub(crate) struct Replica {
     /// Running sequences that are visited one by one, in order of admission.
     pub(super) singles: Vec<usize>,
     /// Requests that the loop has not drained yet, by time of arrival at the engine.
-    inbox: VecDeque<(Picos, Handle)>,
+    pub(super) inbox: VecDeque<(Picos, Handle)>,
     pub(super) in_flight: InFlight,
     #[expect(clippy::vec_box, reason = "a step moves between the queues as a pointer")]
     pub(super) spare_steps: Vec<Box<Step>>,
@@ -57,7 +58,7 @@ pub(crate) struct Replica {
     /// The loop sleeps until then (V1-9).
     pub(super) awake: Picos,
     /// The last pass scheduled nothing although requests remained (V1-9).
-    idle_pass: bool,
+    pub(super) idle_pass: bool,
     /// Members of the pack that have their last token in flight and are scheduled all the same.
     pub(super) overrunning: u32,
     /// Counts changes of the pack's membership.
@@ -88,6 +89,8 @@ pub(crate) struct Replica {
     pub(super) reads_at_most: Option<u32>,
     /// Of TensorRT-LLM: who may run.
     pub(super) capacity: Option<Box<Capacity>>,
+    /// Where layers are spread over several stages.
+    pub(super) stages: Option<Box<Stages>>,
 }
 
 impl Replica {
@@ -101,6 +104,7 @@ impl Replica {
     ) -> Replica {
         let tracks_longest = cost.decode(1).per_longest_token > Picos::ZERO;
         let reads_at_most = cost.reads_at_most();
+        let stages = Stages::of(&config, cost.stages());
         Replica {
             id,
             pool: empty_pool(&config),
@@ -129,7 +133,7 @@ impl Replica {
             preempted: Vec::new(),
             last_prefill_step: 0,
             queue_undrained: false,
-            stepwise,
+            stepwise: stepwise || stages.is_some(),
             acceptance: None,
             jitter: None,
             external: None,
@@ -137,6 +141,7 @@ impl Replica {
             log: None,
             picks: Vec::new(),
             capacity: None,
+            stages,
             config,
             cost: Priced::new(cost),
         }
@@ -264,6 +269,9 @@ impl Replica {
         }
         self.inbox.clear();
         self.in_flight = InFlight::default();
+        if let Some(stages) = &mut self.stages {
+            stages.restart(now);
+        }
         (self.next_pass, self.awake, self.idle_pass) = (None, now, false);
         (self.last_end, self.gpu_free) = (now, now);
         self.processed_steps = self.scheduled_steps;
@@ -291,6 +299,9 @@ impl Replica {
                 self.pass(pass, observer);
                 if self.is_to_be_heard() {
                     return now;
+                }
+                if self.next_pass.is_some() && self.stages.is_some() {
+                    continue;
                 }
             }
             let Some(step) = self.in_flight.front() else {
@@ -340,12 +351,18 @@ impl Replica {
         if self.sequences.len() > 0 || !self.in_flight.is_empty() || self.has_business() {
             self.next_pass = Some(self.awake);
         }
+        if let Some(stages) = &mut self.stages {
+            stages.leave(self.next_pass.is_some());
+        }
         now
     }
 
     /// One pass of the loop at `now` (V1-4 for depth 1, V1-5 above).
     fn pass<O: Observer>(&mut self, now: Picos, observer: &mut O) {
         self.next_pass = None;
+        if self.stages.is_some() {
+            return self.pass_over_stages(now, observer);
+        }
         loop {
             self.drain(now);
             if self.sequences.running == 0 && !self.has_business() {

@@ -103,7 +103,7 @@ impl Replica {
         if budget.hold_prefill && !sequence.sampled_last {
             return 0;
         }
-        if self.is_sure_to_end(slot) {
+        if self.is_sure_to_end(slot) || self.is_before_its_turn(slot) {
             return 0;
         }
         let room = self.config.max_model_len.saturating_sub(sequence.computed + 1);
@@ -224,7 +224,7 @@ impl Replica {
             self.extend_reach(slot, tokens);
             return self.register_drafted(slot, self.sequences[slot].computed + tokens);
         }
-        let unknown_input = step.overlapped && self.sampled_in_newest(slot);
+        let unknown_input = self.input_is_unknown(slot, step);
         let sequence = &mut self.sequences[slot];
         let placeholder = u32::from(sequence.missing_tokens() == 1 && unknown_input);
         let allocated = sequence.computed + tokens;
@@ -363,7 +363,7 @@ impl Replica {
         }
         let decodes = self.sequences[slot].missing_tokens() <= 1;
         let unknown = if tokens == 1 && decodes {
-            u32::from(step.overlapped && self.sampled_in_newest(slot))
+            u32::from(self.input_is_unknown(slot, step))
         } else if tokens > 0 {
             0
         } else {
@@ -416,19 +416,12 @@ impl Replica {
         }
     }
 
-    /// The sequence sampled a token in the newest step, which is in flight if anything is.
-    #[inline]
-    fn sampled_in_newest(&self, slot: usize) -> bool {
-        let sequence = &self.sequences[slot];
-        sequence.last_step == self.scheduled_steps && sequence.last_step > 0 && sequence.sampled_last
-    }
-
     /// Gives a sequence outside the pack `tokens` tokens of the step; its blocks are taken already.
     pub(super) fn share_out(&mut self, slot: usize, tokens: u32, step: &mut Step) {
         if self.config.speculation.is_some() {
             return self.share_out_drafted(slot, tokens, step);
         }
-        let unknown_input = step.overlapped && self.sampled_in_newest(slot);
+        let unknown_input = self.input_is_unknown(slot, step);
         let sequence = &mut self.sequences[slot];
         let (before, missing) = (sequence.computed, sequence.missing_tokens());
         step.load.add_within(before, tokens, self.reads_at_most);
@@ -449,6 +442,7 @@ impl Replica {
             sequence.computed,
         );
         if sequence.sampled_last {
+            self.await_token(slot, step);
             self.sample(slot, step);
         }
     }
@@ -477,6 +471,10 @@ impl Replica {
     /// Nothing is scheduled behind the last token: its length is known (V1-15), or `max_model_len` leaves no room.
     #[inline]
     pub(super) fn ending_is_predicted(&self, slot: usize) -> bool {
+        if self.stages.is_some() && !self.config.is_asynchronous() {
+            // Whose token is not known is not asked for another one.
+            return false;
+        }
         let sequence = &self.sequences[slot];
         let cut = sequence.request.prompt_tokens + sequence.output_tokens >= self.config.max_model_len;
         cut || (self.config.switches.overrun_guard && !sequence.request.ends_by_eos())
@@ -494,7 +492,8 @@ impl Replica {
             self.last_prefill_step = if empty { self.scheduled_steps } else { step.number };
         }
         if !held && self.preempted.is_empty() {
-            self.queue_undrained = self.waiting.len() > 0;
+            let deferred = self.stages.as_ref().map_or(0, |stages| stages.deferred());
+            self.queue_undrained = self.waiting.len() > deferred;
         }
     }
 }

@@ -1,6 +1,7 @@
 //! A request inside one engine.
 
 use super::pack::Place;
+use super::pipeline::Staged;
 use super::roster::{Handle, Roster, Seated, identify};
 use super::speculation::Drafting;
 use super::story::Story;
@@ -55,6 +56,8 @@ pub(crate) struct Sequence {
     pub(crate) last_share: u32,
     /// Where the engine speculates.
     pub(super) drafting: Drafting,
+    /// In a pipeline.
+    pub(super) staged: Staged,
     /// Position in `running`: the order of admission.
     pub(crate) order: u64,
     pub(crate) previous: Option<usize>,
@@ -63,10 +66,11 @@ pub(crate) struct Sequence {
 }
 
 impl Sequence {
-    /// Known tokens when all scheduled steps are processed, `n_tok`.
+    /// Tokens that the scheduler knows or keeps a place for, `n_tok`: all that are sampled when the scheduled steps are processed,
+    /// but for what a pipeline hides.
     #[inline]
     pub(crate) fn known_tokens(&self) -> u32 {
-        self.request.prompt_tokens + self.sampled
+        self.request.prompt_tokens + self.sampled - self.staged.hidden
     }
 
     /// Tokens still to be computed before the next one is sampled.
@@ -134,6 +138,7 @@ impl Sequences {
             sampled_last: false,
             last_share: 0,
             drafting: Drafting::default(),
+            staged: Staged::default(),
             order: 0,
             previous: None,
             next: None,

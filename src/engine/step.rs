@@ -1,5 +1,7 @@
 //! A step between its scheduling and the processing of its output.
 
+use std::collections::VecDeque;
+
 use super::Handle;
 use super::speculation::Verification;
 use crate::cost::StepLoad;
@@ -11,6 +13,10 @@ use crate::units::Picos;
 pub(crate) struct Step {
     /// Steps are numbered from 1 in the order of scheduling.
     pub(crate) number: u64,
+    /// Of a pipeline: which call of `schedule` it is of, those that scheduled nothing counted.
+    pub(super) turn: u64,
+    /// Of a pipeline: the first stage needs a token that it samples.
+    pub(super) is_awaited: bool,
     /// When it was decided.
     pub(crate) scheduled: Picos,
     /// When it begins on the GPU.
@@ -86,6 +92,7 @@ impl Step {
         self.samples.clear();
         self.verified.clear();
         self.furthest = 0;
+        self.is_awaited = false;
         self.finishing.clear();
         self.left_pack.clear();
     }
@@ -102,12 +109,14 @@ pub(crate) struct Orphan {
     pub(crate) tokens: u32,
 }
 
-/// The steps that are scheduled and not processed: as many as the queue is deep, one or two.
+/// The steps that are scheduled and not processed: as many as the queue is deep, one or two without a pipeline.
 #[derive(Debug, Default)]
 pub(crate) struct InFlight {
     oldest: Option<Box<Step>>,
-    /// The other one, if there are two.
+    /// The next one, if there are two.
     second: Option<Box<Step>>,
+    /// Those behind them, in a pipeline.
+    later: VecDeque<Box<Step>>,
 }
 
 impl InFlight {
@@ -120,18 +129,21 @@ impl InFlight {
     /// The newest.
     #[inline]
     pub(crate) fn back(&self) -> Option<&Step> {
-        self.second.as_deref().or(self.oldest.as_deref())
+        let later = self.later.back().or(self.second.as_ref());
+        later.or(self.oldest.as_ref()).map(|step| &**step)
     }
 
     /// The newest, to change.
     #[inline]
     pub(crate) fn back_mut(&mut self) -> Option<&mut Step> {
-        self.second.as_deref_mut().or(self.oldest.as_deref_mut())
+        let later = self.later.back_mut().or(self.second.as_mut());
+        later.or(self.oldest.as_mut()).map(|step| &mut **step)
     }
 
-    /// The oldest, and the other one if there are two, to change.
+    /// The oldest, and the other one if there are two, to change; no pipeline has more.
     #[inline]
     pub(crate) fn both_mut(&mut self) -> (&mut Step, Option<&mut Step>) {
+        debug_assert!(self.later.is_empty(), "steps of a pipeline are taken one by one");
         let oldest = self
             .oldest
             .as_deref_mut()
@@ -144,28 +156,49 @@ impl InFlight {
     pub(crate) fn push_back(&mut self, step: Box<Step>) {
         if self.oldest.is_none() {
             self.oldest = Some(step);
+        } else if self.second.is_none() {
+            self.second = Some(step);
         } else {
-            let third = self.second.replace(step);
-            assert!(third.is_none(), "a queue of steps is one or two deep");
+            self.later.push_back(step);
+        }
+    }
+
+    /// The output of the oldest is not taken before `now`.
+    pub(crate) fn delay_front(&mut self, now: Picos) {
+        if let Some(oldest) = &mut self.oldest {
+            oldest.duration = oldest.end().max(now) - oldest.begin;
+        }
+    }
+
+    /// Appends the newest, if there is one.
+    pub(crate) fn extend(&mut self, step: Option<Box<Step>>) {
+        if let Some(step) = step {
+            self.push_back(step);
         }
     }
 
     /// Takes out the oldest.
     #[inline]
     pub(crate) fn pop_front(&mut self) -> Option<Box<Step>> {
-        std::mem::replace(&mut self.oldest, self.second.take())
+        let third = if self.later.is_empty() {
+            None
+        } else {
+            self.later.pop_front()
+        };
+        std::mem::replace(&mut self.oldest, std::mem::replace(&mut self.second, third))
     }
 
     /// Takes out the newest.
     #[inline]
     pub(crate) fn pop_back(&mut self) -> Option<Box<Step>> {
-        self.second.take().or_else(|| self.oldest.take())
+        let later = self.later.pop_back().or_else(|| self.second.take());
+        later.or_else(|| self.oldest.take())
     }
 
     /// How many.
     #[inline]
     pub(crate) fn len(&self) -> usize {
-        usize::from(self.oldest.is_some()) + usize::from(self.second.is_some())
+        usize::from(self.oldest.is_some()) + usize::from(self.second.is_some()) + self.later.len()
     }
 
     /// Whether there are none.
@@ -177,17 +210,15 @@ impl InFlight {
     /// All, oldest first.
     #[inline]
     pub(crate) fn iter(&self) -> impl DoubleEndedIterator<Item = &Step> {
-        [self.oldest.as_deref(), self.second.as_deref()]
-            .into_iter()
-            .flatten()
+        let first = [self.oldest.as_ref(), self.second.as_ref()].into_iter().flatten();
+        first.chain(&self.later).map(|step| &**step)
     }
 
     /// All, oldest first, to change.
     #[inline]
     pub(crate) fn iter_mut(&mut self) -> impl DoubleEndedIterator<Item = &mut Step> {
-        [self.oldest.as_deref_mut(), self.second.as_deref_mut()]
-            .into_iter()
-            .flatten()
+        let first = [self.oldest.as_mut(), self.second.as_mut()].into_iter().flatten();
+        first.chain(&mut self.later).map(|step| &mut **step)
     }
 }
 

@@ -78,6 +78,27 @@ impl Telling {
         }));
     }
 
+    /// A step that passed through the stages of a pipeline was executed; before `begin` another one is told of.
+    pub(super) fn staged<O: Observer>(&mut self, step: &Step, begin: Picos, observer: &mut O) {
+        let duration = step.end() - begin;
+        observer.observe(&Fact::Steps(&Steps {
+            replica: self.replica,
+            begin,
+            end: step.end(),
+            count: 1,
+            duration,
+            duration_increment: Picos::ZERO,
+            gap_seqs: 0,
+            gap: duration,
+            load: &step.load,
+            recomputed_tokens: step.recomputed_tokens,
+            running: step.running,
+            waiting: step.waiting,
+            free_blocks: step.free_blocks,
+            kv_slots: step.kv_slots,
+        }));
+    }
+
     /// A run of `count` uniform steps was executed, of which `first` is the first, the last ended at `end`, and each
     /// lasted `increment` longer than the one before.
     #[inline]

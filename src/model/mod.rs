@@ -14,6 +14,7 @@ mod names;
 mod options;
 mod recurrence;
 mod registry;
+mod stages;
 
 pub use checkpoints::find_checkpoint;
 pub use drafter::Drafter;
@@ -24,6 +25,7 @@ pub use names::{is_other, is_same_name};
 pub use options::{UnknownChoice, parse_dtype, parse_kv_cache_dtype, parse_quantization};
 pub use recurrence::{Recurrence, Rule};
 pub use registry::{UnknownModel, find, names};
+pub use stages::{ModelStage, stage_layers};
 
 use crate::units::Bytes;
 

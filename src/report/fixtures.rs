@@ -66,6 +66,7 @@ pub(super) fn meta() -> ResultMeta {
         model_id: "meta-llama/Llama-3.1-8B-Instruct".into(),
         gpu: "H100-SXM-80GB".into(),
         gpus_per_replica: 1,
+        stages: 1,
         replicas: 1,
         pools: Vec::new(),
         classes: Vec::new(),

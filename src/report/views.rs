@@ -35,6 +35,8 @@ pub struct ResultMeta {
     pub gpu: String,
     /// GPUs that one replica uses.
     pub gpus_per_replica: u32,
+    /// Stages of a pipeline among which they are divided; 1 is none.
+    pub stages: u32,
     /// Engine instances.
     pub replicas: u32,
     /// The pools that a scenario names, in its order; what stands beside this describes the first. Empty without any.

@@ -35,13 +35,14 @@ pub(super) fn read(fields: &Fields<'_>, place: &str) -> Measured {
     if let Some(scenario) = judged.and_then(|judged| judged.object("scenario")) {
         row.setup.gpu = scenario.text("gpu");
         let count = |key: &str| scenario.count(key).and_then(|count| u32::try_from(count).ok());
-        row.setup.tensor_parallel = count("gpus_per_replica");
+        let gpus = count("gpus_per_replica");
+        row.setup.pipeline_parallel = count("pipeline_parallel_size");
+        let stages = row.setup.pipeline_parallel.unwrap_or(1).max(1);
+        row.setup.tensor_parallel = gpus.map(|gpus| gpus / stages);
         row.setup.data_parallel = count("replicas").filter(|engines| *engines > 1);
         // Results of earlier versions do not say how many there are of all replicas.
-        row.setup.n_gpus = count("gpus").or(row
-            .setup
-            .tensor_parallel
-            .and_then(|gpus| gpus.checked_mul(row.setup.data_parallel.unwrap_or(1))));
+        let replicas = row.setup.data_parallel.unwrap_or(1);
+        row.setup.n_gpus = count("gpus").or(gpus.and_then(|gpus| gpus.checked_mul(replicas)));
         row.setup.engine = scenario.text("engine");
         row.setup.pools = count("pools");
         if let (Some(2..), Load::Open { rate }) = (count("clients"), row.setup.load) {

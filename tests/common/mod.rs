@@ -22,6 +22,7 @@ pub(crate) fn ample_engine() -> EngineConfig {
         enable_prefix_caching: false,
         watermark_blocks: 0,
         prefill_schedule_interval: 1,
+        stages: 1,
         queue_depth: 1,
         max_num_queued_reqs: None,
         idle_pass_sleep: Picos::ZERO,

@@ -91,6 +91,11 @@ fn every_recording_with_drafts_is_repeated() {
 }
 
 #[test]
+fn every_recording_with_stages_is_repeated() {
+    all_are_repeated(&files_in(&["random-0.33-stages", "random-0.11-stages"]), 50);
+}
+
+#[test]
 fn every_recording_of_vllm_v0_is_repeated() {
     all_are_repeated(&files_in(&["random-0.6"]), 34);
 }

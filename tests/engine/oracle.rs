@@ -4,8 +4,8 @@ use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 
 use crate::twin::{
-    Scheduled, TwinConfig, TwinDrafter, TwinDrafts, TwinLastBlock, TwinOutcome, TwinRequest, TwinRun,
-    TwinStep,
+    Scheduled, TwinConfig, TwinDrafter, TwinDrafts, TwinLastBlock, TwinLaw, TwinOutcome, TwinRequest,
+    TwinRun, TwinStages, TwinStep,
 };
 use serde::Deserialize;
 
@@ -20,6 +20,7 @@ struct Recording {
     params: Params,
     scheduler_reserve_full_isl: bool,
     cost: Cost,
+    pipeline: Option<Pipeline>,
     requests: Vec<RecordedRequest>,
     steps: Vec<RecordedStep>,
     results: Vec<RecordedResult>,
@@ -61,6 +62,12 @@ struct Cost {
     per_step_s: f64,
     per_token_s: f64,
     per_attended_token_s: f64,
+}
+
+#[derive(Deserialize)]
+struct Pipeline {
+    stages: Vec<Cost>,
+    transfer: Cost,
 }
 
 #[derive(Deserialize)]
@@ -114,6 +121,47 @@ fn twin_repeats_every_recorded_schedule_with_drafts() {
     assert!(differences.is_empty(), "{}", differences.join("\n"));
 }
 
+#[test]
+fn twin_repeats_every_recorded_schedule_with_stages() {
+    let differences: Vec<String> = files_with_stages()
+        .iter()
+        .filter_map(|file| replay(file).err())
+        .collect();
+    assert!(differences.is_empty(), "{}", differences.join("\n"));
+}
+
+/// What another rule of a pipeline would be.
+type ChangeOfStages = (&'static str, fn(&mut TwinStages));
+
+#[test]
+fn a_twin_with_other_rules_for_stages_is_found_out() {
+    let changes: [ChangeOfStages; 4] = [
+        // Asynchronously vLLM would fail without it.
+        ("output of who was preempted", |stages| {
+            stages.stale_output_drains ^= stages.stagger == 0;
+        }),
+        ("filling the queue", |stages| {
+            stages.fills_queue_first = !stages.fills_queue_first;
+        }),
+        ("one call more between two shares", |stages| {
+            stages.stagger += usize::from(stages.stagger > 0);
+        }),
+        ("no way between stages", |stages| {
+            stages.transfer = TwinLaw::default()
+        }),
+    ];
+    let recordings: Vec<Recording> = files_with_stages().iter().map(|file| read(file)).collect();
+    for (what, change) in changes {
+        let is_repeated = |recording: &&Recording| {
+            let mut config = config(recording);
+            change(config.stages.as_mut().expect("recorded with stages"));
+            compare(recording, &run_twin(recording, &config)).is_ok()
+        };
+        let repeated = recordings.iter().filter(is_repeated).count();
+        assert!(repeated < recordings.len(), "{what} makes no difference");
+    }
+}
+
 /// What another rule would be, to be told from the recorded one.
 type Change = (&'static str, fn(&mut TwinDrafts));
 
@@ -159,6 +207,10 @@ fn every_accepted_draft_of_a_recording_counts() {
     }
 }
 
+fn files_with_stages() -> Vec<PathBuf> {
+    crate::conform::files_in(&["random-0.33-stages", "random-0.11-stages"])
+}
+
 fn files_with_drafts() -> Vec<PathBuf> {
     crate::conform::files_in(&["random-0.33-drafts", "random-0.11-drafts"])
 }
@@ -189,6 +241,10 @@ fn config(recording: &Recording) -> TwinConfig {
         Some("vllm@0.11") => TwinConfig::v11(),
         Some(other) => panic!("{other} was not recorded"),
     };
+    let stages = recording
+        .pipeline
+        .as_ref()
+        .map_or(1, |pipeline| pipeline.stages.len());
     TwinConfig {
         max_model_len: params.max_model_len,
         max_num_seqs: params.max_num_seqs,
@@ -200,7 +256,15 @@ fn config(recording: &Recording) -> TwinConfig {
         enable_prefix_caching: params.enable_prefix_caching,
         priority_policy: params.policy == "priority",
         long_prefill_token_threshold: params.long_prefill_token_threshold,
-        queue_depth: if params.async_scheduling { 2 } else { 1 },
+        queue_depth: stages + usize::from(params.async_scheduling),
+        stages: recording.pipeline.as_ref().map(|pipeline| TwinStages {
+            laws: pipeline.stages.iter().map(law).collect(),
+            transfer: law(&pipeline.transfer),
+            preparation: TwinLaw::default(),
+            stagger: if params.async_scheduling { stages } else { 0 },
+            fills_queue_first: version.reserve_full_isl,
+            stale_output_drains: version.reserve_full_isl,
+        }),
         reserve_full_isl: recording.scheduler_reserve_full_isl,
         watermark_blocks: (params.watermark * params.num_gpu_blocks as f64) as usize,
         prefill_schedule_interval: params.prefill_schedule_interval.unwrap_or(1),
@@ -209,6 +273,15 @@ fn config(recording: &Recording) -> TwinConfig {
             .as_ref()
             .map(|wanted| drafts(wanted, !version.reserve_full_isl)),
         ..version
+    }
+}
+
+fn law(cost: &Cost) -> TwinLaw {
+    let picos = |seconds: f64| (seconds * PS_PER_S).round() as u64;
+    TwinLaw {
+        per_step: picos(cost.per_step_s),
+        per_token: picos(cost.per_token_s),
+        per_pair: picos(cost.per_attended_token_s),
     }
 }
 

@@ -58,7 +58,8 @@ proptest! {
     fn another_scheduler_sees_the_same_traffic(seed in any::<u64>()) {
         let experiment = Experiment::draw(seed);
         let mut other = experiment.clone();
-        other.engine.queue_depth = 3 - experiment.engine.queue_depth;
+        let (stages, depth) = (experiment.engine.stages, experiment.engine.queue_depth);
+        other.engine.queue_depth = 2 * stages + 1 - depth;
         other.engine.max_num_seqs = 1 + experiment.engine.max_num_seqs / 2;
         other.engine.policy = Policy::Fcfs;
         other.engine.enable_prefix_caching ^= true;

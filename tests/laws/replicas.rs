@@ -104,7 +104,7 @@ pub(crate) fn sglang(experiment: &Experiment, seed: u64) -> EngineSpec {
         max_total_tokens: pool,
         radix_cache: vllm.enable_prefix_caching,
         enable_mixed_chunk: false,
-        overlap_schedule: vllm.queue_depth == 2,
+        overlap_schedule: vllm.is_asynchronous(),
         init_new_token_ratio: 0.0,
         min_new_token_ratio: 0.0,
         new_token_ratio_decay: 0.0,

@@ -3,7 +3,7 @@
 use std::num::NonZeroU32;
 
 use plimsoll::cost::linear::LinearCost;
-use plimsoll::cost::{Breakdown, DecodeCost, StepCost, StepLoad};
+use plimsoll::cost::{Breakdown, DecodeCost, StageCosts, StepCost, StepLoad};
 use plimsoll::engine::{BlockHashes, EngineConfig, Policy, Speculation, VersionSwitches};
 use plimsoll::ids::RequestId;
 use plimsoll::rng::{Purpose, stream};
@@ -30,9 +30,33 @@ pub(crate) struct Floored {
     linear: LinearCost,
     kv_floor: Picos,
     floor: Picos,
+    /// Stages that share a step, all alike but for a little.
+    stages: u32,
+}
+
+impl StageCosts for Floored {
+    fn count(&self) -> usize {
+        self.stages as usize
+    }
+
+    fn preparation(&mut self, load: &StepLoad) -> Picos {
+        Picos(load.tokens() * 1_000_000)
+    }
+
+    fn stage(&mut self, at: usize, load: &StepLoad) -> Picos {
+        Picos(self.step(load).0 / u64::from(self.stages) + at as u64 * 10_000_000)
+    }
+
+    fn transfer(&mut self, _: usize, _: &StepLoad) -> Picos {
+        Picos(30_000_000)
+    }
 }
 
 impl StepCost for Floored {
+    fn stages(&mut self) -> Option<&mut dyn StageCosts> {
+        if self.stages > 1 { Some(self) } else { None }
+    }
+
     fn decode(&mut self, batch: u32) -> DecodeCost {
         DecodeCost {
             kv_floor: self.kv_floor,
@@ -89,10 +113,13 @@ impl Experiment {
             engine.policy = Policy::Fcfs;
         }
         engine.speculation = dice.speculation(&engine);
+        // From dice of their own, so that all else is drawn as without.
+        Dice(stream(seed, Purpose::Jitter, 1)).spread(&mut engine);
         let cost = Floored {
             linear,
             kv_floor: Picos(dice.one_of(&[0, 300_000, 200_000_000])),
             floor: Picos(dice.one_of(&[0, 0, 6_100_000_000])),
+            stages: engine.stages,
         };
         Experiment {
             engine,
@@ -174,9 +201,23 @@ impl Dice {
                 eviction_restores_budget: self.chance(),
                 overrun_guard: self.chance(),
                 windows_settle: true,
+                stale_output_drains: true,
+                fills_queue_first: true,
             },
             ..ample_engine()
         }
+    }
+
+    /// One in four has its layers spread over stages, and speculates not.
+    fn spread(&mut self, engine: &mut EngineConfig) {
+        if self.below(4) > 0 {
+            return;
+        }
+        let ahead = engine.queue_depth - 1;
+        engine.stages = 2 + self.below(4);
+        engine.queue_depth = engine.stages + ahead;
+        engine.speculation = None;
+        engine.switches.fills_queue_first = self.chance();
     }
 
     /// One in four speculates, by the rules of some version.

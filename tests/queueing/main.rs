@@ -14,6 +14,7 @@ mod cluster;
 mod decode;
 mod gateway;
 mod many_servers;
+mod pipeline;
 mod sharing;
 mod single_server;
 mod speculation;

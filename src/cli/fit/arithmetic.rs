@@ -201,7 +201,7 @@ fn request_lines(question: &Capacity, plan: &MemoryPlan) -> Vec<(&'static str, S
 
 fn roof_lines(question: &Capacity, ceilings: &Ceilings) -> Vec<(&'static str, String)> {
     let bandwidth = question.device.memory_bandwidth;
-    let tp = question.options.tensor_parallel;
+    let gpus = question.options.tensor_parallel * question.options.pipeline_parallel;
     let tokens = tokens_per_decode(question);
     let drafted = match speculation(question) {
         Some(_) => format!(" × {tokens:.2} tokens"),
@@ -211,7 +211,7 @@ fn roof_lines(question: &Capacity, ceilings: &Ceilings) -> Vec<(&'static str, St
         (
             "  prefill roof",
             format!(
-                "{tp} × {} ÷ {} a token = {} tok/s",
+                "{gpus} × {} ÷ {} a token = {} tok/s",
                 format_flops(ceilings.peak),
                 with_unit(ceilings.flops_per_token.0, "FLOP"),
                 short(ceilings.prefill_tokens_per_s)

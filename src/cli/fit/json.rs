@@ -42,7 +42,8 @@ fn question_json(question: &Capacity) -> Value {
 /// What fits.
 pub(super) fn fits_json(question: &Capacity, plan: &MemoryPlan) -> Value {
     let options = &question.options;
-    let ceilings = ceilings(&question.device, &question.model, options.tensor_parallel);
+    let (tensor, stages) = (options.tensor_parallel, options.pipeline_parallel);
+    let ceilings = ceilings(&question.device, &question.model, tensor, stages);
     let typical = TYPICAL_PROMPT + TYPICAL_OUTPUT;
     let mut fits = json!({
         "version": 1,

@@ -33,7 +33,7 @@ pub(super) fn write_text(
         options,
         ..
     } = question;
-    let ceilings = ceilings(device, model, options.tensor_parallel);
+    let ceilings = ceilings(device, model, options.tensor_parallel, options.pipeline_parallel);
     let runtime = plan.charged(options.charge_cuda_graphs) - plan.weights;
     writeln!(
         out,

@@ -65,7 +65,7 @@ impl SizingFlags {
         Ok(Some(Sizing {
             demand: Demand {
                 rate,
-                gpus_per_replica: resolved.placement.tensor_parallel * engines,
+                gpus_per_replica: resolved.placement.gpus() * engines,
                 usd_per_gpu_hour: self.price.or(list.map(|list| list.usd_per_hour)),
             },
             gpu: resolved.device.id.clone(),

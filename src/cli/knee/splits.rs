@@ -60,7 +60,7 @@ pub(super) fn execute(
     terminal: &Terminal,
 ) -> anyhow::Result<ExitCode> {
     let together = all_do_both(document, 1)?;
-    let each = together.placement.tensor_parallel;
+    let each = together.placement.gpus();
     let pair = split(document, 1, 1)?;
     let of = |pool: usize| pair.scenario.pools[pool].gpus;
     let ways: Vec<(u32, u32)> = (1..=gpus / of(0))

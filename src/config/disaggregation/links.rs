@@ -30,7 +30,7 @@ const LINKS: [(&str, f64); 15] = [
 ];
 
 /// The bandwidth of each GPU's link in every pool.
-pub(super) fn rates(
+pub(in crate::config) fn rates(
     judge: &mut Judge,
     link: &RawLink,
     pools: &[Pool],
@@ -63,14 +63,7 @@ pub(super) fn rates(
     let own = |pick: &dyn Fn(&Device) -> Option<BytesPerSec>| -> Option<Vec<BytesPerSec>> {
         devices.iter().map(|device| pick(device)).collect()
     };
-    let rates = match kind.as_str() {
-        "nvlink" => own(&|device| device.nvlink),
-        "pcie" => own(&|device| Some(device.pcie)),
-        name => {
-            let found = LINKS.iter().find(|(known, _)| *known == name);
-            found.map(|&(_, rate)| vec![BytesPerSec(rate); pools.len()])
-        }
-    };
+    let rates = own(&|device| named(&kind, device));
     match &rates {
         Some(rates) => {
             let mut each: Vec<String> = rates.iter().map(|&rate| format_rate(rate)).collect();
@@ -85,11 +78,10 @@ pub(super) fn rates(
             judge.wrong_help(key, "is not there", "one of the GPUs has no NVLink", help);
         }
         None => {
-            let names = ["nvlink", "pcie"]
-                .into_iter()
-                .chain(LINKS.iter().map(|&(name, _)| name));
-            let near = nearest(&kind, names.clone(), 1).first().map(ToString::to_string);
-            let known: Vec<&str> = names.collect();
+            let known = names();
+            let near = nearest(&kind, known.iter().copied(), 1)
+                .first()
+                .map(ToString::to_string);
             let help = match near {
                 Some(near) => format!("did you mean {near}? known are {}", known.join(", ")),
                 None => format!("known are {}", known.join(", ")),
@@ -99,6 +91,24 @@ pub(super) fn rates(
         }
     }
     rates
+}
+
+/// Bytes per second of a link by its name; `None` if it has none, or the GPU has no NVLink.
+pub(in crate::config) fn named(kind: &str, device: &Device) -> Option<BytesPerSec> {
+    match kind {
+        "nvlink" => device.nvlink,
+        "pcie" => Some(device.pcie),
+        name => {
+            let found = LINKS.iter().find(|(known, _)| *known == name);
+            found.map(|&(_, rate)| BytesPerSec(rate))
+        }
+    }
+}
+
+/// All names of links.
+pub(in crate::config) fn names() -> Vec<&'static str> {
+    let standard = LINKS.iter().map(|&(name, _)| name);
+    ["nvlink", "pcie"].into_iter().chain(standard).collect()
 }
 
 /// A bandwidth that was given.

@@ -65,14 +65,14 @@ pub(in crate::config) fn resolve_line(line: &str) -> Result<Resolved, Diagnostic
 #[test]
 fn all_that_is_wrong_with_a_pasted_command_is_told_at_once() {
     let command =
-        "vllm serve Qwen/Qwen3-8B -pp 2 -tp 8 --cpu-offload-gb 10 --foo 3 --num-scheduler-steps 8 --bar=1";
+        "vllm serve Qwen/Qwen3-8B -pp 40 -tp 8 --cpu-offload-gb 10 --foo 3 --num-scheduler-steps 8 --bar=1";
     let line = format!("--gpu h100-sxm {TRAFFIC} --serve-cmd \"{command}\"");
     let told = resolve_line(&line).map(|_| ()).unwrap_err().to_string();
     for wrong in [
         "`--cpu-offload-gb` would change",
         "unexpected argument '--foo'",
         "unexpected argument '--bar'",
-        "--pipeline-parallel-size` must be 1",
+        "--pipeline-parallel-size` is larger than the model is deep",
         "--num-scheduler-steps`",
     ] {
         assert_eq!(told.matches(wrong).count(), 1, "{wrong}:\n{told}");

@@ -298,7 +298,7 @@ fn weights_of_8_bits_alone_are_multiplied_in_16() {
     let device = crate::hardware::find("h100-sxm").unwrap().0;
     let peak = |quantization| {
         let model = crate::model::find("meta-llama/Llama-3.1-8B").unwrap().0;
-        crate::engine::ceilings::ceilings(&device, &model.with_quantization(quantization), 1).peak
+        crate::engine::ceilings::ceilings(&device, &model.with_quantization(quantization), 1, 1).peak
     };
     use crate::model::Quantization::{Int8, WeightOnly8};
     assert_eq!(peak(WeightOnly8 { group_size: None }), device.peaks.bf16);

@@ -35,9 +35,16 @@ pub struct RawCluster {
     /// GPUs that share every layer of one replica (-tp).
     #[arg(long, value_name = "N", help_heading = "Machines")]
     pub tensor_parallel_size: Option<Count>,
-    /// Stages that a replica's layers are split into (-pp).
+    /// Stages that a replica's layers are split into (-pp); vLLM's.
     #[arg(long, value_name = "N", help_heading = "Machines")]
     pub pipeline_parallel_size: Option<Count>,
+    /// What is between two stages: nvlink, pcie (as the GPU's profile has them), pcie3 to pcie6, ib-100 to ib-800, eth-10 to
+    /// eth-800, or a bandwidth of each GPU, one direction, `25GB/s`; default NVLink or PCIe inside a node, else ib-400.
+    #[arg(long, value_name = "LINK", help_heading = "Machines")]
+    pub stage_link: Option<String>,
+    /// From the end of a stage to the first byte on the next one; default 10 µs inside a node, 30 µs over a network.
+    #[arg(long, value_name = "TIME", help_heading = "Machines")]
+    pub stage_link_latency: Option<Duration>,
     /// Data-parallel engines inside one server, balanced as it does (-dp); with experts those of vLLM step together.
     #[arg(long, value_name = "N", help_heading = "Machines")]
     pub data_parallel_size: Option<Count>,
@@ -233,6 +240,10 @@ pub struct RawPool {
     pub tensor_parallel_size: Option<Count>,
     /// Stages that a replica's layers are split into.
     pub pipeline_parallel_size: Option<Count>,
+    /// What is between two stages.
+    pub stage_link: Option<String>,
+    /// From the end of a stage to the first byte on the next one.
+    pub stage_link_latency: Option<Duration>,
     /// Who gets a request of this pool's.
     pub router: Option<RawRouter>,
     /// It gets prompts of at least so many tokens; default any.

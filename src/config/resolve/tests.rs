@@ -170,14 +170,12 @@ fn mistakes_in_model_and_cluster_are_located_and_mended() {
     help: did you mean RTX-4090-24GB or RTX-5090-32GB?
     help: `plimsoll hw` lists the known ones; the path of a hardware profile will do, too
     "#);
-    assert_snapshot!(told("gpu = \"H100-SXM-80GB\"", "gpu = \"H100-SXM-80GB\"\npipeline_parallel_size = 2"), @r#"
-    error: `pipeline_parallel_size` must be 1
+    assert_snapshot!(told("gpu = \"H100-SXM-80GB\"", "gpu = \"H100-SXM-80GB\"\npipeline_parallel_size = 33"), @r#"
+    error: `pipeline_parallel_size` is larger than the model is deep
      --> a.toml:6:26
       |
-    6 | pipeline_parallel_size = 2
-      |                          ^ pipeline parallelism is not modelled yet
-      |
-    help: simulate one stage's share, or use tensor parallelism
+    6 | pipeline_parallel_size = 33
+      |                          ^^ it has only 32 layers to share
     "#);
     assert_snapshot!(told("gpu = \"H100-SXM-80GB\"", "gpu = \"H100-SXM-80GB\"\noverlap_weight = 2.0\nmean_time_to_recovery = \"1 s\"\n[[cluster.events]]\nat = \"1 s\"\nreplica = 1\nkind = \"fail\""), @r#"
     error: `overlap_weight` has no effect

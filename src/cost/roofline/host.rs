@@ -4,6 +4,7 @@
 //! between two steps is, and the host's own chain is a floor. Launching kernels one by one raises the floor of either
 //! (V1-77): from compiled code by the launches themselves, under `enforce_eager` by Python's dispatch of each, too.
 
+use super::pipeline::Prepared;
 use crate::cost::Trust;
 use crate::cost::calibration::Host;
 use crate::units::Picos;
@@ -61,6 +62,13 @@ impl HostTerms {
                 host.trust
             },
         }
+    }
+
+    /// Takes out what of a synchronous step comes before the first stage of a pipeline; launches stay a floor.
+    pub(super) fn take_preparation(&mut self) -> Prepared {
+        let (step, per_seq) = (self.step, self.per_seq);
+        (self.step, self.per_seq, self.floor_step, self.floor_per_seq) = (0, 0, 0, 0);
+        Prepared { step, per_seq }
     }
 
     /// Nothing of the host counts.

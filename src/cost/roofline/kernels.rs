@@ -33,6 +33,8 @@ pub(super) struct Operators {
     /// GPUs that hold experts whole; 1 where each holds a slice of all.
     expert_ranks: u32,
     scale: BTreeMap<String, f64>,
+    /// The embedding is here.
+    embeds: bool,
 }
 
 impl Operators {
@@ -83,7 +85,20 @@ impl Operators {
             shared_layers: if is_shared { f64::from(shared_layers) } else { 0.0 },
             expert_ranks: if deals_out { tp } else { 1 },
             scale: calibration.scale.clone(),
+            embeds: true,
         })
+    }
+
+    /// Of a stage behind the first: the embedding is not here.
+    pub(super) fn without_embedding(&mut self) {
+        self.embeds = false;
+    }
+
+    /// Seconds until all ranks have `bytes` of which each has a slice.
+    pub(super) fn gather_seconds(&self, bytes: f64) -> f64 {
+        self.link
+            .as_ref()
+            .map_or(0.0, |link| all_gather_seconds(link, bytes))
     }
 
     /// A projection of 16-bit weights before the first layer.
@@ -243,12 +258,13 @@ impl Operators {
                 .map(|(experts, moe)| self.experts_part(experts, moe, tokens)),
         );
         let kernels = self.sublayers / 2.0 * self.elementwise.kernels_per_layer;
-        let bytes = tokens as f64 * (self.elementwise_bytes_per_token + 2.0 * self.hidden_bytes);
+        let embedding = if self.embeds { 2.0 * self.hidden_bytes } else { 0.0 };
+        let bytes = tokens as f64 * (self.elementwise_bytes_per_token + embedding);
         parts.push(self.small_kernels("elementwise", kernels, bytes));
         if let Some(link) = &self.link {
             // Two a layer and one after the vocabulary-parallel embedding (TP-1).
             let one = all_reduce_seconds(link, tokens as f64 * self.hidden_bytes);
-            let reductions = self.sublayers - self.shared_layers + 1.0;
+            let reductions = self.sublayers - self.shared_layers + f64::from(u8::from(self.embeds));
             parts.push(self.link_part("all_reduce", link, reductions * one));
         }
         self.scaled(parts)

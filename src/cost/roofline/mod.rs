@@ -7,7 +7,9 @@
 //!
 //! Of several data-parallel ranks this is one rank's own share; the experts that all of them share are in `shared.rs`.
 //!
-//! Left out: pipeline parallelism, noise, other work on the GPU.
+//! Of a pipeline this is one stage; what all of them take is in `pipeline.rs`.
+//!
+//! Left out: noise, other work on the GPU.
 //! Laws: [`StepCost`]'s; more tokens, rows or context never cost less, except where padding to a CUDA graph hides
 //! the difference; the parts of [`Breakdown`] add up to the step.
 
@@ -17,11 +19,15 @@ mod fp8_inputs;
 mod host;
 mod indexer;
 mod kernels;
+mod pipeline;
+mod placement;
 mod recurrence;
 mod shared;
 
 pub use drafter::Drafting;
 pub use fp8_inputs::Fp8Inputs;
+pub use pipeline::{Pipeline, PipelineCost, StageLink};
+pub use placement::{CudagraphMode, Graphs, Placement};
 pub use shared::{SharedExperts, SharedMaker};
 
 use super::calibration::{Calibration, KernelFormat};
@@ -35,64 +41,6 @@ use host::{HostTerms, Launch};
 use indexer::IndexerTerms;
 use kernels::Operators;
 use recurrence::RecurrentTerms;
-
-/// How an engine puts a model on its GPUs, as far as step time depends on it.
-#[derive(Clone, Debug, PartialEq)]
-pub struct Placement {
-    /// Ranks that share every layer.
-    pub tensor_parallel: u32,
-    /// Groups of such ranks that have requests of their own and share their experts; 1 as a rule (DP-2).
-    pub data_parallel: u32,
-    /// Those hold experts whole, each some, and not a slice of all.
-    pub expert_parallel: bool,
-    /// All of a layer behind its attention is theirs in common, dense layers, shared experts and the choice of experts too:
-    /// each has a slice, and computes it for the tokens of all (SGLang's data-parallel attention).
-    pub gathers_mlp: bool,
-    /// Format of the KV cache.
-    pub kv_dtype: Dtype,
-    /// CUDA graphs.
-    pub graphs: Graphs,
-    /// The host prepares a step while the GPU runs the one before (V1-81).
-    pub asynchronous: bool,
-    /// Which engine's host terms apply: `vllm`, `sglang`.
-    pub engine: String,
-    /// Mean context that is expected. A layer whose sliding window is shorter counts as full windows, any other
-    /// as unwindowed, so that the cost stays affine in KV tokens.
-    pub typical_context: u32,
-    /// Speculative decoding, if there is any.
-    pub drafting: Option<Drafting>,
-    /// Who quantizes the inputs of fp8 products.
-    pub inputs: Fp8Inputs,
-}
-
-/// CUDA graphs of an engine (V1-73 to V1-77).
-#[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub struct Graphs {
-    /// Which batches replay a graph.
-    pub mode: CudagraphMode,
-    /// Captured token counts, ascending.
-    pub capture_sizes: Vec<u32>,
-    /// Those of steps that replay pieces, where they are others.
-    pub piece_sizes: Option<Vec<u32>>,
-    /// A batch between two of them is padded up to the next one; else it replays nothing.
-    pub pads: bool,
-    /// The code is compiled (`torch.compile`); if not, Python dispatches every operator that no graph replays.
-    pub is_compiled: bool,
-}
-
-/// vLLM's `cudagraph_mode`.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub enum CudagraphMode {
-    /// Kernels are launched one by one.
-    None,
-    /// Attention is launched eagerly between the pieces, for every batch.
-    Piecewise,
-    /// One graph for decode-only batches, others eager.
-    FullDecodeOnly,
-    /// One graph for decode-only batches, pieces for others.
-    #[default]
-    FullAndPiecewise,
-}
 
 /// Why a step cost cannot be built.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
@@ -127,6 +75,8 @@ pub struct RooflineCost {
     /// Drafts that a decode brings, which a full graph is captured for.
     drafts: u32,
     passes: Option<Passes>,
+    /// The LM head is here; not on the earlier stages of a pipeline.
+    samples: bool,
     token_picos: Vec<u64>,
     row_picos: Vec<u64>,
 }
@@ -146,18 +96,24 @@ impl RooflineCost {
         calibration: &Calibration,
         placement: &Placement,
     ) -> Result<impl Fn() -> Box<dyn StepCost> + Send + Sync + use<>, RooflineError> {
-        RooflineCost::new(device, shape, calibration, placement)?;
         let parts = (
             device.clone(),
             shape.clone(),
             calibration.clone(),
             placement.clone(),
         );
-        Ok(move || -> Box<dyn StepCost> {
+        let make = move || -> Result<Box<dyn StepCost>, RooflineError> {
             let (device, shape, calibration, placement) = &parts;
-            let cost = RooflineCost::new(device, shape, calibration, placement);
-            Box::new(cost.expect("it was built from the same parts before"))
-        })
+            Ok(match &placement.pipeline {
+                None => Box::new(RooflineCost::new(device, shape, calibration, placement)?),
+                Some(pipeline) => {
+                    let cost = PipelineCost::new(device, shape, calibration, placement, pipeline);
+                    Box::new(cost?)
+                }
+            })
+        };
+        make()?;
+        Ok(move || make().expect("it was built from the same parts before"))
     }
 
     /// Resolves a calibration for one placement of a model.
@@ -231,6 +187,7 @@ impl RooflineCost {
                 Some(drafting) => Passes::new(device, calibration, placement, drafting)?,
                 None => None,
             },
+            samples: true,
             token_picos: Vec::new(),
             row_picos: Vec::new(),
         })
@@ -318,6 +275,9 @@ impl RooflineCost {
 
     #[inline]
     fn rows_picos(&mut self, rows: u32) -> u64 {
+        if !self.samples {
+            return 0;
+        }
         let operators = &self.operators;
         look_up(&mut self.row_picos, u64::from(rows), || {
             operators.row_parts(u64::from(rows))
@@ -429,7 +389,9 @@ impl StepCost for RooflineCost {
         parts.extend(self.attention.parts(load));
         parts.extend(self.indexer.part(load));
         parts.extend(self.recurrence.parts(load));
-        parts.extend(self.operators.row_parts(u64::from(load.sampled_rows)));
+        if self.samples {
+            parts.extend(self.operators.row_parts(u64::from(load.sampled_rows)));
+        }
         parts.extend(self.passes.as_ref().map(|passes| passes.part(load)));
         let sequences = u64::from(load.decode_seqs) + load.chunks.len() as u64;
         let host = |operator: &str, picos: u64, trust: Trust| Part {

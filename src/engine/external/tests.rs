@@ -81,6 +81,7 @@ pub(in crate::engine) fn config() -> EngineConfig {
         enable_prefix_caching: true,
         watermark_blocks: 0,
         prefill_schedule_interval: 1,
+        stages: 1,
         queue_depth: 1,
         max_num_queued_reqs: None,
         idle_pass_sleep: Picos(PICOS_PER_SECOND / 1000),

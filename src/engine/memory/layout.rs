@@ -3,7 +3,7 @@
 use super::unlike::unlike_layout;
 use super::{KindLayout, MemoryOptions, StateBlocks, Windowed};
 use crate::kv::{KvGroups, WindowGroups};
-use crate::model::{Attention, LayerGroup, ModelShape, kv_bytes_per_token_layer};
+use crate::model::{Attention, LayerGroup, ModelShape, ModelStage, kv_bytes_per_token_layer};
 use crate::units::Bytes;
 
 /// How the KV of one rank is laid out.
@@ -36,7 +36,7 @@ pub struct StateLayout {
     pub layers: u32,
 }
 
-/// Weights of the fullest rank: the longest stage's layers, and embedding and LM head where stages do not part them.
+/// Weights of a rank; of several stages where layers keep unlike KV, roughly those of the fullest.
 pub(super) fn rank_weights(model: &ModelShape, options: &MemoryOptions) -> Bytes {
     let (tp, pp) = (options.tensor_parallel, options.pipeline_parallel);
     let edge = model.edge_weight_bytes(tp);
@@ -54,6 +54,15 @@ pub(super) fn rank_weights(model: &ModelShape, options: &MemoryOptions) -> Bytes
     let stage =
         u128::from(layers.0) * u128::from(model.layer_count().div_ceil(pp)) / u128::from(model.layer_count());
     Bytes(stage as u64 + edge.0 / tables)
+}
+
+/// Weights of a rank of one stage of a pipeline: its layers, and the embedding or the LM head, of which tied ones are copies.
+pub(super) fn stage_weights(stage: &ModelStage, options: &MemoryOptions) -> Bytes {
+    let tp = options.tensor_parallel;
+    let tables = if stage.shape.tied_embeddings { 1 } else { 2 };
+    let ends = u64::from(stage.is_first) + u64::from(stage.is_last);
+    let of_one = stage.shape.edge_weight_bytes(tp).0 / tables;
+    stage.shape.layer_weight_bytes(tp) + Bytes(ends * of_one)
 }
 
 /// The groups of layers that are allocated by themselves.

@@ -3,7 +3,7 @@
 use serde::Deserialize;
 
 use crate::hardware::{Architecture, Device};
-use crate::model::{Attention, Drafter, Dtype, Indexer, ModelShape, Rule};
+use crate::model::{Attention, Drafter, Dtype, Indexer, ModelShape, ModelStage, Rule};
 use crate::units::Bytes;
 
 /// The flag that says how much of the memory an engine fills.
@@ -193,6 +193,14 @@ impl MemoryOptions {
             .sum()
     }
 
+    /// Each stage's part of a model can be counted by itself: every layer keeps the KV of all tokens.
+    #[must_use]
+    pub fn has_plain_stages(&self, model: &ModelShape) -> bool {
+        let is_plain =
+            model.recurrence().is_none() && !model.has_windows() && model.per_layer_input.is_none();
+        is_plain && self.drafter.is_none() && self.pipeline_parallel <= model.layer_count()
+    }
+
     /// What `vllm serve` 0.33 would take for this device and model without flags (section 1.15): 0.92 of the memory,
     /// blocks of 16, graphs charged; 16,384 or 8,192 batched tokens and 1,024 sequences on large GPUs that are not
     /// A100s, else 2,048 and 256.
@@ -273,6 +281,24 @@ impl Estimates {
                 layers * GRAPH_BYTES_PER_LAYER
             }),
             runtime: Bytes(RUNTIME_BYTES + if has_peers { COMMUNICATION_BYTES } else { 0 }),
+        }
+    }
+}
+
+impl Estimates {
+    /// The same of one stage of a pipeline: only the last one samples.
+    #[must_use]
+    pub fn of_stage(stage: &ModelStage, options: &MemoryOptions) -> Estimates {
+        let rows = if stage.is_last { options.max_num_seqs } else { 0 };
+        let own = MemoryOptions {
+            max_num_seqs: rows,
+            // All of the part's layers are here; a peer is somewhere.
+            pipeline_parallel: 1,
+            ..options.clone()
+        };
+        Estimates {
+            runtime: Bytes(RUNTIME_BYTES + COMMUNICATION_BYTES),
+            ..Estimates::of(&stage.shape, &own)
         }
     }
 }

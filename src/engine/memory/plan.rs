@@ -1,6 +1,6 @@
 //! The division of one rank's memory.
 
-use super::layout::{KvLayout, kv_layout, rank_weights};
+use super::layout::{KvLayout, kv_layout, rank_weights, stage_weights};
 use super::misfit::{DoesNotFit, PoolSize, Shortage};
 use super::options::{Estimates, MemoryOptions, PoolRules};
 use super::remedies::remedies;
@@ -10,7 +10,7 @@ use crate::kv::WindowGroups;
 use crate::model::ModelShape;
 use crate::units::Bytes;
 
-/// How the memory of one rank is divided.
+/// How the memory of one rank is divided: in a pipeline of one of the stage with the fewest blocks, which all others take, too.
 #[derive(Clone, Debug, PartialEq)]
 pub struct MemoryPlan {
     /// `ceil(total · gpu_memory_utilization)`, of what [`super::Budget::excluded`] leaves; all of it where the share is of the rest.
@@ -163,16 +163,50 @@ pub(super) fn attempt(
             tensor_parallel: options.tensor_parallel,
         });
     }
+    if options.pipeline_parallel == 1 || !options.has_plain_stages(model) {
+        let estimates = options.estimates.unwrap_or_else(|| Estimates::of(model, options));
+        let (weights, layout) = (rank_weights(model, options), kv_layout(model, options));
+        return divide(device, options, weights, estimates, layout);
+    }
+    // The engine takes the fewest blocks of any stage (`get_kv_cache_configs`), and does not start unless all fit.
+    let alone = MemoryOptions {
+        pipeline_parallel: 1,
+        ..options.clone()
+    };
+    let mut fullest: Option<MemoryPlan> = None;
+    for stage in model.stages(options.pipeline_parallel) {
+        let estimates = options
+            .estimates
+            .unwrap_or_else(|| Estimates::of_stage(&stage, options));
+        let (weights, layout) = (stage_weights(&stage, options), kv_layout(&stage.shape, &alone));
+        let plan = divide(device, options, weights, estimates, layout)?;
+        let rank = |plan: &MemoryPlan| (plan.num_gpu_blocks, std::cmp::Reverse(plan.weights));
+        if fullest.as_ref().is_none_or(|known| rank(&plan) < rank(known)) {
+            fullest = Some(plan);
+        }
+    }
+    Ok(fullest.expect("a pipeline has stages"))
+}
+
+/// Divides the memory of a rank with these weights and this layout.
+fn divide(
+    device: &Device,
+    options: &MemoryOptions,
+    weights: Bytes,
+    estimates: Estimates,
+    layout: KvLayout,
+) -> Result<MemoryPlan, Shortage> {
+    let utilization = options.gpu_memory_utilization;
     let offered = device.memory.0.saturating_sub(options.budget.excluded.0);
     let mut plan = MemoryPlan {
         requested: match options.budget.is_of_rest {
             true => Bytes(offered),
             false => Bytes((offered as f64 * utilization).ceil() as u64),
         },
-        weights: rank_weights(model, options),
-        estimates: options.estimates.unwrap_or_else(|| Estimates::of(model, options)),
+        weights,
+        estimates,
         kv_pool: Bytes(0),
-        layout: kv_layout(model, options),
+        layout,
         num_gpu_blocks: 0,
         max_in_flight_tokens: options.max_in_flight_tokens,
         block_size: 0,

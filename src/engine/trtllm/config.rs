@@ -60,6 +60,7 @@ impl TrtllmConfig {
             enable_prefix_caching: false,
             watermark_blocks: 0,
             prefill_schedule_interval: 1,
+            stages: 1,
             queue_depth: if self.overlap_scheduler { 2 } else { 1 },
             max_num_queued_reqs: None,
             idle_pass_sleep: Picos::ZERO,

@@ -252,6 +252,9 @@ fn scenario(meta: &ResultMeta) -> Object {
     }
     if agree(meta, |pool| &pool.gpus_per_replica) {
         object.put("gpus_per_replica", meta.gpus_per_replica);
+        if meta.stages > 1 {
+            object.put("pipeline_parallel_size", meta.stages);
+        }
     }
     object.put("gpus", gpus(meta));
     object.put("replicas", meta.replicas);

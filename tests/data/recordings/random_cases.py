@@ -2,8 +2,8 @@
 
     python random_cases.py VERSION FIRST_SEED COUNT OUT_FOLDER
 
-VERSION is 0.33, 0.11 (which has fewer flags) or 0.6 (which has others), 0.33-drafts or 0.11-drafts (speculative decoding), or 0.33-states
-(a pool from which recurrent layers draw, too). A seed always gives the same case. Some an engine never gets through: the recorder says so
+VERSION is 0.33, 0.11 (which has fewer flags) or 0.6 (which has others), 0.33-drafts or 0.11-drafts (speculative decoding), 0.33-states
+(a pool from which recurrent layers draw, too), or 0.33-stages or 0.11-stages (a pipeline). A seed always gives the same case. Some an engine never gets through: the recorder says so
 and goes on.
 """
 
@@ -212,6 +212,35 @@ def case_with_drafts(version, seed):
     return made
 
 
+def case_with_stages(version, seed):
+    """A case with layers spread over the stages of a pipeline."""
+    made = case(version, seed)
+    draw = random.Random(f"{version} stages {seed}")
+    count = draw.choice([2, 2, 2, 3, 3, 4, 4, 5, 6, 8])
+    kind = draw.choice(["even", "even", "last", "unlike", "one slow", "constant"])
+    shares = [1.0] * count
+    if kind == "last":
+        shares[-1] = 1.3
+    elif kind == "unlike":
+        shares = [draw.uniform(0.3, 2.0) for _ in range(count)]
+    elif kind == "one slow":
+        shares[draw.randrange(count)] = draw.choice([3.0, 8.0])
+    whole = sum(shares)
+
+    def law(share, attends):
+        # Whole picoseconds, as the simulator has them.
+        parts = {key: round(COST[key] * share * 1e12) / 1e12 for key in COST}
+        return parts if attends else parts | {"per_token_s": 0.0, "per_attended_token_s": 0.0}
+
+    stages = [law(share / whole, kind != "constant") for share in shares]
+    transfer = law(draw.choice([0.0, 0.0, 0.003, 0.02, 0.3]), True) | {"per_attended_token_s": 0.0}
+    made["pipeline"] = {"stages": stages, "transfer": transfer}
+    if version == "0.11":
+        # It refuses both together.
+        made["params"].pop("async_scheduling", None)
+    return made
+
+
 def case_v0(seed):
     """The same of 0.6, whose flags are others."""
     draw = random.Random(f"0.6 {seed}")
@@ -266,6 +295,8 @@ def drawn(version, seed):
         return case_v0(seed)
     if version.endswith("-drafts"):
         return case_with_drafts(version.removesuffix("-drafts"), seed)
+    if version.endswith("-stages"):
+        return case_with_stages(version.removesuffix("-stages"), seed)
     return case(version, seed)
 
 

@@ -19,6 +19,8 @@ os.environ.setdefault("VLLM_TARGET_DEVICE", "cpu")
 os.environ.setdefault("HF_HUB_OFFLINE", "1")
 os.environ.setdefault("VLLM_LOGGING_LEVEL", "ERROR")
 os.environ.setdefault("VLLM_USE_V1", "1")
+# 0.33's default on a GPU, and what asynchronous scheduling over several stages asks for.
+os.environ.setdefault("VLLM_USE_V2_MODEL_RUNNER", "1")
 
 import vllm
 from vllm.config import CacheConfig, DeviceConfig, LoadConfig, ModelConfig, SchedulerConfig, VllmConfig
@@ -53,7 +55,7 @@ MODEL = {
 NEWER = vllm.__version_tuple__[:2] > (0, 11)
 
 
-def configured(params, reserve_full_isl):
+def configured(params, reserve_full_isl, stages):
     """vLLM's own configuration; what it would change of the case is put back and checked."""
     folder = tempfile.mkdtemp(prefix="record-vllm-")
     with open(os.path.join(folder, "config.json"), "w") as file:
@@ -102,6 +104,7 @@ def configured(params, reserve_full_isl):
     config.cache_config.block_size = params["block_size"]
     config.cache_config.num_gpu_blocks = params["num_gpu_blocks"]
     config.cache_config.enable_prefix_caching = params["enable_prefix_caching"]
+    config.parallel_config.pipeline_parallel_size = stages
     config.speculative_config = speculative(params, model)
     if config.speculative_config is not None and NEWER:
         config._set_max_num_scheduled_tokens()
@@ -153,10 +156,12 @@ def hasher_of(params, config):
 
 
 class Step:
-    """A step that was scheduled and not processed yet."""
+    """A step that was scheduled and not processed yet; without shares a pass that scheduled nothing."""
 
     def __init__(self, output, shares, sampled, start, end):
         self.output, self.shares, self.sampled, self.start, self.end = output, shares, sampled, start, end
+        # Which call of `schedule` it is of, and whether the first stage needs a token of it.
+        self.turn, self.is_awaited = 0, False
 
 
 class Engine:
@@ -165,10 +170,19 @@ class Engine:
     def __init__(self, case):
         self.case = case
         self.params = case["params"]
-        config = configured(self.params, case.get("scheduler_reserve_full_isl", NEWER))
+        self.stages = case["pipeline"]["stages"] if "pipeline" in case else None
+        stages = len(self.stages) if self.stages else 1
+        config = configured(self.params, case.get("scheduler_reserve_full_isl", NEWER), stages)
         self.scheduler = scheduler_of(config, self.params)
-        self.depth = 2 if self.params.get("async_scheduling", False) else 1
-        self.drafts = Drafts(case, NEWER, self.depth > 1) if "speculative" in self.params else None
+        self.depth = stages + int(self.params.get("async_scheduling", False))
+        self.is_asynchronous = self.depth > stages
+        if NEWER and self.depth != config.max_concurrent_batches:
+            raise RuntimeError("the engine has another number of batches in flight")
+        self.stage_free = [0.0] * stages
+        self.turn = 0
+        # Of each request the tokens known when it was admitted.
+        self.whole = {}
+        self.drafts = Drafts(case, NEWER, self.is_asynchronous) if "speculative" in self.params else None
         hasher, tokens = hasher_of(self.params, config), Tokens()
         self.inputs = deque()
         for sent in by_arrival(case["requests"]):
@@ -207,6 +221,8 @@ class Engine:
         waiting.prepend_request = noted
 
     def run(self):
+        if self.stages:
+            return self.run_stages()
         in_flight = deque()
         while self.inputs or in_flight or self.scheduler.has_requests():
             if not in_flight and not self.scheduler.has_requests():
@@ -223,7 +239,51 @@ class Engine:
                 self.process(in_flight.popleft())
         return {"steps": self.steps, "results": self.in_order()}
 
-    def schedule(self):
+    def run_stages(self):
+        """`step_with_batch_queue` with several stages: a pass that schedules nothing has a place in the queue, too."""
+        queue = deque()
+        while self.inputs or queue or self.scheduler.has_requests():
+            if not queue and not self.scheduler.has_requests():
+                self.now = max(self.now, self.inputs[0].arrival_time)
+            while self.inputs and self.inputs[0].arrival_time <= self.now:
+                self.scheduler.add_request(self.inputs.popleft())
+            if self.scheduler.has_requests():
+                self.turn += 1
+                step = self.schedule(queue)
+                queue.append(step)
+                if len(queue) < self.depth:
+                    executed = bool(step.shares)
+                    if NEWER and (executed or self.scheduler.has_requests()):
+                        continue
+                    # `not batch_queue[-1][0].done()`: who ends now has ended.
+                    if not NEWER and executed and queue[0].end > self.now:
+                        continue
+            if queue:
+                self.process(queue.popleft())
+        return {"steps": self.steps, "results": self.in_order()}
+
+    def through_stages(self, shares, queue):
+        """When a step begins on the first stage, and when the last has ended."""
+        begin = max(self.now, self.stage_free[0])
+        # `PPHandler`: what was sampled as many calls ago as there are stages is waited for.
+        for earlier in queue:
+            if earlier.turn == self.turn - len(self.stages) and earlier.is_awaited:
+                begin = max(begin, earlier.end)
+        at = begin
+        for stage, law in enumerate(self.stages):
+            if stage > 0:
+                at += duration(self.case["pipeline"]["transfer"], shares)
+            # To the picosecond, so that sums of unlike parts tie with arrivals as they do in the simulator.
+            at = round(max(at, self.stage_free[stage]) + duration(law, shares), 12)
+            self.stage_free[stage] = at
+        return begin, at
+
+    def needs_sample(self, name, computed):
+        """`compute_need_sampled_mask` of a share that samples."""
+        request, whole = self.scheduler.requests[name], self.whole[name]
+        return computed >= whole or whole + 1 < request.num_prompt_tokens + request.max_tokens
+
+    def schedule(self, queue=()):
         """A pass of `schedule()`; a step that computes nothing is processed at once and forgotten."""
         ran = {request.request_id for request in self.scheduler.running}
         if NEWER:
@@ -256,20 +316,28 @@ class Engine:
             if result["cached_tokens"] is None:
                 result["cached_tokens"] = computed
             sampled[name] = int(self.samples(request))
+            if name not in ran:
+                self.whole[name] = request.num_tokens
             if sampled[name] and self.drafts is not None:
                 sampled[name] = self.drafts.tokens(name, drafts[-1], is_padding=name not in ran)
         if not shares:
             self.empty_passes += 1
             if self.empty_passes > EMPTY_PASSES_MAX:
                 raise RuntimeError("the engine schedules nothing for ever")
+            if self.stages:
+                return Step(output, [], {}, self.now, self.now)
             self.scheduler.update_from_output(output, runner_output(output, sampled))
             return None
         self.empty_passes = 0
         if len(self.steps) == STEPS_MAX:
             raise RuntimeError(f"{STEPS_MAX} steps and no end")
-        seconds = duration(self.case["cost"], shares)
-        begin = max(self.now, self.gpu_free)
-        self.gpu_free = begin + seconds
+        if self.stages:
+            begin, self.gpu_free = self.through_stages(shares, queue)
+            seconds = self.gpu_free - begin
+        else:
+            seconds = duration(self.case["cost"], shares)
+            begin = max(self.now, self.gpu_free)
+            self.gpu_free = begin + seconds
         record = {"t": round(self.now, 9)}
         if self.depth > 1:
             record["gpu_start"] = round(begin, 9)
@@ -287,11 +355,14 @@ class Engine:
         if self.drafts is not None:
             record["drafts"] = drafts
         self.steps.append(record)
-        return Step(output, shares, sampled, begin, self.gpu_free)
+        step = Step(output, shares, sampled, begin, self.gpu_free)
+        step.turn = self.turn
+        step.is_awaited = any(sampled[str(id)] and self.needs_sample(str(id), computed) for id, computed, _ in shares)
+        return step
 
     def samples(self, request):
         """Whether the step just scheduled reaches the end of what is known, and so samples (V1-14)."""
-        if self.depth > 1:
+        if self.is_asynchronous:
             return request.num_output_placeholders > 0
         return request.num_computed_tokens >= request.num_tokens
 
@@ -307,7 +378,7 @@ class Engine:
                     result["last_token_s"] = step.end
                     if self.drafts is not None:
                         result.setdefault("chunks", []).append(len(output.new_token_ids))
-        if self.drafts is not None and self.depth == 1:
+        if self.drafts is not None and not self.is_asynchronous:
             proposed = self.drafts.propose(step.shares, step.sampled)
             if proposed is not None:
                 self.scheduler.update_draft_token_ids(proposed)
@@ -333,12 +404,14 @@ def record(case):
     """The case with what the engine made of it."""
     params = case["params"]
     loop = "async, queue depth 2" if params.get("async_scheduling", False) else "synchronous"
+    if "pipeline" in case:
+        loop = f"{'async' if params.get('async_scheduling', False) else 'synchronous'}, {len(case['pipeline']['stages'])} stages"
     head = {
         "case": case["case"],
         "engine": f"vllm {vllm.__version__} v1 scheduler, {loop}",
         "profile": "vllm@" + ".".join(str(part) for part in vllm.__version_tuple__[:2]),
     }
-    body = {key: case[key] for key in ("params", "scheduler_reserve_full_isl", "cost", "requests") if key in case}
+    body = {key: case[key] for key in ("params", "scheduler_reserve_full_isl", "cost", "pipeline", "requests") if key in case}
     return head | body | Engine(case).run()
 
 

@@ -2,7 +2,7 @@
 
 use std::collections::BTreeMap;
 
-use plimsoll::cost::linear::LinearCost;
+use plimsoll::cost::linear::{LinearCost, LinearStages};
 use plimsoll::cost::{Breakdown, DecodeCost, StepCost, StepLoad};
 use plimsoll::engine::lmcache::{LmcacheConfig, TierConfig};
 use plimsoll::engine::{
@@ -15,7 +15,7 @@ use plimsoll::units::{Bytes, BytesPerSec, Picos};
 use plimsoll::workload::{Piece, Prompt, Request, Traffic};
 
 use crate::twin::tiers::{TwinMoved, TwinPolicy, TwinTier, TwinTiers};
-use crate::twin::{self, Scheduled, TwinConfig, TwinRequest, TwinRun};
+use crate::twin::{self, Scheduled, TwinConfig, TwinLaw, TwinRequest, TwinRun};
 
 pub(crate) const MILLISECOND: u64 = 1_000_000_000;
 
@@ -125,6 +125,10 @@ pub(crate) fn engine_config(config: &TwinConfig) -> EngineConfig {
         enable_prefix_caching: config.enable_prefix_caching,
         watermark_blocks: config.watermark_blocks as u32,
         prefill_schedule_interval: config.prefill_schedule_interval,
+        stages: config
+            .stages
+            .as_ref()
+            .map_or(1, |stages| stages.laws.len() as u32),
         queue_depth: config.queue_depth as u32,
         max_num_queued_reqs: None,
         idle_pass_sleep: Picos::ZERO,
@@ -138,6 +142,14 @@ pub(crate) fn engine_config(config: &TwinConfig) -> EngineConfig {
             eviction_restores_budget: config.priority_eviction_restores,
             overrun_guard: config.async_overrun_guard,
             windows_settle: config.windows_settle,
+            stale_output_drains: config
+                .stages
+                .as_ref()
+                .is_none_or(|stages| stages.stale_output_drains),
+            fills_queue_first: config
+                .stages
+                .as_ref()
+                .is_none_or(|stages| stages.fills_queue_first),
         },
     }
 }
@@ -268,13 +280,19 @@ pub(super) fn agree_with(
     stepwise: bool,
 ) -> TwinRun {
     let expected = twin::simulate(config, requests, &mut |shares| law.price(shares));
-    let seconds = |picos: u64| picos as f64 * 1e-12;
     let dense = LinearCost::new(
         seconds(law.per_step),
         seconds(law.per_token),
         seconds(law.per_pair),
     );
-    let cost: Box<dyn StepCost> = Box::new(Priced { dense, law });
+    let cost: Box<dyn StepCost> = match &config.stages {
+        None => Box::new(Priced { dense, law }),
+        Some(stages) => Box::new(LinearStages {
+            preparation: linear(&stages.preparation),
+            stages: stages.laws.iter().map(linear).collect(),
+            transfer: linear(&stages.transfer),
+        }),
+    };
     let make = if stepwise {
         Simulation::stepwise
     } else {
@@ -306,6 +324,18 @@ pub(super) fn agree_with(
     assert_eq!(seen.moved, expected.moved, "{name}: what LMCache moved");
     compare_requests(name, requests, &expected, &seen);
     expected
+}
+
+fn seconds(picos: u64) -> f64 {
+    picos as f64 * 1e-12
+}
+
+fn linear(law: &TwinLaw) -> LinearCost {
+    LinearCost::new(
+        seconds(law.per_step),
+        seconds(law.per_token),
+        seconds(law.per_pair),
+    )
 }
 
 fn compare_steps(name: &str, config: &TwinConfig, expected: &TwinRun, log: &[ScheduleRecord]) {

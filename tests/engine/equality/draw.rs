@@ -1,7 +1,7 @@
 //! What is drawn: flags, traffic, tiers of KV, groups of layers. A seed replays all of it.
 
 use crate::twin::tiers::{TwinPolicy, TwinTier, TwinTiers};
-use crate::twin::{TwinConfig, TwinRequest};
+use crate::twin::{TwinConfig, TwinLaw, TwinRequest, TwinStages};
 
 use super::agree::{Law, MILLISECOND};
 use crate::draws::Draw;
@@ -24,6 +24,7 @@ pub(crate) fn draw_config(draw: &mut Draw) -> TwinConfig {
         priority_policy: draw.chance(),
         long_prefill_token_threshold: draw.below(3) * 5,
         queue_depth: 1 + draw.below(2) as usize,
+        stages: None,
         watermark_blocks: draw.below(4) as usize,
         prefill_schedule_interval: if draw.chance() { 1 } else { 1 + draw.below(4) },
         ..draw_switches(draw)
@@ -146,6 +147,34 @@ pub(super) fn draw_groups(draw: &mut Draw, config: &mut TwinConfig) {
     config.num_gpu_blocks = (config.num_gpu_blocks - 1) * groups.len() + 1;
     config.groups = groups;
     config.windows_settle = draw.chance();
+}
+
+/// Layers on stages, by the rules of 0.33 or of 0.11.
+pub(super) fn draw_stages(draw: &mut Draw, config: &mut TwinConfig) {
+    let count = 2 + draw.below(4) as usize;
+    let is_newer = draw.chance();
+    let mut law = |most: u32| TwinLaw {
+        per_step: u64::from(draw.below(most)) * MILLISECOND / 3,
+        per_token: u64::from(draw.below(3)) * 7_000_000,
+        per_pair: u64::from(draw.below(3)) * 500_001,
+    };
+    let (transfer, preparation) = (law(3), law(3));
+    let mut laws: Vec<TwinLaw> = (0..count).map(|_| law(12)).collect();
+    // Steps take time.
+    laws[count - 1].per_step += 1 + MILLISECOND;
+    // No version drains outputs and leaves the shares of those that it evicts.
+    config.priority_eviction_restores = is_newer;
+    // 0.11 does not start with both.
+    let ahead = usize::from(is_newer && draw.chance());
+    config.queue_depth = count + ahead;
+    config.stages = Some(TwinStages {
+        laws,
+        transfer,
+        preparation,
+        stagger: ahead * count,
+        fills_queue_first: is_newer,
+        stale_output_drains: is_newer,
+    });
 }
 
 pub(super) fn draw_traffic(

@@ -14,7 +14,7 @@ use crate::draws::Draw;
 use crate::twin::TwinRun;
 pub(crate) use agree::{Fixed, Law, MILLISECOND, Seen, agree, engine_config};
 pub(crate) use draw::{draw_config, draw_requests, draw_switches};
-use draw::{draw_groups, draw_tiers, draw_traffic};
+use draw::{draw_groups, draw_stages, draw_tiers, draw_traffic};
 
 /// The same with groups of layers.
 fn check_groups(seed: u64, stepwise: bool, aborts: bool) -> TwinRun {
@@ -60,6 +60,15 @@ fn check_sparse(seed: u64, stepwise: bool, aborts: bool) -> TwinRun {
         ..law
     };
     agree(&format!("seed {seed}"), &config, &requests, law, stepwise)
+}
+
+/// The same with layers on the stages of a pipeline.
+fn check_stages(seed: u64, shared: bool, aborts: bool) -> TwinRun {
+    let mut draw = Draw::of(seed);
+    let mut config = draw_config(&mut draw);
+    draw_stages(&mut draw, &mut config);
+    let (requests, law) = draw_traffic(&mut draw, &config, shared, aborts);
+    agree(&format!("seed {seed}"), &config, &requests, law, shared)
 }
 
 fn check(seed: u64, stepwise: bool, aborts: bool, tiers: bool) -> TwinRun {
@@ -144,6 +153,16 @@ proptest! {
     #[test]
     fn states_take_the_same_blocks_under_aborts(seed in any::<u64>()) {
         check_states(seed, true, true);
+    }
+
+    #[test]
+    fn stages_take_the_same_steps(seed in any::<u64>()) {
+        check_stages(seed, false, false);
+    }
+
+    #[test]
+    fn stages_take_the_same_steps_under_aborts(seed in any::<u64>()) {
+        check_stages(seed, true, true);
     }
 
     #[test]

@@ -144,7 +144,7 @@ impl TwinConfig {
 
     /// D-10, and V1-44 without drafts.
     pub(super) fn outputs_register(&self) -> bool {
-        self.queue_depth > 1 || self.is_v33_with_drafts()
+        self.is_async() || self.is_v33_with_drafts()
     }
 
     /// D-8: the length to which an admission with one token left is padded, if it is.

@@ -15,22 +15,25 @@ const FRUITLESS_PREEMPTIONS: usize = 5000;
 
 /// A step in flight.
 #[derive(Debug)]
-struct Launched {
-    shares: Vec<Share>,
-    end_ps: u64,
+pub(super) struct Launched {
+    pub(super) shares: Vec<Share>,
+    pub(super) end_ps: u64,
+    /// In a pipeline: which call of `schedule()` it is of, and whether the first stage needs a token of it.
+    pub(super) turn: usize,
+    pub(super) is_awaited: bool,
 }
 
 /// One engine and everything it will ever be sent.
 #[derive(Debug)]
 pub(super) struct Engine {
-    scheduler: Scheduler,
+    pub(super) scheduler: Scheduler,
     /// Requests not drained yet, by arrival, then id (EV-6).
     arrivals: VecDeque<Index>,
     /// Requests to abort, by time, then id.
     aborts: Vec<Index>,
     /// Steps in flight, oldest first.
     in_flight: VecDeque<Launched>,
-    now_ps: u64,
+    pub(super) now_ps: u64,
     /// End of the last launched step: steps run one after the other.
     gpu_free_ps: u64,
     steps: Vec<TwinStep>,
@@ -78,16 +81,40 @@ impl Engine {
     ///
     /// With depth 1 this is the synchronous loop (V1-4), with more the batch queue (V1-5).
     pub(super) fn run(mut self, cost: &mut dyn FnMut(&[Scheduled]) -> u64) -> TwinRun {
+        let is_stuck = match self.scheduler.config.stages.clone() {
+            Some(stages) => self.serve_over_stages(&stages),
+            None => self.serve(cost),
+        };
+        if !is_stuck {
+            self.scheduler.schedule(u64::MAX); // Loads for those who gave up end some time.
+            assert_eq!(
+                self.scheduler.pool.free_blocks(),
+                self.scheduler.config.num_gpu_blocks - 1,
+                "all blocks came back"
+            );
+        }
+        let outcomes = self.scheduler.sequences.iter().map(outcome).collect();
+        let moved = self.scheduler.lmcache.as_ref().map(|lmcache| lmcache.moved());
+        TwinRun {
+            steps: self.steps,
+            moved: moved.unwrap_or_default(),
+            outcomes,
+            is_stuck,
+        }
+    }
+
+    /// Serves all requests on one stage; whether it got stuck.
+    fn serve(&mut self, cost: &mut dyn FnMut(&[Scheduled]) -> u64) -> bool {
         let mut fruitless = 0;
-        let is_stuck = loop {
+        loop {
             self.drain_inputs();
             if self.scheduler.has_requests() {
                 let decision = self.scheduler.schedule(self.now_ps);
                 fruitless += decision.preempted.len();
                 if decision.shares.iter().any(|share| share.samples) {
                     fruitless = 0;
-                } else if fruitless > FRUITLESS_PREEMPTIONS && self.is_left_alone() {
-                    break true;
+                } else if self.is_livelocked(fruitless) {
+                    return true;
                 }
                 if !decision.shares.is_empty() {
                     self.launch(decision, cost);
@@ -108,29 +135,18 @@ impl Engine {
                     !is_stuck || self.scheduler.count_loading() > 0,
                     "the head of `waiting` can never be admitted"
                 );
-                break is_stuck;
+                return is_stuck;
             }
-        };
-        if !is_stuck {
-            self.scheduler.schedule(u64::MAX); // Loads for those who gave up end some time.
-            assert_eq!(
-                self.scheduler.pool.free_blocks(),
-                self.scheduler.config.num_gpu_blocks - 1,
-                "all blocks came back"
-            );
-        }
-        let outcomes = self.scheduler.sequences.iter().map(outcome).collect();
-        let moved = self.scheduler.lmcache.as_ref().map(|lmcache| lmcache.moved());
-        TwinRun {
-            steps: self.steps,
-            moved: moved.unwrap_or_default(),
-            outcomes,
-            is_stuck,
         }
     }
 
+    /// So many preemptions without a token are of sequences that will do so for ever.
+    pub(super) fn is_livelocked(&self, fruitless: usize) -> bool {
+        fruitless > FRUITLESS_PREEMPTIONS && self.is_left_alone()
+    }
+
     /// Takes in everything that has arrived by now (EV-2, EV-6).
-    fn drain_inputs(&mut self) {
+    pub(super) fn drain_inputs(&mut self) {
         while let Some(&index) = self.arrivals.front() {
             if self.scheduler.sequences[index].request.arrival_ps > self.now_ps {
                 break;
@@ -151,51 +167,66 @@ impl Engine {
         }
     }
 
+    /// What a decision gives to whom.
+    pub(super) fn scheduled(&self, decision: &Decision) -> Vec<Scheduled> {
+        let id = |index: Index| self.scheduler.sequences[index].request.id;
+        let shares = decision.shares.iter();
+        shares
+            .map(|share| (id(share.sequence), share.computed, share.n))
+            .collect()
+    }
+
     /// Launches a step; it runs when the one before it has ended (V1-5).
     fn launch(&mut self, decision: Decision, cost: &mut dyn FnMut(&[Scheduled]) -> u64) {
-        let id = |index: Index| self.scheduler.sequences[index].request.id;
-        let shares = &decision.shares;
-        let scheduled: Vec<Scheduled> = shares
-            .iter()
-            .map(|share| (id(share.sequence), share.computed, share.n))
-            .collect();
         let gpu_start_ps = self.now_ps.max(self.gpu_free_ps);
-        let mut duration_ps = cost(&scheduled);
+        let mut duration_ps = cost(&self.scheduled(&decision));
         if let Some(lmcache) = &mut self.scheduler.lmcache {
             // The connector is told of running sequences only.
-            let mut told = shares.clone();
+            let mut told = decision.shares.clone();
             told.retain(|share| !share.is_orphan);
             duration_ps = lmcache.step(gpu_start_ps, duration_ps, &told, &self.scheduler.sequences);
         }
         self.gpu_free_ps = gpu_start_ps + duration_ps;
+        let launched = self.launch_at(decision, gpu_start_ps, self.gpu_free_ps);
+        self.in_flight.push_back(launched);
+    }
+
+    /// Writes down a step that runs from then to then.
+    pub(super) fn launch_at(&mut self, decision: Decision, gpu_start_ps: u64, end_ps: u64) -> Launched {
+        let id = |index: Index| self.scheduler.sequences[index].request.id;
         self.steps.push(TwinStep {
             scheduled_at_ps: self.now_ps,
             gpu_start_ps,
-            duration_ps,
-            scheduled,
-            drafts: shares.iter().map(|share| share.drafts).collect(),
+            duration_ps: end_ps - gpu_start_ps,
+            scheduled: self.scheduled(&decision),
+            drafts: decision.shares.iter().map(|share| share.drafts).collect(),
             preempted: decision.preempted.iter().map(|&index| id(index)).collect(),
             free_blocks: self.scheduler.pool.free_blocks(),
             running: self.scheduler.running.len(),
             waiting: self.scheduler.waiting.len() + self.scheduler.count_loading(),
         });
-        self.in_flight.push_back(Launched {
+        let is_awaited = |share: &Share| share.samples && share.is_awaited;
+        Launched {
+            end_ps,
+            turn: self.scheduler.turn,
+            is_awaited: decision.shares.iter().any(is_awaited),
             shares: decision.shares,
-            end_ps: self.gpu_free_ps,
-        });
+        }
     }
 
     /// Waits for the oldest step and processes it, aborts first (V1-10).
     fn finish(&mut self, launched: &Launched) {
+        let later: Vec<Vec<Share>> = self.in_flight.iter().map(|later| later.shares.clone()).collect();
+        let later: Vec<&[Share]> = later.iter().map(Vec::as_slice).collect();
+        self.finish_before(launched, &later);
+    }
+
+    /// The same where these are in flight behind it.
+    pub(super) fn finish_before(&mut self, launched: &Launched, later: &[&[Share]]) {
         self.now_ps = self.now_ps.max(launched.end_ps);
         self.apply_aborts(self.now_ps);
-        let later: Vec<&[Share]> = self
-            .in_flight
-            .iter()
-            .map(|later| later.shares.as_slice())
-            .collect();
         self.scheduler
-            .update_from_output(&launched.shares, &later, self.now_ps);
+            .update_from_output(&launched.shares, later, self.now_ps);
         if !self.scheduler.is_async() {
             self.scheduler.propose(&launched.shares);
         }
@@ -211,7 +242,7 @@ impl Engine {
     }
 
     /// The next instant at which an arrival or an abort can change anything.
-    fn next_input_ps(&self) -> Option<u64> {
+    pub(super) fn next_input_ps(&self) -> Option<u64> {
         let arrival = self
             .arrivals
             .front()

@@ -4,14 +4,14 @@
 //! flight, `schedule()`, preemption by recompute, paged blocks with a free queue, and the prefix cache.
 //! The rule each decision follows is named beside it (`V1-22`, ...), as read from vLLM 0.33.0, with the
 //! differences to 0.11 behind one switch each. LMCache may stand beside it, though not with drafts. It leaves out
-//! pipeline parallelism, adapters and host time. Groups of layers with a window are not looked up: what they hold is anonymous.
+//! adapters and host time. Groups of layers with a window are not looked up: what they hold is anonymous.
 //!
 //! Its law: it shares no code with the library it checks and never trades an obvious line for a fast one.
 //! When twin and engine disagree, one of them breaks a rule; the recorded schedules say which.
 //!
 //! Reading order: this file (what goes in and comes out), [`engine`] (the loop), [`scheduler`]
 //! (`schedule()`), [`output`] (what happens when a step ends), [`sequence`] and [`pool`] (state), [`drafts`] (speculative
-//! decoding, whose rules stand at that file's head), [`tiers`] (LMCache).
+//! decoding, whose rules stand at that file's head), [`stages`] (the loop of a pipeline), [`tiers`] (LMCache).
 
 mod drafts;
 mod engine;
@@ -20,9 +20,11 @@ mod pool;
 pub(crate) mod ranks;
 mod scheduler;
 mod sequence;
+mod stages;
 pub(crate) mod tiers;
 
 pub(crate) use drafts::{TwinDrafter, TwinDrafts, TwinLastBlock};
+pub(crate) use stages::{TwinLaw, TwinStages};
 use tiers::{TwinMoved, TwinTiers};
 
 /// The engine flags, under vLLM's names where vLLM has one.
@@ -55,8 +57,11 @@ pub(crate) struct TwinConfig {
     pub(crate) priority_policy: bool,
     /// Most tokens one sequence gets per step; 0 means no limit.
     pub(crate) long_prefill_token_threshold: u32,
-    /// Steps in flight: 1 is the synchronous loop (V1-4), 2 is asynchronous scheduling (V1-5).
+    /// Steps in flight: 1 is the synchronous loop (V1-4), 2 is asynchronous scheduling (V1-5); one for each stage of a pipeline,
+    /// and another one with asynchronous scheduling (V1-84).
     pub(crate) queue_depth: usize,
+    /// Layers spread over several stages.
+    pub(crate) stages: Option<TwinStages>,
     /// Blocks kept free when admitting while something runs (V1-32).
     pub(crate) watermark_blocks: usize,
     /// Steps from one step with prefill to the next while something decodes; 1 means off (V1-16).
@@ -98,6 +103,7 @@ impl TwinConfig {
             priority_policy: false,
             long_prefill_token_threshold: 0,
             queue_depth: 2,
+            stages: None,
             watermark_blocks: 0,
             prefill_schedule_interval: 1,
             reserve_full_isl: true,
@@ -109,6 +115,11 @@ impl TwinConfig {
             tiers: None,
             drafts: None,
         }
+    }
+
+    /// Whether steps are scheduled behind tokens that are not known (V1-5).
+    pub(crate) fn is_async(&self) -> bool {
+        self.queue_depth > self.stages.as_ref().map_or(1, |stages| stages.laws.len())
     }
 
     /// vLLM 0.11: every version switch thrown (section 1.16).

@@ -19,6 +19,7 @@ impl Scheduler {
     pub(super) fn update_from_output(&mut self, shares: &[Share], later: &[&[Share]], now_ps: u64) {
         for share in shares {
             let index = share.sequence;
+            self.sequences[index].unprocessed -= share.n;
             if self.sequences[index].preemptions == share.stay {
                 self.sequences[index].in_flight -= share.n;
             }
@@ -53,7 +54,8 @@ impl Scheduler {
     /// Appends the tokens that have become known with a share, as far as the first that ends the sequence (D-3).
     fn append_outputs(&mut self, share: &Share, in_flight: u32, now_ps: u64) {
         let index = share.sequence;
-        let is_stale = self.sequences[index].status == Status::Preempted;
+        // 0.11 may have it running again.
+        let is_stale = self.sequences[index].preemptions != share.stay;
         if !is_stale {
             self.roll_back(index, share.drafts + 1 - share.tokens);
         }
@@ -69,11 +71,11 @@ impl Scheduler {
         }
         if is_stale {
             // V1-28: delivered all the same, but the reset counters and the cache are left alone.
-            sequence.stale_outputs -= 1 + share.drafts;
+            sequence.stale_outputs = sequence.stale_outputs.saturating_sub(1 + share.drafts);
             return;
         }
         sequence.computed -= left; // D-2
-        if self.config.queue_depth > 1 {
+        if self.config.is_async() {
             sequence.placeholders -= share.tokens;
         }
         if self.config.outputs_register() {

@@ -28,6 +28,8 @@ pub(super) struct Share {
     pub(super) tokens: u32,
     /// How often the sequence had been preempted.
     pub(super) stay: u32,
+    /// In a pipeline: somebody needs the token that comes of it.
+    pub(super) is_awaited: bool,
 }
 
 /// What one call of `schedule()` decided.
@@ -55,6 +57,8 @@ pub(super) struct Scheduler {
     /// LMCache, and who waits for it: when the KV is there, whose, in the order in which loads began.
     pub(super) lmcache: Option<Lmcache>,
     pub(super) loading: Vec<(u64, Index)>,
+    /// Calls of `schedule()` so far.
+    pub(super) turn: usize,
     /// Executed steps since the last one with prefill, that one included; `None` before any (V1-16).
     steps_since_prefill: Option<u32>,
     /// Whether the last step that was free to prefill left requests waiting (V1-16).
@@ -78,6 +82,7 @@ impl Scheduler {
             names,
             lmcache: config.tiers.as_ref().map(Lmcache::new),
             loading: Vec::new(),
+            turn: 0,
             steps_since_prefill: None,
             release_left_waiting: false,
         }
@@ -96,12 +101,13 @@ impl Scheduler {
 
     /// Whether steps are scheduled before the one in flight has ended (V1-5).
     pub(super) fn is_async(&self) -> bool {
-        self.config.queue_depth > 1
+        self.config.is_async()
     }
 
     /// Decides the next step: first the running sequences, then admissions (V1-2, V1-11).
     pub(super) fn schedule(&mut self, now_ps: u64) -> Decision {
         let mut decision = Decision::default();
+        self.turn += 1;
         self.notice_loads(now_ps);
         let budget = self
             .config
@@ -138,6 +144,10 @@ impl Scheduler {
             let sequence = &self.sequences[index];
             if sequence.ends_in_flight(&self.config) || (hold && sequence.is_mid_prefill) {
                 position += 1; // V1-15, V1-16
+                continue;
+            }
+            if self.turn < sequence.turn {
+                position += 1; // `next_decode_eligible_step`
                 continue;
             }
             let mut n = sequence.known() + sequence.drafts + sequence.placeholders - sequence.computed;
@@ -247,8 +257,9 @@ impl Scheduler {
             }
             let head = head.expect("somebody waits");
             let index = self.waiting[head];
-            if self.sequences[index].stale_outputs > 0 {
+            if self.is_stale(index) {
                 // V1-28: its outputs from before the preemption must arrive first.
+                self.sequences[index].is_deferred = true;
                 set_aside.push(self.waiting.remove(head));
                 continue;
             }
@@ -306,6 +317,8 @@ impl Scheduler {
             self.waiting.remove(head);
             sequence.computed = computed;
             sequence.local = cached;
+            sequence.whole = sequence.known();
+            sequence.is_deferred = false;
             let mut there_ps = 0;
             if external > 0
                 && let Some(lmcache) = &mut self.lmcache
@@ -399,11 +412,31 @@ impl Scheduler {
         running.chain(loading).map(|&index| lacks(index)).sum()
     }
 
+    /// Whether steps from before its preemption have to be processed before it comes back.
+    fn is_stale(&self, index: Index) -> bool {
+        let sequence = &self.sequences[index];
+        match &self.config.stages {
+            None => sequence.stale_outputs > 0,
+            Some(stages) => {
+                stages.stale_output_drains && sequence.status == Status::Preempted && sequence.unprocessed > 0
+            }
+        }
+    }
+
     /// Books the step: computed tokens advance now, outputs become placeholders (V1-14).
     fn advance(&mut self, decision: &mut Decision) {
         let is_async = self.is_async();
+        let stagger = self.config.stages.as_ref().map_or(0, |stages| stages.stagger);
+        for share in &decision.shares {
+            self.sequences[share.sequence].unprocessed += share.n;
+        }
         for share in decision.shares.iter_mut().filter(|share| !share.is_orphan) {
             let sequence = &mut self.sequences[share.sequence];
+            // What the request asks for at most: with a stop token one more (V1-15).
+            let most = sequence.prompt_len
+                + sequence.request.output_tokens
+                + u32::from(sequence.request.ends_by_eos);
+            share.is_awaited = share.computed >= sequence.whole || sequence.whole + 1 < most;
             sequence.begun = share.computed;
             sequence.computed += share.n;
             sequence.in_flight += share.n;
@@ -414,6 +447,7 @@ impl Scheduler {
                 share.tokens = sequence.verify(if share.is_padded { 0 } else { share.drafts });
             }
             if is_async && share.samples {
+                sequence.turn = self.turn + stagger;
                 sequence.placeholders += 1 + share.drafts;
                 sequence.drafts = self.config.drafts.as_ref().map_or(0, |drafts| drafts.most); // D-13
             }
@@ -501,7 +535,8 @@ impl Scheduler {
             *steps += 1;
         }
         if !was_held && decision.preempted.is_empty() {
-            self.release_left_waiting = !self.waiting.is_empty();
+            let counts = |index: &Index| !self.sequences[*index].is_deferred;
+            self.release_left_waiting = self.waiting.iter().any(counts);
         }
     }
 }
@@ -558,6 +593,7 @@ impl Decision {
             is_padded: false,
             tokens: 0,
             stay: sequence.preemptions,
+            is_awaited: false,
         });
     }
 }

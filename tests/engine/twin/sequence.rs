@@ -52,6 +52,13 @@ pub(super) struct Sequence {
     pub(super) is_mid_prefill: bool,
     /// Tokens scheduled in steps that have not been processed, since it was admitted last.
     pub(super) in_flight: u32,
+    /// Tokens scheduled in all steps that have not been processed.
+    pub(super) unprocessed: u32,
+    /// In a pipeline: the first call of `schedule()` that may serve it; what was known of it at its admission; and that it was passed
+    /// over while it waited.
+    pub(super) turn: usize,
+    pub(super) whole: u32,
+    pub(super) is_deferred: bool,
     /// Physical blocks held of the first group of layers, in order; the null block where a window has passed.
     pub(super) blocks: Vec<BlockId>,
     /// Those of the other groups.
@@ -91,6 +98,10 @@ impl Sequence {
             proposals: 0,
             is_mid_prefill: false,
             in_flight: 0,
+            unprocessed: 0,
+            turn: 0,
+            whole: 0,
+            is_deferred: false,
             blocks: Vec::new(),
             further: vec![Vec::new(); config.groups.len() - 1],
             states: Vec::new(),

@@ -1,0 +1,78 @@
+//! How a model lies on its GPUs, and which of its batches replay CUDA graphs.
+
+use super::{Drafting, Fp8Inputs, Pipeline};
+use crate::model::Dtype;
+
+/// How an engine puts a model on its GPUs, as far as step time depends on it.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Placement {
+    /// Ranks that share every layer.
+    pub tensor_parallel: u32,
+    /// Groups of such ranks that have requests of their own and share their experts; 1 as a rule (DP-2).
+    pub data_parallel: u32,
+    /// Those hold experts whole, each some, and not a slice of all.
+    pub expert_parallel: bool,
+    /// All of a layer behind its attention is theirs in common, dense layers, shared experts and the choice of experts too:
+    /// each has a slice, and computes it for the tokens of all (SGLang's data-parallel attention).
+    pub gathers_mlp: bool,
+    /// Format of the KV cache.
+    pub kv_dtype: Dtype,
+    /// CUDA graphs.
+    pub graphs: Graphs,
+    /// The host prepares a step while the GPU runs the one before (V1-81).
+    pub asynchronous: bool,
+    /// Which engine's host terms apply: `vllm`, `sglang`.
+    pub engine: String,
+    /// Mean context that is expected. A layer whose sliding window is shorter counts as full windows, any other
+    /// as unwindowed, so that the cost stays affine in KV tokens.
+    pub typical_context: u32,
+    /// Speculative decoding, if there is any.
+    pub drafting: Option<Drafting>,
+    /// Who quantizes the inputs of fp8 products.
+    pub inputs: Fp8Inputs,
+    /// Stages that the layers are spread over, if there are several.
+    pub pipeline: Option<Pipeline>,
+}
+
+impl Placement {
+    /// Stages of the layers.
+    #[must_use]
+    pub fn stages(&self) -> u32 {
+        self.pipeline.as_ref().map_or(1, |pipeline| pipeline.stages)
+    }
+
+    /// GPUs of one replica.
+    #[must_use]
+    pub fn gpus(&self) -> u32 {
+        self.tensor_parallel * self.stages()
+    }
+}
+
+/// CUDA graphs of an engine (V1-73 to V1-77).
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Graphs {
+    /// Which batches replay a graph.
+    pub mode: CudagraphMode,
+    /// Captured token counts, ascending.
+    pub capture_sizes: Vec<u32>,
+    /// Those of steps that replay pieces, where they are others.
+    pub piece_sizes: Option<Vec<u32>>,
+    /// A batch between two of them is padded up to the next one; else it replays nothing.
+    pub pads: bool,
+    /// The code is compiled (`torch.compile`); if not, Python dispatches every operator that no graph replays.
+    pub is_compiled: bool,
+}
+
+/// vLLM's `cudagraph_mode`.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum CudagraphMode {
+    /// Kernels are launched one by one.
+    None,
+    /// Attention is launched eagerly between the pieces, for every batch.
+    Piecewise,
+    /// One graph for decode-only batches, others eager.
+    FullDecodeOnly,
+    /// One graph for decode-only batches, pieces for others.
+    #[default]
+    FullAndPiecewise,
+}
