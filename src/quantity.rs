@@ -354,13 +354,14 @@ pub fn grouped(digits: &str) -> String {
 /// Three significant figures, `0.0123`, `7.41`, `412`, `1280`; a power of ten where zeros would hide them, `1.23e-12`.
 #[must_use]
 pub fn significant(value: f64) -> String {
-    /// Below it a figure is written as a power of ten.
+    /// Below and from here on a figure is written as a power of ten.
     const LEAST_SPELT_OUT: f64 = 1e-6;
+    const MOST_SPELT_OUT: f64 = 1e18;
     if value == 0.0 || !value.is_finite() {
         return format!("{value}");
     }
     let scientific = format!("{value:.2e}");
-    if value.abs() < LEAST_SPELT_OUT {
+    if value.abs() < LEAST_SPELT_OUT || value.abs() >= MOST_SPELT_OUT {
         return scientific;
     }
     // Rounded first: 999.7 has three figures before the point, 1000 has four.
@@ -384,6 +385,8 @@ mod tests {
             (999.7, "1000"),
             (-1279.6, "-1280"),
             (1.234e-12, "1.23e-12"),
+            (2.0e15, "2000000000000000"),
+            (-1.0e308, "-1.00e308"),
         ] {
             assert_eq!(significant(value), expected);
         }

@@ -9,6 +9,7 @@ use super::files;
 use super::terminal::Terminal;
 use crate::audit::compare;
 use crate::report::diffed;
+use crate::report::figures::significant;
 
 /// What moved between a prediction and a measurement, or any two results, and the likely cause.
 ///
@@ -83,16 +84,20 @@ pub fn run(args: &Args, out: &mut dyn Write, terminal: &Terminal) -> anyhow::Res
     if compared.iter().all(|one| one.nothing.is_some()) {
         return Ok(Exit::BadInput.into());
     }
-    let beyond = |tolerance: f64| {
-        let figures = compared.iter().flat_map(|one| &one.figures);
-        figures
-            .filter(|figure| figure.is_real())
-            .any(|figure| 100.0 * figure.change().abs() > tolerance)
+    let Some(tolerance) = args.tolerance else {
+        return Ok(Exit::Ok.into());
     };
-    Ok(if args.tolerance.is_some_and(beyond) {
-        Exit::Failure
-    } else {
-        Exit::Ok
+    let figures = compared.iter().flat_map(|one| &one.figures);
+    let beyond: Vec<String> = figures
+        .filter(|figure| figure.is_real() && 100.0 * figure.change().abs() > tolerance)
+        .map(|figure| format!("{} {} %", figure.name, significant(100.0 * figure.change())))
+        .collect();
+    if beyond.is_empty() {
+        return Ok(Exit::Ok.into());
     }
-    .into())
+    terminal.notes(&[format!(
+        "moved by more than --tolerance {tolerance}: {}",
+        beyond.join(", ")
+    )]);
+    Ok(Exit::Failure.into())
 }
