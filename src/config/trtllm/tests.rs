@@ -109,3 +109,25 @@ fn what_is_not_modelled_or_not_its_own_is_refused() {
         );
     }
 }
+
+#[test]
+fn what_makes_prompts_wait_or_be_refused_is_said() {
+    let told = |flags: &str| trtllm(&format!("--engine trtllm {flags}")).unwrap().1.join("\n");
+    let long = "--max-num-tokens 400 --max-batch-size 64";
+    let refused = "prompts of more than max_num_tokens = 400 tokens are refused";
+    assert!(told(long).contains(refused), "{}", told(long));
+    assert!(!told(&format!("{long} --enable-chunked-prefill")).contains("are refused"));
+    assert!(!told("--max-num-tokens 512 --max-batch-size 64").contains("are refused"));
+
+    let waits = "--batch-wait-timeout-iters 20 --batch-wait-max-tokens-ratio 0.5";
+    assert!(told(waits).contains(
+        "prompts wait for up to 20 steps while others decode, until a step would have 4096 tokens"
+    ));
+    assert!(
+        told("--batch-wait-timeout-iters 20").contains("has no effect without batch_wait_max_tokens_ratio")
+    );
+    assert!(
+        told("--batch-wait-max-tokens-ratio 0.5").contains("has no effect without batch_wait_timeout_iters")
+    );
+    assert!(!told("").contains("batch_wait"));
+}
