@@ -4,6 +4,7 @@ pub(super) mod asked;
 mod foreign;
 mod memory;
 mod profile;
+mod reuse;
 
 pub(super) use foreign::refuse_trtllms;
 
@@ -103,7 +104,6 @@ pub(super) fn resolve(judge: &mut Judge, raw: &RawScenario, model: Option<&Model
         .kv_cache_max_tokens
         .map(|most| judge.required(key, most, (least, TOKENS_MAX)));
     let (captured, pads) = captured(judge, raw, &profile);
-    note_reuse(judge, raw);
     let interval = judge.count(
         "engine.stream_interval",
         raw.engine.stream_interval,
@@ -122,6 +122,7 @@ pub(super) fn resolve(judge: &mut Judge, raw: &RawScenario, model: Option<&Model
     let max_seq_len = max_seq_len(judge, raw, model);
     let policy = policy(judge, raw, &profile);
     check_paused(judge, policy, chunked, max_num_tokens, max_seq_len);
+    let block_reuse = reuse::resolve(judge, raw, &profile, policy);
     TrtllmFlags {
         config: TrtllmConfig {
             max_seq_len,
@@ -134,6 +135,7 @@ pub(super) fn resolve(judge: &mut Judge, raw: &RawScenario, model: Option<&Model
             overlap_scheduler: !in_turn,
             tokens_per_block,
             num_blocks: 0,
+            block_reuse,
             profile: profile.profile,
         },
         free_fraction,
@@ -207,32 +209,6 @@ fn check_paused(judge: &mut Judge, policy: CapacityPolicy, chunked: bool, tokens
             format!("a request that is paused computes up to {longest} tokens in one step of {tokens}"),
             format!("write --max-num-tokens {longest}, or a smaller --max-seq-len"),
         );
-    }
-}
-
-/// Block reuse is the server's default, and is not modelled: only who asks for it is refused.
-fn note_reuse(judge: &mut Judge, raw: &RawScenario) {
-    let key = "trtllm.enable_block_reuse";
-    match raw.trtllm.enable_block_reuse {
-        Some(true) => judge.wrong_help(
-            key,
-            "is not modelled yet",
-            "equal prefixes are computed anew",
-            "leave it out, or write false",
-        ),
-        Some(false) => judge.given(key, false),
-        None => {
-            judge.assume(
-                key,
-                false,
-                Source::Assumption("block reuse is not modelled yet".to_string()),
-            );
-            judge.notes.push(
-                "TensorRT-LLM reuses blocks of equal prefixes unless told not to; here they are computed anew, so traffic that shares \
-                 prefixes comes out too slow"
-                    .to_string(),
-            );
-        }
     }
 }
 
