@@ -10,6 +10,7 @@ use around::{Bare, Missing};
 use super::argv;
 use super::diagnostic::{Diagnostic, Place};
 use super::flags::{ClientKind, ScenarioFlags, SloFlags, TrafficFlags};
+use super::trtllm;
 
 /// How the two commands may begin; module and script forms of older versions included.
 const SERVE: [&[&str]; 10] = [
@@ -195,12 +196,11 @@ pub(super) fn serve(
         false if is_sglangs(&bare) => "sglang",
         false => "vllm",
     };
-    if let Some(backend) =
-        backend_of(command).filter(|backend| name == "tensorrt-llm" && *backend != "pytorch")
-    {
-        let problem = Diagnostic::new(format!("in {flag}: `--backend {backend}` is not modelled"));
-        problems
-            .push(problem.help("TensorRT-LLM's PyTorch backend is: leave the flag out, or write pytorch"));
+    if name == "tensorrt-llm" {
+        problems.extend(trtllm::asked::problems(
+            &words_of(command).unwrap_or_default(),
+            flag,
+        ));
     }
     let tag = bare.image.as_ref().map(|image| image.tag.as_deref());
     let version = tag.flatten().and_then(version);
@@ -325,20 +325,6 @@ fn parse<P: FromArgMatches + CommandFactory>(
             return Err(problems);
         }
     }
-}
-
-/// The value of `--backend`.
-fn backend_of(command: &str) -> Option<&str> {
-    let mut words = command.split_whitespace();
-    words
-        .find_map(|word| match word.strip_prefix("--backend")? {
-            "" => Some(""),
-            rest => rest.strip_prefix('='),
-        })
-        .map(|value| match value {
-            "" => words.next().unwrap_or_default(),
-            value => value,
-        })
 }
 
 /// What to do with a command that is none of those that are read.

@@ -91,6 +91,9 @@ impl Draft {
             if serves_class(served, class) {
                 let of = (class, served.most_prompt);
                 workload::check_context(judge, &alone, context, model_len, of);
+                if let Some(limit) = self.flags.longest_prompt() {
+                    workload::note_refused(judge, &alone, limit, served.most_prompt);
+                }
             }
         }
     }

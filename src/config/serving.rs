@@ -217,6 +217,14 @@ impl Flags {
         }
     }
 
+    /// Tokens of the longest prompt that is not refused, where the context alone does not say it, and their key.
+    pub(super) fn longest_prompt(&self) -> Option<(&'static str, u32)> {
+        match self {
+            Flags::Vllm(_) | Flags::Sglang(_) | Flags::Scheduled(_) => None,
+            Flags::Trtllm(flags) => flags.longest_prompt(),
+        }
+    }
+
     /// Who quantizes the inputs of fp8 products.
     pub(super) fn fp8_inputs(&self, model: &ModelShape, tensor_parallel: u32, kv_dtype: Dtype) -> Fp8Inputs {
         match self {

@@ -2,7 +2,7 @@
 
 use super::Recording;
 use super::recording::{Params, RecordingError};
-use crate::engine::trtllm::{CapacityPolicy, TrtllmConfig};
+use crate::engine::trtllm::{BlockReuse, CapacityPolicy, TrtllmConfig};
 
 /// The version that is recorded and modelled.
 pub(super) const PROFILE: &str = "tensorrt-llm@1.2";
@@ -23,6 +23,7 @@ pub(super) fn config(recording: &Recording) -> TrtllmConfig {
         overlap_scheduler: params.async_scheduling,
         tokens_per_block: params.block_size,
         num_blocks: params.num_gpu_blocks,
+        block_reuse: BlockReuse::Off,
     }
 }
 

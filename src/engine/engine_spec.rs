@@ -2,7 +2,7 @@
 
 use super::scheduled::{ScheduledConfig, SchedulerChoice};
 use super::sglang::{QueuePolicy, SglangConfig};
-use super::trtllm::TrtllmConfig;
+use super::trtllm::{BlockReuse, TrtllmConfig};
 use super::{EngineConfig, Policy, Speculation};
 
 /// An engine's resolved flags.
@@ -83,7 +83,7 @@ impl EngineSpec {
         match self {
             EngineSpec::Vllm(config) => config.enable_prefix_caching,
             EngineSpec::Sglang(config) => config.radix_cache,
-            EngineSpec::Trtllm(_) => false,
+            EngineSpec::Trtllm(config) => config.block_reuse != BlockReuse::Off,
             EngineSpec::Scheduled(config) => config.enable_prefix_caching,
         }
     }

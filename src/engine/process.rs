@@ -35,11 +35,17 @@ impl Replica {
         if !step.finishing.is_empty() {
             self.telling.flush(observer);
             step.finishing.sort_unstable();
+            if self.reuses() {
+                self.sort_by_arrival(&mut step);
+            }
         }
         for &(_, handle) in &step.finishing {
             if self.sequences.get(handle).is_some() {
                 ended.push(self.finish(handle.slot, now, Outcome::Completed));
             }
+        }
+        if self.reuses() {
+            self.store_prompts(&step);
         }
         self.last_end = now;
         self.spare_steps.push(step);
@@ -134,6 +140,9 @@ impl Replica {
     /// The blocks of a sequence that leaves `running` for good are free, or held back for somebody.
     #[inline]
     fn give_up_blocks(&mut self, slot: usize, holds_back: bool) {
+        if self.reuses() {
+            return self.give_back_reused(slot);
+        }
         let unregistered = self.unregistered_tokens(slot);
         let allocated = self.allocated_tokens(slot);
         let sequence = &mut self.sequences[slot];
@@ -164,6 +173,7 @@ impl Replica {
         self.telling.flush(observer);
         self.pool.set_clock(now);
         let in_flight = self.tokens_in_flight(handle.slot) + self.discard_in_flight(handle.slot);
+        self.sequences[handle.slot].undelivered = in_flight;
         let mut completion = self.finish(handle.slot, now, Outcome::TimedOut);
         completion.output_tokens -= in_flight;
         self.admission_closed = self.nobody_waits();

@@ -25,7 +25,7 @@ use crate::cost::StepCost;
 use crate::cost::jitter::Jitter;
 use crate::facts::{Completion, Observer};
 use crate::ids::ReplicaId;
-use crate::kv::{BlockPool, Journal, Match};
+use crate::kv::{BlockPool, Journal, Match, ReusePool};
 use crate::units::Picos;
 use crate::workload::Request;
 
@@ -257,7 +257,12 @@ impl Replica {
     /// Starts again empty at `now`, after everybody inside has left.
     pub(super) fn restart(&mut self, now: Picos) {
         let event_latency = self.pool.journal().map(Journal::latency);
-        self.pool = empty_pool(&self.config);
+        let reuse = self.pool.reuse().map(ReusePool::is_partial);
+        let pool = empty_pool(&self.config);
+        self.pool = match reuse {
+            Some(partial) => pool.reusing(partial),
+            None => pool,
+        };
         if let Some(latency) = event_latency {
             self.pool.delay_events(latency);
         }

@@ -54,6 +54,8 @@ pub(crate) struct Sequence {
     pub(crate) sampled_last: bool,
     /// Tokens it was given in that step.
     pub(crate) last_share: u32,
+    /// Tokens it sampled that its client, who has given up, never gets.
+    pub(crate) undelivered: u32,
     /// Where the engine speculates.
     pub(super) drafting: Drafting,
     /// In a pipeline.
@@ -137,6 +139,7 @@ impl Sequences {
             placeholder: 0,
             sampled_last: false,
             last_share: 0,
+            undelivered: 0,
             drafting: Drafting::default(),
             staged: Staged::default(),
             order: 0,

@@ -8,7 +8,7 @@
 //! are still there does not decide a hit, and whoever finds a prefix takes blocks for its windows anew. Blocks of recurrent
 //! layers are taken at an admission and given back at the end; with them nothing is cached.
 
-use super::{Held, Journal, KvGroups, Match, PrefixPool};
+use super::{Held, Journal, KvGroups, Match, PrefixPool, ReusePool};
 use crate::units::Picos;
 use crate::workload::Piece;
 
@@ -50,9 +50,10 @@ pub(crate) struct BlockPool {
     group_count: u32,
     /// Blocks of a group that a sequence holds at most, for each kind of window.
     windows_at_most: Vec<u32>,
-    /// Free blocks where caching is off.
+    /// Free blocks where caching is off, or is TensorRT-LLM's.
     uncached_free: u32,
     prefix: Option<PrefixPool>,
+    reuse: Option<Box<ReusePool>>,
 }
 
 impl BlockPool {
@@ -72,7 +73,49 @@ impl BlockPool {
             windows_at_most: Vec::new(),
             uncached_free: total,
             prefix,
+            reuse: None,
         }
+    }
+
+    /// The same with block reuse as TensorRT-LLM has it, of parts of blocks, too, if so.
+    pub(crate) fn reusing(self, partial: bool) -> BlockPool {
+        assert!(self.prefix.is_none(), "there is one cache");
+        BlockPool {
+            reuse: Some(Box::new(ReusePool::new(self.total, self.block_size, partial))),
+            ..self
+        }
+    }
+
+    /// TensorRT-LLM's cache, if there is one.
+    #[inline]
+    pub(crate) fn reuse(&self) -> Option<&ReusePool> {
+        self.reuse.as_deref()
+    }
+
+    /// Blocks for a prompt, shared with whoever has the same prefix: the tokens that are found.
+    pub(crate) fn reuse_for(&mut self, seat: usize, pieces: &[Piece], prompt: u32) -> u32 {
+        let reuse = self.reuse.as_mut().expect("asked where blocks are reused");
+        let (found, taken) = reuse.admit(seat, pieces, prompt);
+        self.uncached_free -= taken;
+        found
+    }
+
+    /// A prompt is computed, and others may find it.
+    pub(crate) fn store_prompt(&mut self, seat: usize, pieces: &[Piece], prompt: u32) {
+        let reuse = self.reuse.as_mut().expect("asked where blocks are reused");
+        reuse.store_prompt(seat, pieces, prompt);
+    }
+
+    /// Frees all blocks of whoever sits there, after storing its first `tokens` tokens.
+    pub(crate) fn release_reused(
+        &mut self,
+        seat: usize,
+        pieces: &[Piece],
+        tokens: u32,
+        allocated_tokens: u32,
+    ) {
+        let reuse = self.reuse.as_mut().expect("asked where blocks are reused");
+        self.uncached_free += reuse.release(seat, pieces, tokens, allocated_tokens);
     }
 
     /// The same for groups of layers; at most `in_flight` tokens of a sequence are scheduled and not settled.
@@ -165,12 +208,18 @@ impl BlockPool {
 
     /// Tokens whose cached KV was evicted since the beginning.
     pub(crate) fn evicted_tokens(&self) -> u64 {
+        if let Some(reuse) = &self.reuse {
+            return reuse.evicted_tokens();
+        }
         let blocks = self.prefix.as_ref().map_or(0, PrefixPool::evicted);
         blocks * u64::from(self.block_size)
     }
 
     /// Tokens whose KV is cached, whether somebody uses it or not; what two sequences hold a copy of each counts once.
     pub(crate) fn cached_tokens(&self) -> u64 {
+        if let Some(reuse) = &self.reuse {
+            return reuse.cached_tokens();
+        }
         let blocks = self.prefix.as_ref().map_or(0, PrefixPool::cached);
         u64::from(blocks) * u64::from(self.block_size)
     }
@@ -178,7 +227,7 @@ impl BlockPool {
     /// Whether contents are cached.
     #[inline]
     pub(crate) fn caches(&self) -> bool {
-        self.prefix.is_some()
+        self.prefix.is_some() || self.reuse.is_some()
     }
 
     /// From now on evictions are put off until [`BlockPool::settle`], which is called before each look-up.
@@ -346,5 +395,8 @@ impl BlockPool {
             "no more blocks are taken than are free"
         );
         self.uncached_free -= blocks;
+        if let Some(reuse) = &mut self.reuse {
+            reuse.take(blocks);
+        }
     }
 }

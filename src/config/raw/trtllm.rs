@@ -29,9 +29,12 @@ pub struct RawTrtllm {
     /// Tokens of a KV block (`kv_cache_config.tokens_per_block`).
     #[arg(long, value_name = "TOKENS")]
     pub tokens_per_block: Option<Count>,
-    /// Equal prefixes share blocks (`kv_cache_config.enable_block_reuse`); only false is modelled.
+    /// Equal prefixes share blocks and are computed once (`kv_cache_config.enable_block_reuse`).
     #[arg(long, value_name = "BOOL", num_args = 0..=1, require_equals = true, default_missing_value = "true")]
     pub enable_block_reuse: Option<bool>,
+    /// The head of a block is reused, too, where the rest differs (`kv_cache_config.enable_partial_reuse`).
+    #[arg(long, value_name = "BOOL", num_args = 0..=1, require_equals = true, default_missing_value = "true")]
+    pub enable_partial_reuse: Option<bool>,
     /// Who may run (`scheduler_config.capacity_scheduler_policy`).
     #[arg(long, value_name = "POLICY", ignore_case = true)]
     pub capacity_scheduler_policy: Option<RawCapacityPolicy>,

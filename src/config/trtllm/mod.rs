@@ -1,8 +1,10 @@
 //! TensorRT-LLM's flags: given, by profile, or derived as the server derives them at start-up.
 
+pub(super) mod asked;
 mod foreign;
 mod memory;
 mod profile;
+mod reuse;
 
 pub(super) use foreign::refuse_trtllms;
 
@@ -102,7 +104,6 @@ pub(super) fn resolve(judge: &mut Judge, raw: &RawScenario, model: Option<&Model
         .kv_cache_max_tokens
         .map(|most| judge.required(key, most, (least, TOKENS_MAX)));
     let (captured, pads) = captured(judge, raw, &profile);
-    note_reuse(judge, raw);
     let interval = judge.count(
         "engine.stream_interval",
         raw.engine.stream_interval,
@@ -116,9 +117,12 @@ pub(super) fn resolve(judge: &mut Judge, raw: &RawScenario, model: Option<&Model
          that of vLLM on this card"
             .to_string(),
     );
+    let batch_wait_tokens = (ratio * f64::from(max_num_tokens)).ceil() as u32;
+    note_waits(judge, batch_wait_iters, batch_wait_tokens);
     let max_seq_len = max_seq_len(judge, raw, model);
     let policy = policy(judge, raw, &profile);
     check_paused(judge, policy, chunked, max_num_tokens, max_seq_len);
+    let block_reuse = reuse::resolve(judge, raw, &profile, policy);
     TrtllmFlags {
         config: TrtllmConfig {
             max_seq_len,
@@ -127,10 +131,11 @@ pub(super) fn resolve(judge: &mut Judge, raw: &RawScenario, model: Option<&Model
             enable_chunked_prefill: chunked,
             capacity_scheduler_policy: policy,
             batch_wait_iters,
-            batch_wait_tokens: (ratio * f64::from(max_num_tokens)).ceil() as u32,
+            batch_wait_tokens,
             overlap_scheduler: !in_turn,
             tokens_per_block,
             num_blocks: 0,
+            block_reuse,
             profile: profile.profile,
         },
         free_fraction,
@@ -140,6 +145,20 @@ pub(super) fn resolve(judge: &mut Judge, raw: &RawScenario, model: Option<&Model
         pads,
         quantized_before: profile.quantized_before,
     }
+}
+
+/// Whether prompts are put off for others to come (`_waiting_requests`).
+fn note_waits(judge: &mut Judge, steps: u32, tokens: u32) {
+    let note = match (steps, tokens) {
+        (0, 0) => return,
+        (0, _) => "batch_wait_max_tokens_ratio has no effect without batch_wait_timeout_iters".to_string(),
+        (_, 0) => "batch_wait_timeout_iters has no effect without batch_wait_max_tokens_ratio".to_string(),
+        _ => format!(
+            "prompts wait for up to {steps} steps while others decode, until a step would have {tokens} tokens \
+             (batch_wait_timeout_iters, batch_wait_max_tokens_ratio): with few requests each first token is that much later"
+        ),
+    };
+    judge.notes.push(note);
 }
 
 /// With a budget below the batch decodes take turns, which is not modelled.
@@ -190,32 +209,6 @@ fn check_paused(judge: &mut Judge, policy: CapacityPolicy, chunked: bool, tokens
             format!("a request that is paused computes up to {longest} tokens in one step of {tokens}"),
             format!("write --max-num-tokens {longest}, or a smaller --max-seq-len"),
         );
-    }
-}
-
-/// Block reuse is the server's default, and is not modelled: only who asks for it is refused.
-fn note_reuse(judge: &mut Judge, raw: &RawScenario) {
-    let key = "trtllm.enable_block_reuse";
-    match raw.trtllm.enable_block_reuse {
-        Some(true) => judge.wrong_help(
-            key,
-            "is not modelled yet",
-            "equal prefixes are computed anew",
-            "leave it out, or write false",
-        ),
-        Some(false) => judge.given(key, false),
-        None => {
-            judge.assume(
-                key,
-                false,
-                Source::Assumption("block reuse is not modelled yet".to_string()),
-            );
-            judge.notes.push(
-                "TensorRT-LLM reuses blocks of equal prefixes unless told not to; here they are computed anew, so traffic that shares \
-                 prefixes comes out too slow"
-                    .to_string(),
-            );
-        }
     }
 }
 
@@ -284,6 +277,12 @@ impl TrtllmFlags {
     /// Longest sequence.
     pub(super) fn max_seq_len(&self) -> u32 {
         self.config.max_seq_len
+    }
+
+    /// Longer prompts are refused before they reach the executor (`_check_arguments`, llmapi/llm.py): key and tokens.
+    pub(super) fn longest_prompt(&self) -> Option<(&'static str, u32)> {
+        let is_whole = !self.config.enable_chunked_prefill;
+        is_whole.then_some(("trtllm.max_num_tokens", self.config.max_num_tokens))
     }
 
     /// The loop decides a step while another runs.

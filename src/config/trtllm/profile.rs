@@ -37,6 +37,8 @@ pub(super) struct Defaults {
     pub(super) disable_overlap_scheduler: bool,
     pub(super) cuda_graph_max_batch_size: u64,
     pub(super) cuda_graph_padding: bool,
+    pub(super) enable_block_reuse: bool,
+    pub(super) enable_partial_reuse: bool,
 }
 
 /// Which decode batches are captured.

@@ -3,7 +3,7 @@
 use crate::config::flags::tests::resolve_line;
 use crate::config::*;
 use crate::engine::EngineSpec;
-use crate::engine::trtllm::{CapacityPolicy, TrtllmConfig};
+use crate::engine::trtllm::{BlockReuse, CapacityPolicy, TrtllmConfig};
 
 const MACHINE: &str = "--model meta-llama/Llama-3.1-8B-Instruct --gpu h100-sxm --request-rate 4 --input-len 512 --output-len 64";
 
@@ -36,11 +36,8 @@ fn it_has_its_own_defaults_and_flags() {
     // 0.9 of what 15 GiB of weights and a step leave of 79.6 GiB, at 128 KiB a token.
     let tokens = plain.num_blocks * 32;
     assert!((410_000..470_000).contains(&tokens), "{tokens}");
-    assert!(
-        notes
-            .iter()
-            .any(|note| note.contains("reuses blocks of equal prefixes"))
-    );
+    assert_eq!(plain.block_reuse, BlockReuse::Partial);
+    assert!(!notes.iter().any(|note| note.contains("equal prefixes")));
 
     let set = "--engine tensorrt-llm@1.2.0rc1 --max-batch-size 64 --max-num-tokens 1024 --max-seq-len 4096 --tokens-per-block 64 \
                --capacity-scheduler-policy STATIC_BATCH --disable-overlap-scheduler --enable-chunked-prefill \
@@ -58,7 +55,9 @@ fn it_has_its_own_defaults_and_flags() {
             .iter()
             .any(|note| note.contains("no profile of tensorrt-llm@1.2.0rc1"))
     );
-    assert!(!notes.iter().any(|note| note.contains("equal prefixes")));
+    assert_eq!(set.block_reuse, BlockReuse::Off);
+    let whole = trtllm("--engine trtllm --enable-partial-reuse=false").unwrap().0;
+    assert_eq!(whole.block_reuse, BlockReuse::Whole);
 }
 
 #[test]
@@ -72,8 +71,12 @@ fn a_sequence_longer_than_the_pool_is_cut() {
 fn what_is_not_modelled_or_not_its_own_is_refused() {
     for (flags, why) in [
         (
-            "--enable-block-reuse",
-            "`--enable-block-reuse` is not modelled yet",
+            "--enable-block-reuse=false --enable-partial-reuse",
+            "`--enable-partial-reuse` needs enable_block_reuse",
+        ),
+        (
+            "--capacity-scheduler-policy max_utilization",
+            "max_utilization is not modelled with block reuse",
         ),
         ("--max-num-tokens 100", "`--max-num-tokens` below max_batch_size"),
         ("--max-num-seqs 8", "is a flag of vLLM, and TensorRT-LLM serves"),
@@ -82,11 +85,11 @@ fn what_is_not_modelled_or_not_its_own_is_refused() {
             "is a flag of SGLang, and TensorRT-LLM serves",
         ),
         (
-            "--capacity-scheduler-policy max_utilization --enable-chunked-prefill",
+            "--capacity-scheduler-policy max_utilization --enable-block-reuse=false --enable-chunked-prefill",
             "not modelled with chunked prefill",
         ),
         (
-            "--capacity-scheduler-policy max_utilization",
+            "--capacity-scheduler-policy max_utilization --enable-block-reuse=false",
             "needs a step that holds the longest sequence",
         ),
         (
@@ -108,4 +111,26 @@ fn what_is_not_modelled_or_not_its_own_is_refused() {
             "{told}"
         );
     }
+}
+
+#[test]
+fn what_makes_prompts_wait_or_be_refused_is_said() {
+    let told = |flags: &str| trtllm(&format!("--engine trtllm {flags}")).unwrap().1.join("\n");
+    let long = "--max-num-tokens 400 --max-batch-size 64";
+    let refused = "prompts of more than max_num_tokens = 400 tokens are refused";
+    assert!(told(long).contains(refused), "{}", told(long));
+    assert!(!told(&format!("{long} --enable-chunked-prefill")).contains("are refused"));
+    assert!(!told("--max-num-tokens 512 --max-batch-size 64").contains("are refused"));
+
+    let waits = "--batch-wait-timeout-iters 20 --batch-wait-max-tokens-ratio 0.5";
+    assert!(told(waits).contains(
+        "prompts wait for up to 20 steps while others decode, until a step would have 4096 tokens"
+    ));
+    assert!(
+        told("--batch-wait-timeout-iters 20").contains("has no effect without batch_wait_max_tokens_ratio")
+    );
+    assert!(
+        told("--batch-wait-max-tokens-ratio 0.5").contains("has no effect without batch_wait_timeout_iters")
+    );
+    assert!(!told("").contains("batch_wait"));
 }

@@ -187,6 +187,24 @@ fn long_time(seconds: f64) -> String {
     }
 }
 
+/// Prompts that the server refuses one by one, where there may be any.
+pub(in crate::config) fn note_refused(
+    judge: &mut Judge,
+    spec: &WorkloadSpec,
+    (key, limit): (&str, u32),
+    most_prompt: u32,
+) {
+    let prompt = longest(spec).0.min(u64::from(most_prompt));
+    if prompt <= u64::from(limit) || judge.is_wrong(&[key]) {
+        return;
+    }
+    let name = key.rsplit('.').next().unwrap_or(key);
+    judge.notes.push(format!(
+        "prompts of more than {name} = {limit} tokens are refused, as the server does without chunked prefill (up to {prompt} are \
+         asked for): --enable-chunked-prefill takes them, or a larger {name}"
+    ));
+}
+
 /// Prompts must leave room for at least one output token in the engine's context, which is a key and its tokens.
 pub(in crate::config) fn check_context(
     judge: &mut Judge,

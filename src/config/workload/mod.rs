@@ -19,7 +19,7 @@ use super::scalar::Count;
 use crate::units::Picos;
 use crate::workload::{Arrivals, Client, Lengths, Prefix, WorkloadSpec};
 
-pub(super) use checks::{check_closed_clock, check_context};
+pub(super) use checks::{check_closed_clock, check_context, note_refused};
 pub(super) use sizes::{by_class, longest, smallest, typical_context};
 
 /// How long a run lasts.

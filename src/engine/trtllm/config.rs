@@ -16,6 +16,17 @@ pub enum CapacityPolicy {
     StaticBatch,
 }
 
+/// What of a prompt that others have computed is taken from them (`kv_cache_config`).
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub enum BlockReuse {
+    /// Nothing.
+    Off,
+    /// Whole blocks.
+    Whole,
+    /// Whole blocks, and then the head of one more (`enable_partial_reuse`).
+    Partial,
+}
+
 /// How one replica schedules. Plain numbers: nothing here means "later" or "default".
 #[derive(Clone, Debug, PartialEq)]
 pub struct TrtllmConfig {
@@ -41,6 +52,8 @@ pub struct TrtllmConfig {
     pub tokens_per_block: u32,
     /// KV blocks, all of them usable.
     pub num_blocks: u32,
+    /// Equal prefixes are not computed again.
+    pub block_reuse: BlockReuse,
 }
 
 impl TrtllmConfig {

@@ -3,7 +3,8 @@
 //! Memory is a sum where nobody is ever paused: the blocks that are free, less those that everybody running still needs to its
 //! end (`NoEvictScheduledBlocksManager`), are all blocks less the whole sequences of everybody running.
 
-use super::config::{CapacityPolicy, TrtllmConfig};
+use super::config::{BlockReuse, CapacityPolicy, TrtllmConfig};
+use super::reuse::Contributed;
 use crate::cost::StepCost;
 use crate::engine::budget::Budget;
 use crate::engine::sequence::Phase;
@@ -11,7 +12,7 @@ use crate::engine::step::Step;
 use crate::engine::{Handle, Replica};
 use crate::facts::Observer;
 use crate::ids::ReplicaId;
-use crate::kv::Held;
+use crate::kv::{Held, ReusePool};
 use crate::units::Picos;
 
 /// Who may run, and what was promised to whoever does.
@@ -38,7 +39,7 @@ struct Prompts {
     going_on: Option<(usize, u32)>,
     /// Who starts, and with how many tokens.
     starting: Vec<(Handle, u32)>,
-    /// Who keeps seat and blocks, and waits: all of both stand at the head of the queue, in their orders.
+    /// Who keeps seat and blocks, and waits, or is put off for another's blocks: all stand at the head of the queue, in their orders.
     passed_over: Vec<Handle>,
     /// Tokens of all their prompts, whole.
     whole_tokens: u64,
@@ -67,6 +68,11 @@ impl Capacity {
     /// Whole sequences are promised their blocks.
     pub(in crate::engine) fn promises(&self) -> bool {
         self.policy != CapacityPolicy::MaxUtilization
+    }
+
+    /// Nobody computes in one step with another what both could share.
+    pub(super) fn puts_off_equals(&self) -> bool {
+        self.policy != CapacityPolicy::StaticBatch
     }
 
     /// A request of so many prompt tokens has come.
@@ -112,6 +118,13 @@ impl Replica {
     ) -> Replica {
         let mut replica = Replica::new(id, config.as_loop(), cost, stepwise);
         replica.capacity = Some(Box::new(Capacity::new(config)));
+        if config.block_reuse != BlockReuse::Off {
+            assert!(
+                config.capacity_scheduler_policy != CapacityPolicy::MaxUtilization,
+                "nobody is paused where blocks are reused"
+            );
+            replica.pool = replica.pool.reusing(config.block_reuse == BlockReuse::Partial);
+        }
         replica
     }
 
@@ -165,14 +178,18 @@ impl Replica {
     /// Blocks for those who wait.
     fn room(&self) -> u64 {
         match &self.capacity {
-            Some(rule) if rule.promises() => u64::from(self.pool.total()) - rule.promised,
+            Some(rule) if rule.promises() => {
+                // A block that several hold is promised to each.
+                let shared = self.pool.reuse().map_or(0, ReusePool::shared);
+                u64::from(self.pool.total() + shared) - rule.promised
+            }
             _ => u64::from(self.pool.free() - self.phantom_blocks()),
         }
     }
 
     /// Composes a step.
     pub(in crate::engine) fn compose<O: Observer>(&mut self, step: &mut Step, now: Picos, observer: &mut O) {
-        let left = self.decode_everybody(step, now, observer);
+        let (left, owed) = self.decode_everybody(step, now, observer);
         let room = self.room();
         let mut capacity = self.capacity.take().expect("asked of TensorRT-LLM only");
         self.admission_closed = self.nobody_waits();
@@ -193,12 +210,14 @@ impl Replica {
         } else {
             self.admission_closed = true;
         }
+        self.pool.take(owed);
         self.admission_closed |= self.nobody_waits();
         self.capacity = Some(capacity);
     }
 
-    /// Whoever decodes gets its token, and those who started last are paused if blocks run out. What is left of the budget.
-    fn decode_everybody<O: Observer>(&mut self, step: &mut Step, now: Picos, observer: &mut O) -> u32 {
+    /// Whoever decodes gets its token, and those who started last are paused if blocks run out. What is left of the budget, and the
+    /// blocks that are taken when prompts have theirs, where it matters which those are (TR-3).
+    fn decode_everybody<O: Observer>(&mut self, step: &mut Step, now: Picos, observer: &mut O) -> (u32, u32) {
         self.picks.clear();
         let mut blocks = self.pack.blocks_due();
         for at in 0..self.singles.len() {
@@ -213,8 +232,10 @@ impl Replica {
             let promises = self.capacity.as_ref().is_some_and(|rule| rule.promises());
             assert!(!promises, "blocks that were promised are free");
             self.decode_in_order(step, now, observer);
-        } else {
+            blocks = 0;
+        } else if !self.reuses() {
             self.pool.take(blocks);
+            blocks = 0;
         }
         let mut served = self.pack.members;
         for at in 0..self.picks.len() {
@@ -225,9 +246,10 @@ impl Replica {
             }
         }
         let budget = self.config.max_num_batched_tokens;
-        budget
+        let left = budget
             .checked_sub(served)
-            .expect("a step has room for a token of everybody running")
+            .expect("a step has room for a token of everybody running");
+        (left, blocks)
     }
 
     /// As the engine walks, in order of admission, where blocks do not suffice for all (`MaxUtilizationScheduler`).
@@ -280,9 +302,16 @@ impl Replica {
     /// whoever lacks no more than those may still pass those who lack more, and who keep their seats and blocks meanwhile.
     fn pick_waiting(&mut self, capacity: &Capacity, mut left: u32, mut room: u64, prompts: &mut Prompts) {
         let mut seats = self.config.max_num_seqs - self.sequences.running;
+        let mut contributed: Option<Contributed> = self.contributed(capacity);
         while left > 0
             && let Some(handle) = self.waiting.nth(prompts.looked_at())
         {
+            if let Some(contributed) = &mut contributed
+                && self.is_made_for(handle.slot, contributed)
+            {
+                prompts.passed_over.push(handle);
+                continue;
+            }
             let known = self.sequences[handle.slot].known_tokens();
             let need = match capacity.promises() {
                 true => self.promise_to(handle.slot),
@@ -325,14 +354,22 @@ impl Replica {
             self.waiting
                 .push_front(handle, &self.sequences[handle.slot].request);
         }
-        for (handle, tokens) in prompts.starting {
+        let mut starting = prompts.starting;
+        let found = match self.reuses() {
+            true => self.find_prompts(&mut starting),
+            false => Vec::new(),
+        };
+        for (at, (handle, tokens)) in starting.into_iter().enumerate() {
             let slot = handle.slot;
             capacity.promised += self.promise_to(slot);
             let known = self.sequences[slot].known_tokens();
-            self.pool.take(self.pool.blocks_for(known));
+            let found = found.get(at).copied().unwrap_or_else(|| {
+                self.pool.take(self.pool.blocks_for(known));
+                0
+            });
             let sequence = &mut self.sequences[slot];
-            (sequence.held, sequence.settled, sequence.computed) = (Held::default(), 0, 0);
-            self.start(slot, 0, 0, now, observer);
+            (sequence.held, sequence.settled, sequence.computed) = (Held::default(), 0, found);
+            self.start(slot, found, 0, now, observer);
             self.share_out(slot, tokens, step);
         }
     }

@@ -4,18 +4,21 @@
 //! Read from `capacityScheduler.cpp`, `microBatchScheduler.cpp`, `kvCacheManager.cpp` and `py_executor.py` of 1.2, whose
 //! functions are named beside what they decide. It shares the cost model with the engine under test and nothing else.
 
+mod blocks;
 mod random;
 
-use std::collections::VecDeque;
+use std::collections::{BTreeSet, VecDeque};
 
 use plimsoll::cost::linear::LinearCost;
 use plimsoll::cost::{Chunk, StepCost, StepLoad};
 use plimsoll::engine::ScheduleRecord;
-use plimsoll::engine::trtllm::{CapacityPolicy, TrtllmConfig};
-use plimsoll::ids::RequestId;
+use plimsoll::engine::trtllm::{BlockReuse, CapacityPolicy, TrtllmConfig};
+use plimsoll::ids::{RequestId, SegmentId};
 use plimsoll::sim::Outcome;
 use plimsoll::units::Picos;
-use plimsoll::workload::Request;
+use plimsoll::workload::{Piece, Prompt, Request};
+
+use blocks::{Blocks, Token};
 
 /// `LlmRequestState`, as far as it matters.
 #[derive(Clone, Copy, Debug, PartialEq)]
@@ -61,6 +64,26 @@ impl Seq {
         tokens.div_ceil(config.tokens_per_block as usize)
     }
 
+    /// Its first tokens, prompt and outputs.
+    fn tokens(&self, count: usize) -> Vec<Token> {
+        let pieces = match &self.request.prompt {
+            Prompt::Pieces(pieces) => pieces.to_vec(),
+            Prompt::Unique => vec![Piece {
+                segment: SegmentId(u64::MAX - self.id.0),
+                start: 0,
+                tokens: self.request.prompt_tokens,
+            }],
+        };
+        let tokens = |piece: Piece| (0..piece.tokens).map(move |at| (piece.segment.0, piece.start + at));
+        let outputs = (self.request.prompt_tokens..).map(|at| (self.request.output_segment.0, at));
+        let all = pieces.into_iter().flat_map(tokens).chain(outputs);
+        all.take(count).collect()
+    }
+
+    fn prompt(&self) -> Vec<Token> {
+        self.tokens(self.request.prompt_tokens as usize)
+    }
+
     /// Its length ends it, which the scheduler sees coming.
     fn ends_by_length(&self, config: &TrtllmConfig) -> bool {
         self.target == self.most(config) || !self.request.ends_by_eos()
@@ -86,10 +109,14 @@ struct World<'a> {
     starts: usize,
     waited: u32,
     paused: Vec<usize>,
+    reuse: Option<Blocks>,
 }
 
 impl World<'_> {
     fn free(&self) -> usize {
+        if let Some(reuse) = &self.reuse {
+            return reuse.free();
+        }
         let used: usize = self.seqs.iter().map(|seq| seq.blocks).sum();
         self.config.num_blocks as usize - used
     }
@@ -119,7 +146,18 @@ impl World<'_> {
         if is_static && !fitting.is_empty() {
             return fitting;
         }
+        // By the server's rules in order of arrival, whoever has begun or not, by which nobody may go on (TR-8).
+        pending.sort_by_key(|&at| !self.seqs[at].has_started);
+        let mut contributed = BTreeSet::new();
         for at in pending {
+            if let Some(reuse) = self.reuse.as_ref().filter(|_| !is_static) {
+                // `beneficialToSkip`.
+                let new = reuse.new_context_block(&self.seqs[at].prompt());
+                let is_made = new.is_some_and(|block| !contributed.insert(block));
+                if is_made && !self.seqs[at].has_started {
+                    continue;
+                }
+            }
             if fitting.len() >= self.config.max_batch_size as usize || lacks(at) > available {
                 break;
             }
@@ -233,23 +271,49 @@ impl World<'_> {
             self.pause(at);
         }
         let mut shares = Vec::new();
-        for (at, tokens) in contexts {
-            if !self.seqs[at].has_started {
+        for (at, _) in &contexts {
+            if !self.seqs[*at].has_started {
                 self.starts += 1;
-                self.seqs[at].order = self.starts;
+                self.seqs[*at].order = self.starts;
+            }
+        }
+        // `sortRequests`: last parts first.
+        contexts.sort_by_key(|&(at, tokens)| self.seqs[at].kv + tokens < self.seqs[at].context);
+        for (at, mut tokens) in contexts {
+            if !self.seqs[at].has_started {
                 self.seqs[at].has_started = true;
                 // `addSequence`: all of the context from its first chunk on.
                 self.seqs[at].blocks = self.seqs[at].context.div_ceil(self.size());
+                tokens = self.populate(at, tokens);
             }
             shares.push((at, self.seqs[at].kv, tokens));
         }
         for at in decodes {
             // `addToken`.
-            self.seqs[at].blocks = (self.seqs[at].kv + 1).div_ceil(self.size());
+            let tokens = self.seqs[at].kv + 1;
+            self.seqs[at].blocks = tokens.div_ceil(self.size());
+            if let Some(reuse) = &mut self.reuse {
+                reuse.add_token(at, tokens);
+            }
             shares.push((at, self.seqs[at].kv, 1));
         }
         shares.sort_by_key(|&(at, ..)| self.seqs[at].order);
         shares
+    }
+
+    /// `addSequence` and `setPrepopulatedPromptLen`: what is left of a chunk behind what was there already.
+    fn populate(&mut self, at: usize, chunk: usize) -> usize {
+        let prompt = self.seqs[at].prompt();
+        let Some(reuse) = &mut self.reuse else {
+            return chunk;
+        };
+        let populated = reuse.add_sequence(at, &prompt);
+        let size = self.size();
+        self.seqs[at].kv = populated;
+        match populated + chunk {
+            end if populated > 0 && end < prompt.len() => end / size * size - populated,
+            end => end.min(prompt.len()) - populated,
+        }
     }
 
     fn pause(&mut self, at: usize) {
@@ -315,6 +379,7 @@ impl World<'_> {
 
     /// The results of the oldest step: tokens reach their clients, and whoever has all of them leaves.
     fn process(&mut self, step: &Launched) {
+        let mut leaving = Vec::new();
         for &(at, computed, tokens) in &step.shares {
             let seq = &mut self.seqs[at];
             // Whoever was paused meanwhile has its token all the same, for which it was counted as launched.
@@ -324,13 +389,30 @@ impl World<'_> {
             }
             seq.had.push(self.now);
             if seq.had.len() == seq.target {
-                self.leave(at, Outcome::Completed, self.now);
+                leaving.push(at);
+            }
+        }
+        leaving.sort_unstable();
+        for at in leaving {
+            self.leave(at, Outcome::Completed, self.now);
+        }
+        // `update_resources`, of prompts of which nothing is left.
+        for &(at, computed, tokens) in &step.shares {
+            if computed + tokens == self.seqs[at].request.prompt_tokens as usize
+                && let Some(reuse) = &mut self.reuse
+            {
+                reuse.store_context(at, &self.seqs[at].prompt());
             }
         }
     }
 
     fn leave(&mut self, at: usize, outcome: Outcome, when: Picos) {
         self.active.retain(|&other| other != at);
+        if let Some(reuse) = &mut self.reuse {
+            let seq = &self.seqs[at];
+            let known = seq.request.prompt_tokens as usize + seq.had.len() - 1;
+            reuse.release(at, &seq.tokens(known.min(seq.kv)));
+        }
         let seq = &mut self.seqs[at];
         (seq.blocks, seq.state) = (0, State::Gone);
         seq.end = Some((outcome, when));
@@ -400,6 +482,14 @@ pub(crate) fn serve(config: &TrtllmConfig, requests: &[Request], mut cost: Linea
         starts: 0,
         waited: 0,
         paused: Vec::new(),
+        reuse: (config.block_reuse != BlockReuse::Off).then(|| {
+            let is_partial = config.block_reuse == BlockReuse::Partial;
+            Blocks::new(
+                config.num_blocks as usize,
+                config.tokens_per_block as usize,
+                is_partial,
+            )
+        }),
     };
     let mut log = Vec::new();
     let mut arrived = 0;

@@ -2,10 +2,10 @@
 
 use std::collections::BTreeMap;
 
-use plimsoll::engine::trtllm::{CapacityPolicy, TrtllmConfig};
-use plimsoll::ids::RequestId;
+use plimsoll::engine::trtllm::{BlockReuse, CapacityPolicy, TrtllmConfig};
+use plimsoll::ids::{RequestId, SegmentId};
 use plimsoll::units::Picos;
-use plimsoll::workload::Request;
+use plimsoll::workload::{Piece, Prompt, Request};
 use proptest::prelude::*;
 
 use super::serve;
@@ -23,6 +23,7 @@ prop_compose! {
             1 => Just(CapacityPolicy::StaticBatch),
         ],
         (batch_wait_iters, batch_wait_tokens) in prop_oneof![2 => Just((0, 0)), 1 => (1u32..20, 1u32..50)],
+        block_reuse in prop_oneof![1 => Just(BlockReuse::Off), 1 => Just(BlockReuse::Whole), 2 => Just(BlockReuse::Partial)],
     ) -> TrtllmConfig {
         let pauses = policy == CapacityPolicy::MaxUtilization;
         // As the flags are judged.
@@ -39,37 +40,71 @@ prop_compose! {
             overlap_scheduler,
             tokens_per_block,
             num_blocks,
+            block_reuse: if pauses { BlockReuse::Off } else { block_reuse },
         }
     }
 }
 
 prop_compose! {
-    /// Gap before it, prompt, outputs, headroom, patience.
+    /// Gap before it, prompt, outputs, headroom, patience, a text with which its prompt begins and how much of it.
     fn wishes()(
         gap in prop_oneof![Just(0u64), 0u64..30_000, 0u64..900_000],
         prompt in prop_oneof![1u32..12, 1u32..60],
         (outputs, headroom) in (prop_oneof![1u32..8, 1u32..60], prop_oneof![Just(0u32), 0u32..30]),
         patience in prop_oneof![4 => Just(None), 1 => (1u64..1_500_000).prop_map(Some)],
-    ) -> (u64, [u32; 3], Option<u64>) {
-        (gap, [prompt, outputs, headroom], patience)
+        (text, shared) in (0usize..4, prop_oneof![Just(0u32), 1u32..60]),
+    ) -> Wish {
+        Wish { gap, prompt, outputs, headroom, patience, text, shared }
     }
 }
 
-fn requests(wishes: Vec<(u64, [u32; 3], Option<u64>)>) -> Vec<Request> {
-    let mut now = 0;
-    let made = (0..)
-        .zip(wishes)
-        .map(|(id, (gap, [prompt, outputs, headroom], patience))| {
-            now += gap;
-            Request {
-                id: RequestId(id),
-                arrival: micros(now),
-                max_tokens: outputs + headroom,
-                ignore_eos: headroom == 0,
-                deadline: patience.map(|patience| micros(now + patience)),
-                ..request('A', 0, prompt, outputs)
-            }
-        });
+#[derive(Debug)]
+struct Wish {
+    gap: u64,
+    prompt: u32,
+    outputs: u32,
+    headroom: u32,
+    patience: Option<u64>,
+    /// One of three texts, or else all that the request before has said and been told.
+    text: usize,
+    shared: u32,
+}
+
+fn requests(wishes: Vec<Wish>) -> Vec<Request> {
+    let (mut now, mut told) = (0, Vec::new());
+    let made = (0..).zip(wishes).map(|(id, wish)| {
+        now += wish.gap;
+        let piece = |segment, start, tokens| Piece {
+            segment: SegmentId(segment),
+            start,
+            tokens,
+        };
+        let text = match wish.text {
+            3 => std::mem::take(&mut told),
+            text => vec![piece(text as u64, 0, 1000)],
+        };
+        let mut prompt: Vec<Piece> = Vec::new();
+        let mut left = wish.shared.min(wish.prompt);
+        for whole in text {
+            let tokens = whole.tokens.min(left);
+            left -= tokens;
+            prompt.extend((tokens > 0).then_some(Piece { tokens, ..whole }));
+        }
+        let own = wish.prompt - prompt.iter().map(|piece| piece.tokens).sum::<u32>();
+        prompt.extend((own > 0).then(|| piece(1000 + id, 0, own)));
+        told = prompt.clone();
+        told.push(piece(2000 + id, wish.prompt, wish.outputs));
+        Request {
+            id: RequestId(id),
+            arrival: micros(now),
+            max_tokens: wish.outputs + wish.headroom,
+            ignore_eos: wish.headroom == 0,
+            deadline: wish.patience.map(|patience| micros(now + patience)),
+            prompt: Prompt::Pieces(prompt.into()),
+            output_segment: SegmentId(2000 + id),
+            ..request('A', 0, wish.prompt, wish.outputs)
+        }
+    });
     made.collect()
 }
 
