@@ -476,12 +476,6 @@ impl Replica {
         self.in_flight.push_back(step);
         self.last_end
     }
-
-    /// Tells everything that has happened.
-    pub(crate) fn tell<O: Observer>(&mut self, observer: &mut O) {
-        self.telling.flush(observer);
-        self.tell_tiers(observer);
-    }
 }
 
 fn empty_pool(config: &EngineConfig) -> BlockPool {

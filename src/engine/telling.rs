@@ -8,6 +8,7 @@ use crate::facts::{Fact, Observer, Steps};
 use crate::ids::ReplicaId;
 use crate::units::Picos;
 
+use super::replica::Replica;
 use super::step::Step;
 
 /// Steps that were executed and not told yet.
@@ -190,5 +191,13 @@ impl Telling {
             kv_slots: self.kv_slots,
         }));
         self.count = 0;
+    }
+}
+
+impl Replica {
+    /// Tells everything that has happened.
+    pub(crate) fn tell<O: Observer>(&mut self, observer: &mut O) {
+        self.telling.flush(observer);
+        self.tell_tiers(observer);
     }
 }
