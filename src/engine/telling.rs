@@ -61,14 +61,27 @@ impl Telling {
             return self.run(step, 1, Picos::ZERO, step.end(), gap, observer);
         }
         self.flush(observer);
-        observer.observe(&Fact::Steps(&Steps {
+        let gap_seqs = step.packed - step.discarded;
+        observer.observe(&Fact::Steps(&self.one(step, step.begin, gap_seqs, gap)));
+    }
+
+    /// A step that passed through the stages of a pipeline was executed; before `begin` another one is told of.
+    pub(super) fn staged<O: Observer>(&mut self, step: &Step, begin: Picos, observer: &mut O) {
+        let duration = step.end() - begin;
+        observer.observe(&Fact::Steps(&self.one(step, begin, 0, duration)));
+    }
+
+    /// The fact of a single step, told from `begin` on.
+    #[inline]
+    fn one<'s>(&self, step: &'s Step, begin: Picos, gap_seqs: u32, gap: Picos) -> Steps<'s> {
+        Steps {
             replica: self.replica,
-            begin: step.begin,
+            begin,
             end: step.end(),
             count: 1,
-            duration: step.duration,
+            duration: step.end() - begin,
             duration_increment: Picos::ZERO,
-            gap_seqs: step.packed - step.discarded,
+            gap_seqs,
             gap,
             load: &step.load,
             recomputed_tokens: step.recomputed_tokens,
@@ -76,28 +89,7 @@ impl Telling {
             waiting: step.waiting,
             free_blocks: step.free_blocks,
             kv_slots: step.kv_slots,
-        }));
-    }
-
-    /// A step that passed through the stages of a pipeline was executed; before `begin` another one is told of.
-    pub(super) fn staged<O: Observer>(&mut self, step: &Step, begin: Picos, observer: &mut O) {
-        let duration = step.end() - begin;
-        observer.observe(&Fact::Steps(&Steps {
-            replica: self.replica,
-            begin,
-            end: step.end(),
-            count: 1,
-            duration,
-            duration_increment: Picos::ZERO,
-            gap_seqs: 0,
-            gap: duration,
-            load: &step.load,
-            recomputed_tokens: step.recomputed_tokens,
-            running: step.running,
-            waiting: step.waiting,
-            free_blocks: step.free_blocks,
-            kv_slots: step.kv_slots,
-        }));
+        }
     }
 
     /// A run of `count` uniform steps was executed, of which `first` is the first, the last ended at `end`, and each

@@ -8,6 +8,8 @@ mod equality;
 #[path = "../../examples/shortest_job_first.rs"]
 #[expect(dead_code, unreachable_pub, reason = "an example's main is its own")]
 mod example;
+#[path = "../common/given.rs"]
+mod given;
 mod golden;
 mod laws;
 mod lockstep;

@@ -8,7 +8,7 @@ use plimsoll::units::Picos;
 use plimsoll::workload::{Prompt, Request};
 use proptest::prelude::*;
 
-use crate::sglang::Given;
+use crate::given::Given;
 use crate::sglang_leaps::Told;
 
 /// What steps take where scenarios are drawn.

@@ -7,9 +7,11 @@ use plimsoll::engine::sglang::{
     BatchMode, PriorityRule, QueuePolicy, SglangConfig, SglangRecord, SglangSwitches,
 };
 use plimsoll::ids::{RequestId, SegmentId};
-use plimsoll::sim::{Completion, Fact, Frontend, Observer, Outcome, Simulation, Until};
+use plimsoll::sim::{Completion, Frontend, Outcome, Simulation, Until};
 use plimsoll::units::Picos;
-use plimsoll::workload::{Prompt, Request, Traffic};
+use plimsoll::workload::{Prompt, Request};
+
+use crate::given::{Ends, Given};
 
 /// The server of the golden traces: pages of one token, first come first served, no overlap.
 pub(crate) fn server(pool: u32, chunk: u32) -> SglangConfig {
@@ -56,32 +58,6 @@ fn request(name: char, at: u64, prompt: u32, outputs: u32, max_new: u32) -> Requ
         class: 0,
         ignore_eos: false,
         deadline: None,
-    }
-}
-
-/// Requests that were made beforehand, in order of arrival.
-pub(crate) struct Given(pub(crate) std::vec::IntoIter<Request>);
-
-impl Traffic for Given {
-    fn next_arrival(&mut self) -> Option<Picos> {
-        self.0.as_slice().first().map(|request| request.arrival)
-    }
-
-    fn take(&mut self) -> Request {
-        self.0.next().expect("taken only after it was announced")
-    }
-
-    fn ended(&mut self, _: RequestId, _: Picos) {}
-}
-
-#[derive(Default)]
-struct Ends(Vec<Completion>);
-
-impl Observer for Ends {
-    fn observe(&mut self, fact: &Fact<'_>) {
-        if let Fact::Ended(completion) = fact {
-            self.0.push((*completion).clone());
-        }
     }
 }
 

@@ -15,7 +15,8 @@ use plimsoll::workload::{Piece, Prompt, Request};
 use proptest::prelude::*;
 
 use crate::draws::draws;
-use crate::sglang::{Given, server};
+use crate::given::Given;
+use crate::sglang::server;
 
 /// What a run tells, gap by gap however its steps were grouped.
 #[derive(Clone, Debug, Default, PartialEq)]

@@ -7,6 +7,8 @@
 
 #[path = "../common/mod.rs"]
 mod common;
+#[path = "../common/given.rs"]
+mod given;
 
 mod alarms;
 mod closed;

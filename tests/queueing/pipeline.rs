@@ -3,11 +3,12 @@
 use plimsoll::cost::linear::{LinearCost, LinearStages};
 use plimsoll::engine::EngineConfig;
 use plimsoll::metrics::{Fleet, Recorder, RecorderOptions, Records, SloLimits};
-use plimsoll::sim::{Completion, Fact, Frontend, Observer, Simulation, Until};
+use plimsoll::sim::{Completion, Frontend, Simulation, Until};
 use plimsoll::units::Picos;
-use plimsoll::workload::{Arrivals, Generator, Request, Traffic};
+use plimsoll::workload::{Arrivals, Generator};
 
 use crate::common::{plain, request};
+use crate::given::{Ends, Given};
 use crate::system::{engine, near};
 
 /// Milliseconds that each stage takes for a step, whatever is in it, and the way between two of them.
@@ -55,39 +56,12 @@ impl Line {
 }
 
 /// Requests at given times, in milliseconds.
-struct Given(std::vec::IntoIter<Request>);
-
-impl Given {
-    fn new(requests: impl IntoIterator<Item = (f64, u32, u32)>) -> Given {
-        let requests = requests.into_iter().zip(0..);
-        let named = requests.map(|((at_ms, prompt, outputs), id)| {
-            request(id, Picos::from_seconds(at_ms / 1000.0), prompt, outputs)
-        });
-        Given(named.collect::<Vec<_>>().into_iter())
-    }
-}
-
-impl Traffic for Given {
-    fn next_arrival(&mut self) -> Option<Picos> {
-        self.0.as_slice().first().map(|request| request.arrival)
-    }
-
-    fn take(&mut self) -> Request {
-        self.0.next().expect("announced")
-    }
-
-    fn ended(&mut self, _: plimsoll::ids::RequestId, _: Picos) {}
-}
-
-#[derive(Default)]
-struct Ends(Vec<Completion>);
-
-impl Observer for Ends {
-    fn observe(&mut self, fact: &Fact<'_>) {
-        if let Fact::Ended(completion) = fact {
-            self.0.push((*completion).clone());
-        }
-    }
+fn given(requests: impl IntoIterator<Item = (f64, u32, u32)>) -> Given {
+    let requests = requests.into_iter().zip(0..);
+    let named = requests.map(|((at_ms, prompt, outputs), id)| {
+        request(id, Picos::from_seconds(at_ms / 1000.0), prompt, outputs)
+    });
+    Given(named.collect::<Vec<_>>().into_iter())
 }
 
 fn serve(line: &Line, engine: EngineConfig, traffic: Given) -> Vec<Completion> {
@@ -113,7 +87,7 @@ fn alone_a_token_takes_the_time_of_all_stages() {
                 transfer_ms,
                 is_asynchronous,
             };
-            let ends = serve(&line, line.engine(8), Given::new([(0.0, 100, 50)]));
+            let ends = serve(&line, line.engine(8), given([(0.0, 100, 50)]));
             near("TPOT", tpot_ms(&ends[0]), line.way_ms(), 1e-9);
             near(
                 "TTFT",
@@ -136,7 +110,7 @@ fn as_many_as_stages_share_the_line() {
         // Each prompt fills a step, and so each request has a step of its own from then on.
         let mut engine = line.engine(64);
         engine.max_num_batched_tokens = 128;
-        let ends = serve(&line, engine, Given::new((0..stages).map(|_| (0.0, 128, 400))));
+        let ends = serve(&line, engine, given((0..stages).map(|_| (0.0, 128, 400))));
         for end in &ends {
             assert!(
                 tpot_ms(end) >= line.way_ms() * (1.0 - 1e-9),
@@ -193,7 +167,7 @@ fn filling_and_draining_leave_the_known_bubble() {
         let line = Line::of(stages_ms.to_vec().leak());
         let mut engine = line.engine(4);
         engine.max_num_batched_tokens = 128;
-        let ends = serve(&line, engine, Given::new([(0.0, 128 * chunks, 1)]));
+        let ends = serve(&line, engine, given([(0.0, 128 * chunks, 1)]));
         let (stages, stage_ms) = (stages_ms.len() as f64, stages_ms[0]);
         let took = 1000.0 * ends[0].end.seconds();
         let chunks = f64::from(chunks);
@@ -209,7 +183,7 @@ fn a_full_line_lets_through_one_step_each_slowest_stage() {
     let line = Line::of(&[4.0, 6.0, 5.0]);
     let mut engine = line.engine(512);
     engine.max_num_batched_tokens = 200;
-    let all = Given::new((0..500).map(|_| (0.0, 200, 1)));
+    let all = given((0..500).map(|_| (0.0, 200, 1)));
     let ends = serve(&line, engine, all);
     let last = ends.iter().map(|end| end.end).max().expect("500 were sent");
     near(

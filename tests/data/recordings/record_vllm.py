@@ -220,15 +220,19 @@ class Engine:
 
         waiting.prepend_request = noted
 
+    def take_arrivals(self, in_flight):
+        """Hands over what has come; where nothing is left to do, the clock goes on to what comes next."""
+        if not in_flight and not self.scheduler.has_requests():
+            self.now = max(self.now, self.inputs[0].arrival_time)
+        while self.inputs and self.inputs[0].arrival_time <= self.now:
+            self.scheduler.add_request(self.inputs.popleft())
+
     def run(self):
         if self.stages:
             return self.run_stages()
         in_flight = deque()
         while self.inputs or in_flight or self.scheduler.has_requests():
-            if not in_flight and not self.scheduler.has_requests():
-                self.now = max(self.now, self.inputs[0].arrival_time)
-            while self.inputs and self.inputs[0].arrival_time <= self.now:
-                self.scheduler.add_request(self.inputs.popleft())
+            self.take_arrivals(in_flight)
             if self.scheduler.has_requests():
                 step = self.schedule()
                 if step is not None:
@@ -243,10 +247,7 @@ class Engine:
         """`step_with_batch_queue` with several stages: a pass that schedules nothing has a place in the queue, too."""
         queue = deque()
         while self.inputs or queue or self.scheduler.has_requests():
-            if not queue and not self.scheduler.has_requests():
-                self.now = max(self.now, self.inputs[0].arrival_time)
-            while self.inputs and self.inputs[0].arrival_time <= self.now:
-                self.scheduler.add_request(self.inputs.popleft())
+            self.take_arrivals(queue)
             if self.scheduler.has_requests():
                 self.turn += 1
                 step = self.schedule(queue)

@@ -20,7 +20,7 @@ use proptest::test_runner::TestCaseError;
 use super::{Batch, Entry, Twin};
 use crate::draws::{Verdict, draws, judge};
 use crate::equality::Seen;
-use crate::sglang::Given;
+use crate::given::Given;
 use crate::sglang_leaps::{configs, requests, wishes};
 
 /// A step's price, by coefficient, in picoseconds.
