@@ -53,6 +53,16 @@ pub(super) fn printed_time_slack(seconds: f64) -> f64 {
     half_digit(seconds).min(0.0005 / seconds.abs())
 }
 
+/// Whether two figures, each with its relative slack, may be one and the same but for a relative `tolerance`. A slack is
+/// relative to the figure that it stands with: 0.03 may have been 0.025 before it was rounded, and so does not contradict
+/// 0.0251, which it exceeds by a fifth.
+pub(super) fn may_agree(one: (f64, f64), other: (f64, f64), tolerance: f64) -> bool {
+    let reaches = |(low, low_slack): (f64, f64), (high, high_slack): (f64, f64)| {
+        low * (1.0 + low_slack) * (1.0 + tolerance) >= high * (1.0 - high_slack)
+    };
+    reaches(one, other) && reaches(other, one)
+}
+
 fn half_digit(value: f64) -> f64 {
     if value == 0.0 || !value.is_finite() {
         return 0.0;

@@ -1,6 +1,6 @@
 //! Counting: requests, tokens, seconds and their ratios must agree within the digits that were printed.
 
-use super::case::{Case, printed_slack, show};
+use super::case::{Case, may_agree, printed_slack, show};
 use super::finding::{Check, Finding, Severity, time};
 use crate::results::{Load, Tool};
 
@@ -175,8 +175,8 @@ fn requests(case: &Case<'_>, found: &mut Vec<Finding>) {
         return;
     }
     let answered = rate * duration;
-    let slack = TOLERANCE + printed_slack(rate) + printed_slack(duration);
-    if (answered / requests - 1.0).abs() <= slack {
+    let slack = printed_slack(rate) + printed_slack(duration);
+    if may_agree((answered, slack), (requests, 0.0), TOLERANCE) {
         return;
     }
     let drain = requests / rate - duration;
@@ -232,8 +232,8 @@ fn tokens(case: &Case<'_>, found: &mut Vec<Finding>) {
         return;
     };
     let agrees = |is: f64, expected: f64, parts: &[f64]| {
-        let printed: f64 = parts.iter().chain([&is]).map(|part| printed_slack(*part)).sum();
-        (is / expected - 1.0).abs() <= TOLERANCE + printed
+        let slack: f64 = parts.iter().map(|part| printed_slack(*part)).sum();
+        may_agree((is, printed_slack(is)), (expected, slack), TOLERANCE)
     };
     if let Some(is) = outcome.output_throughput.filter(|is| *is > 0.0) {
         let expected = rate * output;
@@ -298,7 +298,11 @@ fn in_flight(case: &Case<'_>, found: &mut Vec<Finding>) {
     let (Some(reported), Some(little), Some(_)) = (reported, case.in_flight(), case.row.e2el.mean) else {
         return;
     };
-    if (little.value / reported - 1.0).abs() > 0.05 + little.slack + printed_slack(reported) {
+    if !may_agree(
+        (little.value, little.slack),
+        (reported, printed_slack(reported)),
+        0.05,
+    ) {
         let claim = "the reported mean concurrency is not throughput × latency";
         let shown = format!(
             "{} = {} in flight, reported {}",

@@ -403,6 +403,21 @@ proptest! {
 }
 
 #[test]
+fn a_rate_of_one_digit_may_have_been_rounded_up_from_below() {
+    let mut row = sound();
+    (row.setup.num_prompts, row.outcome.completed) = (Some(10), Some(10));
+    row.outcome.request_throughput = Some(0.03);
+    (row.outcome.output_throughput, row.outcome.total_throughput) = (None, None);
+    let mut contradicts = |duration_s: f64| {
+        row.outcome.duration_s = Some(duration_s);
+        let found = findings(&[row.clone()]);
+        found.iter().any(|finding| finding.check == Check::CountsAgree)
+    };
+    assert!(!contradicts(399.6), "10 / 399.6 is 0.02503");
+    assert!(contradicts(430.0), "10 / 430 is 0.0233");
+}
+
+#[test]
 fn printed_digits_say_how_exactly_a_number_is_known() {
     assert!((case::printed_slack(0.13) - 0.005 / 0.13).abs() < 1e-12);
     assert!((case::printed_time_slack(21.0 / 1e3) - 0.5 / 21.0).abs() < 1e-9);
