@@ -422,6 +422,7 @@ fn load(kind: LoadKind, scenario: &Scenario, span_s: f64, simulation: &Simulatio
         kind,
         output_tokens: simulation.traffic().mean_output_tokens(),
         all_send: simulation.traffic().all_send(),
+        fresh_until: simulation.traffic().fresh_until(),
         span_s,
         is_disturbed: cycle_s > 0.0 || (span_s > 0.0 && failures(scenario, simulation) != Some(0)),
         cycle_s,

@@ -209,7 +209,7 @@ pub fn judge(seen: Observation, load: impl Into<Load>, precision: &Precision) ->
     };
     let class_attainment = match &steady {
         Some(range) => steady::class_attainment(&batches[range.clone()], seen.by_class.len()),
-        None if assessment.verdict == Verdict::Finite => {
+        None if matches!(assessment.verdict, Verdict::Finite | Verdict::TooShort) => {
             let counted = seen.by_class.iter().map(PartSummary::counted_share);
             counted.map(|share| share.map(steady::estimate)).collect()
         }

@@ -75,6 +75,9 @@ pub struct Load {
     pub output_tokens: Option<f64>,
     /// Where several clients send, the stretch in which all of them do; only there is the load what it is meant to be.
     pub all_send: Option<AllSend>,
+    /// When the last request was sent that begins something ([`crate::workload::Source::fresh_until`]): what comes later is part
+    /// of the drain.
+    pub fresh_until: Picos,
     /// Seconds that a run must span to have seen enough of what happens seldom (`analysis::failures`, `analysis::bursts`).
     pub span_s: f64,
     /// Seconds of a mean cycle through the states of traffic whose rate changes by chance; 0 of any other (`analysis::bursts`).
@@ -106,7 +109,8 @@ impl Load {
 
     /// When sending began and ended, as far as a steady state goes.
     pub(super) fn sending(&self, sending: &Sending) -> (Picos, Picos) {
-        let (first, last) = (sending.first, self.kind.last_arrival(sending));
+        let last = self.kind.last_arrival(sending).min(self.fresh_until);
+        let first = sending.first;
         match self.cut(sending) {
             Some(AllSend { from, until }) => (first.max(from), last.min(until)),
             None => (first, last),
@@ -123,7 +127,7 @@ impl Load {
     /// How many requests were sent then, of `sent` in all.
     pub(super) fn sent(&self, sent: u64, series: &[SeriesPoint], sending: &Sending) -> u64 {
         let (first, last) = self.sending(sending);
-        if self.cut(sending).is_none() {
+        if self.cut(sending).is_none() && self.fresh_until >= sending.last {
             return sent;
         }
         let (first_s, last_s) = (first.seconds(), last.seconds());
@@ -154,6 +158,7 @@ impl From<LoadKind> for Load {
             kind,
             output_tokens: None,
             all_send: None,
+            fresh_until: Picos::MAX,
             span_s: 0.0,
             cycle_s: 0.0,
             is_disturbed: false,

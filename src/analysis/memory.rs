@@ -11,8 +11,17 @@ use crate::stats::student_t;
 /// one's.
 const MEMORIES_A_GROUP: f64 = 5.0;
 
-/// What the requests of a steady stretch have in common.
+/// Share of requests that are lost from which the number inside is what those who turn away leave of it: it does not wander far,
+/// and how latencies vary says nothing of how far.
+const LOST: f64 = 0.01;
+
+/// What the requests of a steady stretch have in common; `None` of a system that turns requests away.
 pub(super) fn crowd(batches: &[Stretch], replicas: u32) -> Option<Crowd> {
+    let sum = |of: fn(&Stretch) -> u64| batches.iter().map(of).sum::<u64>() as f64;
+    let lost = 1.0 - sum(Stretch::completed) / sum(Stretch::ended).max(1.0);
+    if lost >= LOST {
+        return None;
+    }
     let duration_s: f64 = batches.iter().map(Stretch::duration_s).sum();
     let (mean_s, deviation_s) = Stretch::mean_and_deviation_s(batches, Metric::Tpot)?;
     let (stay_s, _) = Stretch::mean_and_deviation_s(batches, Metric::E2el)?;

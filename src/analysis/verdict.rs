@@ -63,7 +63,8 @@ pub struct RunResult {
     /// What became of each class of requests over the whole run, where there are several.
     pub by_class: Vec<PartSummary>,
     /// Share of the requests of each class that met every limit that holds for them: over the steady stretch with its 95 %
-    /// interval, or as it was counted in a finite experiment. Empty where there are no classes or nothing may be quoted.
+    /// interval, or as it was counted in a finite experiment or a run that is too short to be judged. Empty where there are no
+    /// classes, or under overload.
     pub class_attainment: Vec<Option<Estimate>>,
     /// What each pool answered over the whole run, where there are several.
     pub by_pool: Vec<PartSummary>,

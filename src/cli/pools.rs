@@ -3,12 +3,12 @@
 use super::{balance, components, present};
 use crate::analysis::RunResult;
 use crate::analysis::balance::Part;
-use crate::analysis::knee::{EngineLimits, Objective, Pressure, Statistic};
+use crate::analysis::knee::{Binding, EngineLimits, Objective, Pressure, Statistic};
 use crate::config::Resolved;
 use crate::cost::StepLoad;
 use crate::metrics::{
-    Distribution, Metric, Occupancy, PartSummary, RelaySummary, ReplicaSummary, Stage, Summary, WorkCounters,
-    of_pools,
+    Distribution, Metric, Occupancy, PartSummary, RelaySummary, ReplicaSummary, Served, Stage, Summary,
+    WorkCounters, of_pools,
 };
 use crate::sim::{Pool, Role};
 
@@ -19,8 +19,9 @@ pub(super) fn by_pool(resolved: &Resolved, result: &RunResult) -> Vec<Option<Rep
     replicas.map(|own| own.map(ReplicaSummary::together)).collect()
 }
 
-/// The pressure on the pool that is pressed the hardest: the one whose own requests come nearest to the limits or exceed
-/// them furthest. A request that is served by two pools strains each by the part of its latency that it spends there.
+/// The pressure on the pool that is pressed the hardest: the one on which most requests of the class that is nearest to missing its
+/// promise miss it, or, where classes are not told apart, the one whose own requests come nearest to the limits or exceed them
+/// furthest. A request that is served by two pools strains each by the part of its latency that it spends there.
 /// Between pools with roles the links are such a part, too. Where nothing is promised, of these parts the one that is asked for
 /// the largest share of what it could serve (PD-6); where that does not tell either, the one that is busy the largest part of
 /// the time.
@@ -31,7 +32,11 @@ pub(super) fn pressure(resolved: &Resolved, result: &RunResult, summary: &Summar
     let of_pools =
         pools.filter_map(|(index, done)| Some((index, of_pool(resolved, result, summary, index, &done?)?)));
     let Some(relays) = &result.relays else {
-        let strain = |pool| strain(result.by_pool.get(pool)?, &objective);
+        let by_class = of_class(&objective, result);
+        let strain = |pool: usize| match &by_class {
+            Some(strains) => strains.get(pool).copied(),
+            None => strain(result.by_pool.get(pool)?, &objective),
+        };
         return hardest(of_pools.map(|(index, pressure)| (strain(index).unwrap_or(0.0), pressure)));
     };
     let demand = balance::demand(resolved, result);
@@ -75,6 +80,18 @@ pub(super) fn pressure(resolved: &Resolved, result: &RunResult, summary: &Summar
 fn hardest(strained: impl Iterator<Item = (f64, Pressure)>) -> Option<Pressure> {
     let most = strained.max_by(|(a, one), (b, other)| a.total_cmp(b).then(one.busy.total_cmp(&other.busy)));
     most.map(|(_, pressure)| pressure)
+}
+
+/// How much each pool has to do with the class that is nearest to missing its promise, or misses it by most: the share of the
+/// class's misses that were on it, or of its requests where none missed. `None` where no class binds.
+fn of_class(objective: &Objective, result: &RunResult) -> Option<Vec<f64>> {
+    let class = Binding::of(result, objective)?.class?;
+    let served = &result.by_class.get(class)?.by_pool;
+    let count = |of: fn(&Served) -> u64| -> Option<Vec<f64>> {
+        let sum: u64 = served.iter().map(of).sum();
+        (sum > 0).then(|| served.iter().map(|pool| of(pool) as f64 / sum as f64).collect())
+    };
+    count(|pool| pool.ended - pool.good).or_else(|| count(|pool| pool.ended))
 }
 
 /// The largest latency over its limit of those that are promised; `None` where no promise can be held against a pool.

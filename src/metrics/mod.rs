@@ -44,7 +44,7 @@ pub use metric::Metric;
 pub use observation::{Observation, Sending};
 pub use options::{RecorderOptions, Records, SloLimits};
 pub use over_time::{LoadOverTime, LoadPoint};
-pub use parts::PartSummary;
+pub use parts::{PartSummary, Served};
 pub use quantiles::Quantiles;
 pub use recorder::Recorder;
 pub use relays::{LinkSummary, RelaySummary, Stage, WaySummary};

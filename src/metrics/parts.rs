@@ -36,12 +36,23 @@ pub struct PartSummary {
     pub e2el: Distribution,
     /// Arrival to first scheduling, per request.
     pub queue_time: Distribution,
+    /// Its requests by the pool that they were on, in the pools' order; of a class, where there are several pools.
+    pub by_pool: Vec<Served>,
     /// When its first and its last request were sent; of a class only, and `None` while none was.
     pub sending: Option<(Picos, Picos)>,
     /// Time that its requests have spent inside, told by each that left; of a class only.
     stays: i128,
     /// The same by when they were seen to come and to leave.
     seen: i128,
+}
+
+/// Requests of a class that left one pool.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Served {
+    /// However they left.
+    pub ended: u64,
+    /// Those of them that met every limit that holds for them.
+    pub good: u64,
 }
 
 /// Latencies of a completed request.
@@ -70,7 +81,13 @@ impl Parts {
         let has_pools = pools > 1;
         (has_pools || !slos.is_empty()).then(|| {
             Box::new(Parts {
-                classes: vec![PartSummary::default(); slos.len()],
+                classes: vec![
+                    PartSummary {
+                        by_pool: vec![Served::default(); if has_pools { pools } else { 0 }],
+                        ..PartSummary::default()
+                    };
+                    slos.len()
+                ],
                 slos,
                 pools: vec![PartSummary::default(); if has_pools { pools } else { 0 }],
                 pool_of: pool_of.to_vec(),
@@ -119,6 +136,11 @@ impl Parts {
         let part = &mut self.pools[pool as usize];
         part.sent += 1;
         part.ended(completion, answered);
+        if let Some(class) = self.classes.get_mut(class as usize) {
+            let served = &mut class.by_pool[pool as usize];
+            served.ended += 1;
+            served.good += u64::from(answered.is_some_and(|(_, is_good)| is_good));
+        }
     }
 
     /// Broken laws, in words.

@@ -4,7 +4,7 @@ use super::figures::{percent, significant, time};
 use super::page::Page;
 use super::text::per_second;
 use super::views::{Limit, Promise, ResultMeta};
-use crate::analysis::{RunResult, Verdict};
+use crate::analysis::{Estimate, RunResult, Verdict};
 use crate::metrics::Summary;
 
 /// A line of all requests, and one of each promise: of the classes where each has one, else of all requests, and of every
@@ -24,13 +24,16 @@ pub(super) fn promises(result: &RunResult, shown: &Summary, meta: &ResultMeta) -
         promises.push("BROKEN: overload keeps none".to_owned());
     } else if meta.slo_kept.is_some() {
         if promises.is_empty() {
-            promises.extend(share_promise(shown, meta));
+            promises.extend(share_promise(result, shown, meta));
         }
         promises.extend(
             meta.promises
                 .iter()
                 .filter_map(|promise| statistic(promise, shown)),
         );
+        if result.verdict == Verdict::TooShort && !promises.is_empty() {
+            promises.push("what these requests saw: too few to tell whether the load keeps it".to_owned());
+        }
     }
     promises
 }
@@ -41,14 +44,28 @@ fn share(good: u64, shown: &Summary) -> f64 {
 }
 
 /// Whether enough requests are good.
-fn share_promise(shown: &Summary, meta: &ResultMeta) -> Option<String> {
+fn share_promise(result: &RunResult, shown: &Summary, meta: &ResultMeta) -> Option<String> {
     let share = share(shown.good?, shown);
     let word = kept(share >= meta.attainment);
     let asked = percent(meta.attainment);
+    let interval = result.intervals.iter().find(|(name, _)| name == "attainment");
+    let doubt = interval.map_or(String::new(), |(_, interval)| doubt(interval, meta.attainment));
     Some(format!(
-        "{word}: {} of requests are good, {asked} are asked",
+        "{word}: {} of requests are good{doubt}, {asked} are asked",
         percent(share)
     ))
+}
+
+/// The interval of a share that does not tell whether as much as is asked is reached; nothing of one that does.
+fn doubt(share: &Estimate, asked: f64) -> String {
+    if (share.low < asked) == (share.high < asked) {
+        return String::new();
+    }
+    format!(
+        " (95 % {} to {}: not decided)",
+        percent(share.low),
+        percent(share.high)
+    )
 }
 
 /// Whether a percentile or a mean stays within its limit; `None` where no request has that latency.
@@ -104,30 +121,38 @@ fn limits(meta: &ResultMeta) -> String {
     }
 }
 
+/// The share of good requests of a class that is starved.
+const NOBODY: Estimate = Estimate {
+    value: 0.0,
+    low: 0.0,
+    high: 0.0,
+};
+
 /// Whether every class keeps what is promised to it: `BROKEN to code (91.2 % good, not 99.0 %) · kept to chat (99.9 %)`. A class
 /// of which requests were sent and nobody has left is starved, and none of them is good; of others nothing may be known.
 fn class_promise(result: &RunResult, meta: &ResultMeta) -> Option<String> {
     let classes = meta.classes.iter().zip(&result.class_attainment).enumerate();
     let promised = classes.filter(|(_, (class, _))| !class.limits.is_empty());
-    let (mut told, mut unknown): (Vec<(f64, &str)>, Vec<&str>) = (Vec::new(), Vec::new());
+    let (mut told, mut unknown): (Vec<(Estimate, &str)>, Vec<&str>) = (Vec::new(), Vec::new());
     for (index, (class, share)) in promised {
         let is_starved = || {
             let part = result.by_class.get(index);
             part.is_some_and(|part| part.sent > 0 && part.ended_requests() == 0)
         };
         match share {
-            Some(share) => told.push((share.value, &class.name)),
-            None if is_starved() => told.push((0.0, &class.name)),
+            Some(share) => told.push((*share, &class.name)),
+            None if is_starved() => told.push((NOBODY, &class.name)),
             None => unknown.push(&class.name),
         }
     }
-    told.sort_by(|a, b| a.0.total_cmp(&b.0));
-    let (broken, kept): (Vec<_>, Vec<_>) = told.iter().partition(|(share, _)| *share < meta.attainment);
-    let named = |part: &[&(f64, &str)]| {
-        let named: Vec<String> = part
-            .iter()
-            .map(|(share, name)| format!("{name} ({} good)", percent(*share)))
-            .collect();
+    told.sort_by(|a, b| a.0.value.total_cmp(&b.0.value));
+    let (broken, kept): (Vec<_>, Vec<_>) = told.iter().partition(|(share, _)| share.value < meta.attainment);
+    let named = |part: &[&(Estimate, &str)]| {
+        let of = |(share, name): &&(Estimate, &str)| {
+            let doubt = doubt(share, meta.attainment);
+            format!("{name} ({} good){doubt}", percent(share.value))
+        };
+        let named: Vec<String> = part.iter().map(of).collect();
         named.join(", ")
     };
     let asked = percent(meta.attainment);
@@ -154,7 +179,6 @@ fn class_promise(result: &RunResult, meta: &ResultMeta) -> Option<String> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::analysis::Estimate;
     use crate::metrics::PartSummary;
     use crate::report::ClassPromise;
     use crate::report::fixtures;
@@ -202,5 +226,20 @@ mod tests {
         assert_eq!(said(3, 2, None), unknown);
         let starved = said(3, 0, None);
         assert!(starved.starts_with("BROKEN to rare (0 % good);"), "{starved}");
+    }
+
+    #[test]
+    fn a_share_that_may_be_on_either_side_is_told_with_its_interval() {
+        let share = |low, high| Estimate {
+            value: 0.995,
+            low,
+            high,
+        };
+        assert_eq!(doubt(&share(0.99, 1.0), 0.99), "");
+        assert_eq!(doubt(&share(0.9, 0.98), 0.99), "");
+        assert_eq!(
+            doubt(&share(0.938, 0.9998), 0.99),
+            " (95 % 93.8 % to 99.98 %: not decided)"
+        );
     }
 }

@@ -51,6 +51,8 @@ pub struct Generator {
     closes: Picos,
     /// Requests that no start has reserved yet.
     unreserved: u64,
+    /// When the last conversation that there are requests for was begun.
+    last_opened: Option<Picos>,
     sent: u64,
     sent_output_tokens: u64,
     last_sent: Picos,
@@ -136,6 +138,7 @@ impl Generator {
             timeout: spec.client.timeout,
             closes: spec.duration.unwrap_or(Picos::MAX),
             unreserved: spec.num_prompts.unwrap_or(u64::MAX),
+            last_opened: None,
             sent: 0,
             sent_output_tokens: 0,
             last_sent: Picos::ZERO,
@@ -179,7 +182,7 @@ impl Generator {
         })
     }
 
-    fn start(&mut self, id: RequestId) -> (Request, Sender) {
+    fn start(&mut self, id: RequestId, submitted: Picos) -> (Request, Sender) {
         let user = self.starts.take();
         let class = self.priorities.draw();
         let contents = &mut self.contents;
@@ -188,6 +191,7 @@ impl Generator {
                 let draw = || contents.draw();
                 let (key, turns) = sessions.open(user, self.unreserved, class.unwrap_or(0), draw);
                 self.unreserved -= turns;
+                self.last_opened = (self.unreserved == 0).then_some(submitted);
                 let request = sessions.speak(key, id).into_request(id);
                 (
                     request,
@@ -261,7 +265,7 @@ impl Traffic for Generator {
                     },
                 )
             }
-            _ => self.start(id),
+            _ => self.start(id, send.submitted),
         };
         // A replayed request still carries its own arrival, and its deadline is relative to that.
         let own_patience = request
@@ -307,6 +311,11 @@ impl Source for Generator {
             Starts::Users(users) => users.clock_exhausted(),
         };
         starts || matches!(&self.sharing, Sharing::Sessions(sessions) if sessions.clock_exhausted())
+    }
+
+    fn fresh_until(&self) -> Picos {
+        let is_open = matches!(self.starts, Starts::Open { .. });
+        self.last_opened.filter(|_| is_open).unwrap_or(Picos::MAX)
     }
 }
 

@@ -68,6 +68,12 @@ pub trait Source: Traffic {
     fn all_sent(&self) -> Option<AllSend> {
         self.all_send()
     }
+
+    /// When the last request was sent that begins something: what comes later are further turns of conversations, or is sent by
+    /// clients who go on as long as others have requests inside. The end of the clock while that is not known.
+    fn fresh_until(&self) -> Picos {
+        Picos::MAX
+    }
 }
 
 /// Opens the traffic of `spec`, of whatever kind it is. Whoever asks it for many requests knows the kind.

@@ -206,6 +206,19 @@ impl Source for Superposition {
     fn all_sent(&self) -> Option<AllSend> {
         AllSend::of(self.clients.iter().filter(|client| client.last_sent.is_some()))
     }
+
+    fn fresh_until(&self) -> Picos {
+        match self.unfinished {
+            Some(0) => {
+                let with_end = self.clients.iter().filter(|client| client.has_end);
+                with_end
+                    .filter_map(|client| client.last_sent)
+                    .max()
+                    .unwrap_or(Picos::MAX)
+            }
+            Some(_) | None => Picos::MAX,
+        }
+    }
 }
 
 impl AllSend {

@@ -8,7 +8,7 @@ use plimsoll::cost::constant::ConstantCost;
 use plimsoll::metrics::{Fleet, Recorder, RecorderOptions, Records, Room, SloLimits};
 use plimsoll::sim::{Admission, Bucket, Frontend, RateLimit, Retries, Server, Simulation, Until};
 use plimsoll::units::Picos;
-use plimsoll::workload::{Arrivals, Class, Lengths, Promise, Stream, WorkloadSpec, open};
+use plimsoll::workload::{Arrivals, Class, Lengths, Prefix, Promise, Source, Stream, WorkloadSpec, open};
 
 use crate::system::{STEPS_PER_SERVICE, Services, check, engine, near, traffic};
 use crate::theory;
@@ -45,6 +45,7 @@ fn run(servers: Vec<Server>, cluster: &ClusterSpec, admission: &Admission, spec:
     let seen = recorder.finish(simulation.now());
     let load = Load {
         all_send: simulation.traffic().all_sent(),
+        fresh_until: simulation.traffic().fresh_until(),
         ..LoadKind::of(spec).into()
     };
     let result = judge(seen, load, &Precision::default());
@@ -280,6 +281,56 @@ fn classes_that_begin_and_end_at_unlike_times_are_judged_where_all_send() {
         told.contains("there is no stretch in which all classes send"),
         "{told}"
     );
+}
+
+/// A day is overloaded if its backlog outlasts it, though a class without an end goes on sending until that is worked off.
+#[test]
+fn who_goes_on_beside_a_backlog_does_not_hide_it() {
+    let verdict = |request_rate| {
+        let mut spec = clients(&[("day", request_rate, 1.0), ("beside", 0.1, 1.0)]);
+        spec.num_prompts = None;
+        let Arrivals::Superposed { streams } = &mut spec.arrivals else {
+            unreachable!("it is superposed");
+        };
+        let mut own = streams.to_vec();
+        own[0].spec.arrivals = Arrivals::Profile {
+            piece: Picos::from_seconds(100.0),
+            rates: vec![0.5 * request_rate, 1.5 * request_rate].into(),
+            burstiness: 1.0,
+        };
+        own[0].spec.duration = Some(Picos::from_seconds(20_000.0));
+        *streams = own.into();
+        let alone = &ClusterSpec::of(1, Policy::RoundRobin);
+        let result = run(vec![server(1, 1.0)], alone, &Admission::default(), &spec);
+        assert!(result.whole.duration_s >= 19_900.0);
+        result.verdict
+    };
+    assert_eq!(verdict(0.7), Verdict::Finite);
+    assert_eq!(verdict(1.1), Verdict::Unstable);
+}
+
+/// Conversations end long after the last of them began: what their further turns let be worked off is no steady state.
+#[test]
+fn conversations_that_pile_up_are_overload_whatever_their_number() {
+    let verdict = |request_rate, requests| {
+        let mut spec = traffic(Arrivals::Poisson { request_rate }, Services::Constant, requests);
+        spec.prefix = Prefix::Sessions {
+            turns: 4.0,
+            fixed_turns: true,
+            think_time: Picos::from_seconds(20.0),
+            shared_system_len: 0,
+        };
+        let alone = &ClusterSpec::of(1, Policy::RoundRobin);
+        let result = run(vec![server(1, 1.0)], alone, &Admission::default(), &spec);
+        (result.verdict, result.reasons)
+    };
+    for requests in [4_000, 40_000] {
+        // Four turns each: 0.6 of what the server can do, and twice that.
+        let (below, reasons) = verdict(0.15, requests);
+        assert_eq!(below, Verdict::Stable, "{requests}: {reasons:?}");
+        let (beyond, reasons) = verdict(0.5, requests);
+        assert_eq!(beyond, Verdict::Unstable, "{requests}: {reasons:?}");
+    }
 }
 
 /// Idle for long, overloaded then: what is offered and what is served are those of the stretch in which all send.

@@ -133,14 +133,15 @@ impl Objective {
     }
 
     /// Whether a run keeps all of it, by its point estimates: over the steady stretch, or over the whole of a finite
-    /// experiment. Overload keeps nothing. `None` where nothing is asked for, or the run is too short to say.
+    /// experiment, or of a run that is too short to say more than what it saw. Overload keeps nothing. `None` where nothing is
+    /// asked for, or nobody has left.
     #[must_use]
     pub fn is_kept(&self, run: &RunResult) -> Option<bool> {
         match run.verdict {
             _ if self.is_empty() => None,
             Verdict::Unstable => Some(false),
-            Verdict::TooShort => None,
-            Verdict::Stable | Verdict::Critical | Verdict::Finite => {
+            Verdict::TooShort if run.whole.ended() == 0 => None,
+            Verdict::Stable | Verdict::Critical | Verdict::Finite | Verdict::TooShort => {
                 let summary = run.steady.as_ref().unwrap_or(&run.whole);
                 let lowest = self.tightest_class(run).map(|(_, share)| share.value);
                 let is_known = self.attainment.is_none() || !self.tells_classes_apart() || lowest.is_some();
@@ -199,11 +200,11 @@ impl Constraint {
 
     fn slack(&self, run: &RunResult, steady: &Summary) -> Option<Estimate> {
         let value = self.value_s(steady)?;
-        let name = match self.statistic {
-            Statistic::Mean => self.metric.name().to_owned(),
-            Statistic::Quantile(p) => format!("p{}_{}", p * 100.0, self.metric.name()),
+        let seen = match self.statistic {
+            Statistic::Mean => interval(run, self.metric.name()),
+            Statistic::Quantile(p) => quantile_interval(run, self.metric, p, value),
         };
-        let seen = interval(run, &name).unwrap_or(Estimate {
+        let seen = seen.unwrap_or(Estimate {
             value,
             low: value,
             high: value,
@@ -215,6 +216,30 @@ impl Constraint {
             high: slack(seen.low),
         })
     }
+}
+
+/// Quantiles that a steady stretch has intervals of.
+const KNOWN: [f64; 4] = [0.5, 0.9, 0.95, 0.99];
+
+/// The interval around a quantile of a latency: its own, or that of the next higher one whose interval is known, which is the
+/// wider. Beyond the highest the half-width grows as that of an exponential tail does, with `√(p/(1 − p))`. `None` of a run
+/// that is no sample.
+fn quantile_interval(run: &RunResult, metric: Metric, p: f64, value: f64) -> Option<Estimate> {
+    let of = KNOWN.into_iter().find(|known| *known >= p - 1e-9);
+    let (of, times) = match of {
+        Some(of) => (of, 1.0),
+        None => {
+            let highest = KNOWN[KNOWN.len() - 1];
+            let odds = |p: f64| p / (1.0 - p).max(f64::EPSILON);
+            (highest, (odds(p) / odds(highest)).sqrt())
+        }
+    };
+    let known = interval(run, &format!("p{:.0}_{}", of * 100.0, metric.name()))?;
+    Some(Estimate {
+        value,
+        low: (value - times * (known.value - known.low)).max(0.0),
+        high: value + times * (known.high - known.value),
+    })
 }
 
 pub(super) fn distribution(summary: &Summary, metric: Metric) -> &Distribution {
@@ -280,7 +305,31 @@ mod tests {
         assert_eq!(median(1.3).is_kept(&half), Some(false));
         assert_eq!(Objective::default().is_kept(&half), None);
         assert_eq!(share(0.01).is_kept(&queue(1.5, 5_000)), Some(false));
-        assert_eq!(share(0.01).is_kept(&queue(0.5, 60)), None);
+        // Too short to say anything of the load, and what it saw is told.
+        let short = queue(0.5, 60);
+        assert_eq!(short.verdict, Verdict::TooShort);
+        assert_eq!(share(0.01).is_kept(&short), Some(true));
+        assert_eq!(median(0.1).is_kept(&short), Some(false));
+        assert_eq!(share(0.01).slack(&short), None);
+    }
+
+    #[test]
+    fn a_quantile_without_an_interval_of_its_own_is_known_no_better_than_its_neighbour() {
+        let run = queue(0.5, 20_000);
+        let width = |percentile: f64| {
+            let constraint = Constraint {
+                metric: Metric::E2el,
+                statistic: Statistic::Quantile(percentile / 100.0),
+                limit_s: 1.0,
+            };
+            let slack = constraint
+                .slack(&run, run.steady.as_ref().expect("steady"))
+                .expect("known");
+            slack.high - slack.low
+        };
+        assert!(width(95.0) > width(50.0) && width(50.0) > 0.0);
+        assert!((width(97.0) - width(99.0)).abs() < 1e-9);
+        assert!((width(99.9) / width(99.0) - (999.0f64 / 99.0).sqrt()).abs() < 1e-6);
     }
 
     #[test]

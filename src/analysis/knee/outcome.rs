@@ -146,8 +146,13 @@ fn saturation_rate(points: &[Point]) -> Option<Estimate> {
         .filter(|point| point.verdict == Verdict::Stable)
         .map(|point| point.rate)
         .collect();
-    // Next to saturation a run of a search's length may be stable by chance: the rate below it is not, too.
+    let is_finite = points[..first_over]
+        .last()
+        .is_some_and(|point| point.verdict == Verdict::Finite);
+    // Next to saturation a run of a search's length may be stable by chance: the rate below it is not, too. Traffic with an end
+    // is one and the same at every rate, and no sample.
     let kept = match stable[..] {
+        _ if is_finite => low,
         [.., kept, _] => kept,
         [kept] => kept,
         [] => 0.0,

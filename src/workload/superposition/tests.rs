@@ -199,6 +199,11 @@ fn who_has_no_end_sends_until_the_last_of_those_who_have_one_has_left() {
     assert_eq!(traffic.next_arrival(), None);
     let until = traffic.all_send().unwrap().until;
     assert_eq!(until, Picos::ZERO, "the loop sent for the last time at once");
+    assert_eq!(
+        traffic.fresh_until(),
+        Picos::ZERO,
+        "what comes later is the other's"
+    );
 }
 
 #[test]
