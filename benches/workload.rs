@@ -4,7 +4,7 @@ use std::hint::black_box;
 
 use criterion::{Criterion, Throughput, criterion_group, criterion_main};
 use plimsoll::units::Picos;
-use plimsoll::workload::{Arrivals, Client, Generator, Lengths, Prefix, Traffic, WorkloadSpec};
+use plimsoll::workload::{Arrivals, Client, Draws, Generator, Lengths, Prefix, Traffic, WorkloadSpec};
 
 const REQUESTS: u64 = 100_000;
 
@@ -19,6 +19,7 @@ fn poisson() -> WorkloadSpec {
         client: Client {
             max_concurrency: None,
             rescale_arrivals: false,
+            draws: Draws::Own,
             timeout: None,
             priorities: Vec::new(),
         },

@@ -3,6 +3,11 @@
 //! Every purpose draws from a stream of its own, so that changing one thing (the scheduler, say) leaves every other
 //! draw as it was: two scenarios with one seed see the same arrivals and the same lengths, and their difference is
 //! the effect of the change. Streams are ChaCha8, which has 2⁶⁴ independent streams for a seed.
+//!
+//! Where the requests are to be those that a real benchmark client sends, they come from that client's generators
+//! ([`numpy`]) and not from the streams of arrivals and lengths; all other purposes keep theirs.
+
+pub mod numpy;
 
 use rand::SeedableRng;
 use rand::rngs::ChaCha8Rng;

@@ -66,7 +66,7 @@ pub(super) fn is_for_ever(refusals: Refusals, at_once: Option<u64>) -> bool {
 mod tests {
     use super::*;
     use crate::units::Picos;
-    use crate::workload::{Client, Lengths, Prefix};
+    use crate::workload::{Client, Draws, Lengths, Prefix};
 
     fn spec(arrivals: Arrivals, max_concurrency: Option<u32>) -> WorkloadSpec {
         WorkloadSpec {
@@ -79,6 +79,7 @@ mod tests {
             client: Client {
                 max_concurrency,
                 rescale_arrivals: false,
+                draws: Draws::Own,
                 timeout: None,
                 priorities: Vec::new(),
             },

@@ -193,7 +193,7 @@ mod tests {
     use crate::engine::{EngineConfig, KvGroups, Policy, VersionSwitches};
     use crate::facts::{Fact, Observer};
     use crate::sim::{Frontend, Simulation, Until};
-    use crate::workload::{Arrivals, Client, Generator, Lengths, Prefix, WorkloadSpec};
+    use crate::workload::{Arrivals, Client, Draws, Generator, Lengths, Prefix, WorkloadSpec};
 
     /// One request after the other; prompts of 8 + 5 blocks with answers that fill whole blocks.
     fn one_by_one(output_len: u32, zipf: f64) -> WorkloadSpec {
@@ -213,6 +213,7 @@ mod tests {
             client: Client {
                 max_concurrency: Some(1),
                 rescale_arrivals: false,
+                draws: Draws::Own,
                 timeout: None,
                 priorities: Vec::new(),
             },

@@ -181,6 +181,7 @@ pub fn resolve(mut document: Document, files: &dyn Files) -> Result<Resolved, Di
         return Err(Diagnostics(judge.problems));
     };
     judge.notes.extend(workload::sessions_notes(&spec));
+    judge.notes.extend(workload::draws_note(&spec, seed));
     judge.notes.extend(lone_requests(&cluster, &spec));
     if !judge.problems.is_empty() {
         // Memory formulas need valid flags.

@@ -14,7 +14,7 @@ use super::working_set::{PoolMark, WorkingSetView};
 use super::{Limit, ResultMeta, Utilisation};
 use crate::analysis::{Looked, Verdict, WorkingSet};
 use crate::cost::Trust;
-use crate::workload::{Arrivals, Client, Generator, Lengths, Prefix, WorkloadSpec};
+use crate::workload::{Arrivals, Client, Draws, Generator, Lengths, Prefix, WorkloadSpec};
 
 pub(super) fn roofline_view() -> RooflineView {
     let weights = 16.06e9;
@@ -202,6 +202,7 @@ pub(super) fn behind_prefixes(count: u32, prefix_len: u32) -> WorkloadSpec {
         client: Client {
             max_concurrency: None,
             rescale_arrivals: false,
+            draws: Draws::Own,
             timeout: None,
             priorities: Vec::new(),
         },

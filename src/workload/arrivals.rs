@@ -2,13 +2,15 @@
 //!
 //! Each gap is drawn in floating point, rounded once to whole picoseconds and added to an integer clock, so that the
 //! instants are the same however the stream is consumed and never go back. Draws are of unit mean and are scaled by
-//! the rate afterwards: one seed at two rates gives the same gaps on two scales (common random numbers).
+//! the rate afterwards: one seed at two rates gives the same gaps on two scales (common random numbers). Instants that a
+//! benchmark client draws are summed up as that client does, and rounded then.
 
 use std::sync::Arc;
 
 use rand::rngs::ChaCha8Rng;
 use rand_distr::{Distribution, Exp1, Gamma};
 
+use super::bench::BenchInstants;
 use super::modulation::Modulation;
 use super::{Arrivals, Request, WorkloadSpec};
 use crate::rng::{Purpose, stream};
@@ -51,9 +53,20 @@ enum Process {
         index: usize,
         time_scale: f64,
     },
+    Bench(Box<BenchInstants>),
 }
 
 impl Instants {
+    /// Those of a benchmark client, which draws them itself.
+    pub(super) fn of_bench(instants: BenchInstants, seed: u64) -> Instants {
+        Instants {
+            process: Process::Bench(Box::new(instants)),
+            clock: Picos::ZERO,
+            rng: stream(seed, Purpose::Arrivals, 0),
+            clock_exhausted: false,
+        }
+    }
+
     /// Opens the source that `spec` describes; `rescaled` asks for rule B-1.
     pub(super) fn new(spec: &WorkloadSpec, seed: u64, rescaled: bool) -> Instants {
         let mut rng = stream(seed, Purpose::Arrivals, 0);
@@ -175,6 +188,9 @@ impl Instants {
                 *index += 1;
                 stretch(request.arrival, *time_scale)
             }
+            Process::Bench(instants) => {
+                after(Picos::ZERO, round(instants.next_s() * PICOS_PER_SECOND as f64))
+            }
         };
         self.clock_exhausted |= next.is_none();
         self.clock = next?;
@@ -225,7 +241,7 @@ fn stretch(instant: Picos, factor: f64) -> Option<Picos> {
 }
 
 /// Rate of the request at `progress` in [0, 1] of a ramp from `a` to `b`: `a + (b−a)·x` or `a·(b/a)^x` (B-3).
-fn ramp_rate(progress: f64, a: f64, b: f64, exponential: bool) -> f64 {
+pub(super) fn ramp_rate(progress: f64, a: f64, b: f64, exponential: bool) -> f64 {
     if exponential {
         a * (b / a).powf(progress)
     } else {

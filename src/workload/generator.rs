@@ -21,6 +21,7 @@ use std::sync::Arc;
 use rustc_hash::FxHashMap;
 
 use super::arrivals::Instants;
+use super::bench::{BenchLengths, BenchRun};
 use super::classes::Classes;
 use super::client::{Places, Priorities, Users};
 use super::endings::EndingSampler;
@@ -79,6 +80,7 @@ struct Contents {
 #[derive(Debug)]
 enum Texts {
     Drawn(Box<LengthSampler>),
+    Bench(Box<BenchLengths>),
     Given(Arc<[Request]>),
 }
 
@@ -326,7 +328,11 @@ impl Starts {
         }
         let is_conversation = matches!(spec.prefix, Prefix::Sessions { .. });
         let is_rescaled = spec.client.rescale_arrivals && !is_conversation;
-        let mut instants = Box::new(Instants::new(spec, seed, is_rescaled));
+        let of_bench = BenchRun::of(spec, seed).and_then(|run| run.instants());
+        let mut instants = Box::new(match of_bench {
+            Some(instants) => Instants::of_bench(instants, seed),
+            None => Instants::new(spec, seed, is_rescaled),
+        });
         let next = instants.next();
         Starts::Open { instants, next }
     }
@@ -353,8 +359,10 @@ impl Starts {
 
 impl Contents {
     fn new(spec: &WorkloadSpec, seed: u64) -> Contents {
-        let texts = match &spec.arrivals {
-            Arrivals::Replay { requests, .. } => Texts::Given(requests.clone()),
+        let of_bench = BenchRun::of(spec, seed).and_then(|run| run.lengths());
+        let texts = match (&spec.arrivals, of_bench) {
+            (Arrivals::Replay { requests, .. }, _) => Texts::Given(requests.clone()),
+            (_, Some(lengths)) => Texts::Bench(Box::new(lengths)),
             _ => Texts::Drawn(Box::new(LengthSampler::new(&spec.lengths, seed))),
         };
         Contents {
@@ -366,10 +374,11 @@ impl Contents {
 
     /// The next (prompt, output, max) tokens.
     fn draw(&mut self) -> (u32, u32, u32) {
-        let Texts::Drawn(lengths) = &mut self.texts else {
-            unreachable!("a replayed trace brings its own lengths")
+        let (prompt_tokens, max_tokens) = match &mut self.texts {
+            Texts::Drawn(lengths) => lengths.draw(),
+            Texts::Bench(lengths) => lengths.draw(),
+            Texts::Given(_) => unreachable!("a replayed trace brings its own lengths"),
         };
-        let (prompt_tokens, max_tokens) = lengths.draw();
         (
             prompt_tokens,
             self.end(max_tokens).unwrap_or(max_tokens),

@@ -170,7 +170,7 @@ fn valid(tokens: u32) -> u32 {
 }
 
 /// `[⌊L(1−r)⌋, ⌈L(1+r)⌉]`, at least 1 (vLLM 0.33 `RandomDataset.get_sampling_params`, B-16).
-fn vllm_range(nominal: u32, range_ratio: f64) -> (u32, u32) {
+pub(super) fn vllm_range(nominal: u32, range_ratio: f64) -> (u32, u32) {
     assert!(
         (0.0..1.0).contains(&range_ratio),
         "vLLM's range ratio lies in [0, 1)"
@@ -182,7 +182,7 @@ fn vllm_range(nominal: u32, range_ratio: f64) -> (u32, u32) {
 }
 
 /// `[max(⌊L·r⌋, 1), L]` (SGLang `sample_random_requests`, B-25).
-fn sglang_range(longest: u32, range_ratio: f64) -> (u32, u32) {
+pub(super) fn sglang_range(longest: u32, range_ratio: f64) -> (u32, u32) {
     assert!(
         (0.0..=1.0).contains(&range_ratio),
         "SGLang's range ratio lies in [0, 1]"

@@ -1,6 +1,7 @@
 //! What arrives: arrivals, lengths, shared prefixes, sessions, clients and traces.
 
 mod arrivals;
+mod bench;
 mod classes;
 mod client;
 mod endings;
@@ -17,12 +18,13 @@ mod spec;
 mod superposition;
 pub mod trace;
 
+pub use bench::drawn_by_us;
 pub use generator::Generator;
 pub use load::{TrafficKind, endless, is_closed, mean_rate, traffic_kind, with_rate};
 pub use request::{Piece, Prompt, Request};
 pub use reuse::ReuseLaw;
 pub use spec::{
-    Arrivals, Class, Client, Endings, Lengths, LognormalLength, MmppState, Prefix, Promise, Stream,
+    Arrivals, Class, Client, Draws, Endings, Lengths, LognormalLength, MmppState, Prefix, Promise, Stream,
     WorkloadSpec,
 };
 pub use superposition::{AllSend, Superposition};

@@ -276,10 +276,24 @@ pub struct Client {
     /// vLLM's client: arrivals rescaled so that the last falls at `N/λ` (B-1). Needs `num_prompts`; only Poisson, gamma
     /// and constant gaps between single requests are rescaled, as in that client.
     pub rescale_arrivals: bool,
+    /// Whose random numbers lengths and gaps are made of.
+    pub draws: Draws,
     /// The client gives up after so long.
     pub timeout: Option<Picos>,
     /// Classes of priority with their shares; empty gives every request 0.
     pub priorities: Vec<(i64, f64)>,
+}
+
+/// Whose random numbers requests are made of.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum Draws {
+    /// Our own streams.
+    #[default]
+    Own,
+    /// Those of `vllm bench serve` with the same seed, as far as `workload/bench.rs` says.
+    Vllm,
+    /// Those of `sglang.bench_serving`, likewise.
+    Sglang,
 }
 
 /// Outputs that end by themselves: `output_len` is `max_tokens`, the true end is drawn.

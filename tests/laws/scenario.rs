@@ -10,8 +10,8 @@ use plimsoll::rng::{Purpose, stream};
 use plimsoll::sim::{Fact, Frontend, Observer, Simulation, Until};
 use plimsoll::units::Picos;
 use plimsoll::workload::{
-    Arrivals, Client, Endings, Generator, Lengths, LognormalLength, MmppState, Prefix, Request, Traffic,
-    WorkloadSpec,
+    Arrivals, Client, Draws, Endings, Generator, Lengths, LognormalLength, MmppState, Prefix, Request,
+    Traffic, WorkloadSpec,
 };
 use rand::RngExt;
 use rand::rngs::ChaCha8Rng;
@@ -270,6 +270,7 @@ impl Dice {
             client: Client {
                 max_concurrency,
                 rescale_arrivals: self.chance(),
+                draws: self.one_of(&[Draws::Own, Draws::Vllm, Draws::Sglang]),
                 timeout,
                 priorities,
             },

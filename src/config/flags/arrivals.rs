@@ -31,13 +31,24 @@ pub(in crate::config) fn apply_traffic(
             client == ClientKind::Vllm,
             "client",
         );
+        editor.set("workload.client.draws", draws(client), "client");
     }
     lengths(&mut editor, flags);
     arrivals(&mut editor, flags);
     editor.problems
 }
 
-/// The defaults of a benchmark client, where nothing else was said.
+/// Whose random numbers a client's requests are made of, as a scenario spells it.
+fn draws(client: ClientKind) -> &'static str {
+    match client {
+        ClientKind::Vllm => "vllm",
+        ClientKind::Sglang => "sglang",
+        ClientKind::Plain => "own",
+    }
+}
+
+/// The defaults of a benchmark client, where nothing else was said. SGLang's seed is that of the version that serves: 1 in
+/// 0.5.4, 42 in 0.5.23 (`bench_serving --seed`); vLLM's is 0, as ours.
 pub(in crate::config) fn client_defaults(document: &mut Document, client: ClientKind) {
     let (of, is_vllm) = match client {
         ClientKind::Vllm => ("vllm bench serve", true),
@@ -46,6 +57,12 @@ pub(in crate::config) fn client_defaults(document: &mut Document, client: Client
     };
     document.set_default("workload.num_prompts", Value::Integer(1000), of);
     document.set_default("workload.client.rescale_arrivals", Value::Boolean(is_vllm), of);
+    document.set_default("workload.client.draws", Value::from(draws(client)), of);
+    if !is_vllm {
+        let profile = document.get("engine.profile").and_then(Value::as_str);
+        let seed = if profile == Some("sglang@0.5.4") { 1 } else { 42 };
+        document.set_default("workload.seed", Value::Integer(seed), of);
+    }
     if document.has_several_clients() {
         return;
     }

@@ -112,7 +112,7 @@ pub struct TrafficFlags {
     #[arg(long, value_name = "RATE", allow_negative_numbers = true)]
     pub ramp_up_end_rps: Option<Rate>,
     /// Whose habits the client has: vllm rescales arrivals and has the defaults of `vllm bench serve`, sglang has those of
-    /// `sglang.bench_serving`.
+    /// `sglang.bench_serving`; both send the very requests that the real client draws with the same --seed.
     #[arg(long, value_name = "CLIENT")]
     pub client: Option<ClientKind>,
     /// The client gives up after so long, `300s`.

@@ -4,7 +4,7 @@ use insta::assert_snapshot;
 
 use crate::config::flags::tests::{MACHINE, resolve_line, said, traffic};
 use crate::config::*;
-use crate::workload::{Arrivals, Lengths};
+use crate::workload::{Arrivals, Draws, Lengths};
 
 #[test]
 fn pasted_commands_are_understood_with_their_clients_defaults() {
@@ -137,6 +137,35 @@ fn a_flag_that_a_pasted_command_repeats_counts_once_and_the_last_time() {
         "{told}"
     );
     assert!(!switches("--enforce-eager --enforce-eager").contains("twice"));
+}
+
+#[test]
+fn a_pasted_benchmark_draws_as_its_client_does() {
+    let draws = |flags: &str| {
+        let resolved = resolve_line(&format!("{MACHINE} {flags}")).unwrap();
+        let told = resolved
+            .notes
+            .into_iter()
+            .find(|note| note.contains("drawn by the simulator"));
+        (
+            resolved.scenario.workload.client.draws,
+            resolved.scenario.seed,
+            told,
+        )
+    };
+    let lengths = "--dataset-name random --random-input-len 64 --random-output-len 8 --request-rate 4";
+    let vllm = format!("--bench-cmd 'vllm bench serve {lengths} --random-range-ratio 0.5 --seed 7'");
+    assert_eq!(draws(&vllm), (Draws::Vllm, 7, None));
+    // Each version of SGLang's client has a seed of its own.
+    let sglang = format!("--bench-cmd 'python -m sglang.bench_serving {lengths}'");
+    assert_eq!(draws(&sglang), (Draws::Sglang, 42, None));
+    let old = format!("--engine sglang@0.5.4 {sglang}");
+    assert_eq!(draws(&old), (Draws::Sglang, 1, None));
+    assert_eq!(draws(&format!("{lengths} --client plain")).0, Draws::Own);
+    assert_eq!(draws(lengths).0, Draws::Own);
+    let (_, _, told) =
+        draws("--bench-cmd 'vllm bench serve --dataset-name prefix_repetition --request-rate 4'");
+    assert_snapshot!(told.unwrap(), @"arrivals are drawn by the simulator: which ones vllm bench serve draws with this seed is not known here");
 }
 
 #[test]

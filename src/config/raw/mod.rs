@@ -42,7 +42,9 @@ pub use server::{
 };
 pub use sglang::{RawBalanceMethod, RawQueuePolicy, RawSglang};
 pub use trtllm::{RawCapacityPolicy, RawTrtllm};
-pub use workload::{RawClass, RawClient, RawEndings, RawHazard, RawPriority, RawShare, RawWorkload};
+pub use workload::{
+    RawClass, RawClient, RawDraws, RawEndings, RawHazard, RawPriority, RawShare, RawWorkload,
+};
 
 /// A Plimsoll scenario: a GPU, a model, an engine, traffic and what is asked of them.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]

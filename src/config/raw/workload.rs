@@ -76,10 +76,24 @@ pub struct RawClient {
     pub max_concurrency: Option<Count>,
     /// Rescale arrivals so that the last falls at num_prompts/request_rate, as `vllm bench serve` does.
     pub rescale_arrivals: Option<bool>,
+    /// Whose random numbers lengths and gaps are made of; default own.
+    pub draws: Option<RawDraws>,
     /// The client gives up after so long; default never.
     pub timeout: Option<Duration>,
     /// Classes of priority.
     pub priorities: Option<Vec<RawPriority>>,
+}
+
+/// Whose random numbers.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "lowercase")]
+pub enum RawDraws {
+    /// The simulator's, of which every purpose has a stream.
+    Own,
+    /// Those that `vllm bench serve` draws with the same seed: it is the very requests of that client that are sent.
+    Vllm,
+    /// Those that `sglang.bench_serving` draws with it.
+    Sglang,
 }
 
 /// A class of requests.

@@ -14,10 +14,10 @@ use spaces::Among;
 use super::document::Source;
 use super::files::Files;
 use super::judge::Judge;
-use super::raw::RawWorkload;
+use super::raw::{RawDraws, RawWorkload};
 use super::scalar::Count;
 use crate::units::Picos;
-use crate::workload::{Arrivals, Client, Lengths, Prefix, WorkloadSpec};
+use crate::workload::{Arrivals, Client, Draws, Lengths, Prefix, WorkloadSpec, drawn_by_us};
 
 pub(super) use checks::{check_closed_clock, check_context, note_refused};
 pub(super) use sizes::{by_class, longest, smallest, typical_context};
@@ -138,6 +138,22 @@ fn one(
     })
 }
 
+/// What is not drawn as the client does whose draws are asked for.
+pub(super) fn draws_note(spec: &WorkloadSpec, seed: u64) -> Option<String> {
+    let client = match spec.client.draws {
+        Draws::Own => return None,
+        Draws::Vllm => "vllm bench serve",
+        Draws::Sglang => "sglang.bench_serving",
+    };
+    let ours = drawn_by_us(spec, seed);
+    (!ours.is_empty()).then(|| {
+        let what = ours.join(" and ");
+        format!(
+            "{what} are drawn by the simulator: which ones {client} draws with this seed is not known here"
+        )
+    })
+}
+
 /// With sessions, a rate is of conversations.
 pub(super) fn sessions_notes(spec: &WorkloadSpec) -> Vec<String> {
     let note = |(class, of): (Option<usize>, WorkloadSpec)| {
@@ -186,6 +202,11 @@ fn client(judge: &mut Judge, raw: &RawWorkload) -> Client {
         .as_ref()
         .and_then(|text| judge.duration("workload.client.timeout", text, false));
     let rescale_arrivals = raw.rescale_arrivals.unwrap_or(false);
+    let draws = match raw.draws {
+        None | Some(RawDraws::Own) => Draws::Own,
+        Some(RawDraws::Vllm) => Draws::Vllm,
+        Some(RawDraws::Sglang) => Draws::Sglang,
+    };
     let mut priorities = Vec::new();
     for (at, class) in raw.priorities.iter().flatten().enumerate() {
         let key = format!("workload.client.priorities.{at}.share");
@@ -195,6 +216,7 @@ fn client(judge: &mut Judge, raw: &RawWorkload) -> Client {
     Client {
         max_concurrency,
         rescale_arrivals,
+        draws,
         timeout,
         priorities,
     }

@@ -10,7 +10,7 @@ use crate::config::files::Files;
 use crate::config::judge::Judge;
 use crate::config::raw::{RawArrivals, RawClass, RawWorkload};
 use crate::units::Picos;
-use crate::workload::{Arrivals, Class, Client, Prefix, Stream, WorkloadSpec, mean_rate, with_rate};
+use crate::workload::{Arrivals, Class, Client, Draws, Prefix, Stream, WorkloadSpec, mean_rate, with_rate};
 
 /// Most clients: each request is compared for each of them.
 const CLIENTS_MAX: usize = 1000;
@@ -67,6 +67,7 @@ pub(super) fn resolve(judge: &mut Judge, raw: &RawWorkload, files: &dyn Files) -
         client: Client {
             max_concurrency: None,
             rescale_arrivals: false,
+            draws: Draws::Own,
             timeout: None,
             priorities: Vec::new(),
         },
@@ -85,11 +86,15 @@ type Draft = (Vec<u32>, Picos, Option<usize>, WorkloadSpec);
 fn numbered(drafts: Vec<Draft>) -> impl Iterator<Item = Stream> {
     let clients = drafts.len();
     let drafts = drafts.into_iter().enumerate();
-    drafts.map(move |(at, (classes, start, joined, spec))| Stream {
-        classes,
-        start,
-        hash_space: joined.map_or(at, |space| clients + space) as u32,
-        spec,
+    drafts.map(move |(at, (classes, start, joined, mut spec))| {
+        // A benchmark client is alone, and its seed its own.
+        spec.client.draws = Draws::Own;
+        Stream {
+            classes,
+            start,
+            hash_space: joined.map_or(at, |space| clients + space) as u32,
+            spec,
+        }
     })
 }
 

@@ -7,7 +7,7 @@ use proptest::prelude::*;
 use super::tests::{Fate, seconds, serve, sessions};
 use super::*;
 use crate::ids::SegmentId;
-use crate::workload::{Client, Endings, Lengths, LognormalLength, MmppState};
+use crate::workload::{Client, Draws, Endings, Lengths, LognormalLength, MmppState};
 
 fn any_arrivals() -> impl Strategy<Value = Arrivals> {
     let rate = || 0.01..1000.0;
@@ -127,6 +127,7 @@ prop_compose! {
         prefix in any_prefix(),
         max_concurrency in prop::option::of(1..20_u32),
         rescale_arrivals in any::<bool>(),
+        draws in prop_oneof![Just(Draws::Own), Just(Draws::Vllm), Just(Draws::Sglang)],
         timeout in prop::option::of((0.0..9.0).prop_map(Picos::from_seconds)),
         priorities in prop_oneof![Just(vec![]), Just(vec![(0, 1.0), (5, 3.0)])],
         num_prompts in 1..300_u64,
@@ -137,7 +138,7 @@ prop_compose! {
             (0.0..=1.0).prop_map(|early| Some(Endings::Share { early })),
         ],
     ) -> WorkloadSpec {
-        let client = Client { max_concurrency, rescale_arrivals, timeout, priorities };
+        let client = Client { max_concurrency, rescale_arrivals, draws, timeout, priorities };
         WorkloadSpec { arrivals, lengths, prefix, client, num_prompts: Some(num_prompts), duration, endings, classes: Vec::new() }
     }
 }

@@ -3,7 +3,7 @@
 use std::collections::BTreeSet;
 
 use super::*;
-use crate::workload::{Client, Endings, Lengths};
+use crate::workload::{Client, Draws, Endings, Lengths};
 
 /// A thousand requests of 512/128 tokens, sent by `arrivals`.
 pub(crate) fn spec(arrivals: Arrivals) -> WorkloadSpec {
@@ -17,6 +17,7 @@ pub(crate) fn spec(arrivals: Arrivals) -> WorkloadSpec {
         client: Client {
             max_concurrency: None,
             rescale_arrivals: false,
+            draws: Draws::Own,
             timeout: None,
             priorities: Vec::new(),
         },

@@ -17,7 +17,7 @@ use super::queue::{Job, p99_wait_s};
 use super::{Trace, twin};
 use crate::quantity::significant;
 use crate::units::Picos;
-use crate::workload::{Arrivals, Client, Lengths, Prefix, Request, ReuseLaw, WorkloadSpec};
+use crate::workload::{Arrivals, Client, Draws, Lengths, Prefix, Request, ReuseLaw, WorkloadSpec};
 
 /// Fewer requests than this would show through any quantile.
 const REQUESTS_MIN: usize = 64;
@@ -154,6 +154,7 @@ impl FittedWorkload {
             client: Client {
                 max_concurrency: None,
                 rescale_arrivals: false,
+                draws: Draws::Own,
                 timeout: None,
                 priorities: Vec::new(),
             },
