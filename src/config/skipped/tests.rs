@@ -67,6 +67,16 @@ fn what_has_no_such_layers_or_no_such_flag_is_refused() {
             "no layer of it has a sliding window",
         ),
         ("google/gemma-4-26B-A4B-it", "", "unlike heads"),
+        (
+            "mistralai/Mistral-7B-v0.1",
+            "",
+            "all of its layers have a sliding window",
+        ),
+        (
+            "openai/gpt-oss-20b",
+            "--prefill 1 --decode 1",
+            "KV is handed over as if all layers",
+        ),
     ] {
         let told = said(&format!("{model} {traffic} {SKIP} --max-model-len 8192 {flags}"));
         assert!(told.contains(part), "{model} {flags}: {told}");
@@ -99,10 +109,10 @@ fn without_an_fp8_cache_nothing_is_left_out() {
 #[test]
 fn a_pasted_command_a_file_and_its_spelt_out_form_say_the_same() {
     let flags = resolved(&format!("{GPT_OSS} {SKIP}"));
-    let pasted = resolved(&format!(
+    let pasted = resolved(
         "--gpu h100-sxm --request-rate 4 --input-len 1024 --output-len 64 --serve-cmd 'vllm serve openai/gpt-oss-20b \
-         --kv_cache_dtype fp8 --kv-cache-dtype-skip-layers sliding_window --port 80'"
-    ));
+         --kv_cache_dtype fp8 --kv-cache-dtype-skip-layers sliding_window --port 80'",
+    );
     assert_eq!(pasted.placement, flags.placement);
     assert_eq!(pasted.memory, flags.memory);
     let text = BASE
