@@ -55,7 +55,7 @@ fn cost() -> RooflineCost {
         data_parallel: 1,
         expert_parallel: false,
         gathers_mlp: false,
-        kv_dtype: Dtype::Bf16,
+        kv_format: Dtype::Bf16.into(),
         graphs: Graphs {
             capture_sizes: capture_sizes.collect(),
             pads: true,

@@ -9,6 +9,7 @@ use std::collections::BTreeMap;
 
 use super::jitter::Tails;
 use super::runs::{Figure, Run};
+use super::words::cache_format;
 use crate::config::version::{ASYNCHRONOUS_SINCE, minor_of_zero};
 use crate::config::{Document, NoFiles, axes, resolve};
 use crate::model::Mlp;
@@ -211,11 +212,20 @@ fn settings(row: &Measured, engine: &str) -> Result<Vec<(String, String)>, Strin
     if let Some(tp @ 2..) = setup.tensor_parallel {
         all.push(("tensor-parallel-size".to_owned(), tp.to_string()));
     }
-    match setup.kv_cache_dtype.as_deref() {
-        None | Some("auto") => {}
-        Some("bf16") => all.push(("kv-cache-dtype".to_owned(), "auto".to_owned())),
-        Some("fp8") => all.push(("kv-cache-dtype".to_owned(), "fp8".to_owned())),
-        Some(other) => return Err(format!("KV cache in `{other}` is not modelled")),
+    let said = setup.kv_cache_dtype.as_deref().unwrap_or("auto");
+    let mut cache = |format: &str| all.push(("kv-cache-dtype".to_owned(), format.to_owned()));
+    match cache_format(said) {
+        (format, false) if format == "auto" => {}
+        (format, false) if format == "bf16" => cache("auto"),
+        (format, false) if format == "fp8" => cache("fp8"),
+        (format, true) if format == "fp8" => {
+            cache("fp8");
+            all.push((
+                "kv-cache-dtype-skip-layers".to_owned(),
+                "sliding_window".to_owned(),
+            ));
+        }
+        _ => return Err(format!("KV cache in `{said}` is not modelled")),
     }
     for flag in setup.flags.split_whitespace() {
         let Some(name) = flag.strip_prefix("--") else {

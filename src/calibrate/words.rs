@@ -44,6 +44,23 @@ pub(super) fn stated_cache(notes: &str) -> Option<u64> {
     (bytes.0 > 0).then_some(bytes.0)
 }
 
+/// What tables write behind a cache's format where layers with a window are left out of it: `fp8 skip-SW`.
+const LEFT_OUT: &str = "skip-sw";
+
+/// Whether a word says that layers with a window are left out of an 8-bit cache.
+pub(super) fn leaves_windows_out(word: &str) -> bool {
+    word.eq_ignore_ascii_case(LEFT_OUT)
+}
+
+/// The format of a cache, and whether layers with a window are left out of it.
+pub(super) fn cache_format(said: &str) -> (String, bool) {
+    let said = said.trim().to_lowercase();
+    match said.strip_suffix(LEFT_OUT) {
+        Some(format) => (format.trim_end().to_owned(), true),
+        None => (said, false),
+    }
+}
+
 /// Whether a server's log showed hits in its prefix cache: `running/waiting/kv%/prefix_hit%: 1/0/0.4/49.2`.
 pub(super) fn had_hits(notes: &str) -> bool {
     let samples = notes.split("prefix_hit%:").nth(1).unwrap_or_default();

@@ -7,7 +7,9 @@ use super::document::{Document, Source};
 use super::files::Files;
 use super::judge::{Judge, Provenance};
 use super::raw::RawScenario;
-use super::{blocks, calibrated, formats, lmcache, lockstep, machine, pipeline, ranks, serving, sglang};
+use super::{
+    blocks, calibrated, formats, lmcache, lockstep, machine, pipeline, ranks, serving, sglang, skipped,
+};
 use crate::analysis::{BreakEven, break_even};
 use crate::engine::EngineSpec;
 use crate::engine::memory::{DoesNotFit, MemoryOptions, MemoryPlan, plan};
@@ -97,8 +99,8 @@ pub fn capacity(mut document: Document, files: &dyn Files) -> Result<Capacity, D
             "leave one of them out",
         );
     }
-    let kv_dtype = machine::kv_dtype(&mut judge, raw.model.kv_cache_dtype, &model, &device, &flags);
-    judge.notes.extend(formats::kv_note(kv_dtype, &device));
+    let kv_format = machine::kv_format(&mut judge, &raw.model, &model, &device, &flags);
+    judge.notes.extend(formats::kv_note(kv_format.dtype, &device));
     if !is_run {
         judge.notes.push(format!(
             "{pipeline_parallel} stages: the fullest one is counted, roughly; run, knee and sweep do not model these stages"
@@ -119,7 +121,7 @@ pub fn capacity(mut document: Document, files: &dyn Files) -> Result<Capacity, D
     let model = lockstep::of_rank(&model, data_parallel, flags.gathers_mlp());
     let options = MemoryOptions {
         pipeline_parallel,
-        ..flags.memory_options(&model, tensor_parallel, kv_dtype)
+        ..flags.memory_options(&model, tensor_parallel, kv_format)
     };
     judge.notes.extend(flags.windows_note(&model, &options));
     let (profile, max_model_len) = (flags.profile(), flags.max_model_len());
@@ -129,7 +131,7 @@ pub fn capacity(mut document: Document, files: &dyn Files) -> Result<Capacity, D
         &mut judge,
         &raw,
         &model,
-        kv_dtype,
+        kv_format,
         tensor_parallel,
         is_vllm,
         &copies,
@@ -169,6 +171,7 @@ pub fn capacity(mut document: Document, files: &dyn Files) -> Result<Capacity, D
         });
         engine = machine.map(|machine| machine.engine);
     } else if let Ok(plan) = &mut answer {
+        skipped::check_plan(&mut judge, &options, plan);
         // As a run gives an engine its memory; the seed is of shuffles.
         let (served, kept) = match flags.with_memory(&mut judge, plan.clone(), 0) {
             Some(served) if judge.problems.is_empty() => served,

@@ -216,7 +216,7 @@ fn time(judge: &mut Judge, key: &str, given: Option<&super::scalar::Duration>, d
 }
 
 fn kv_bytes(server: &Server) -> u64 {
-    server.model.kv_bytes_per_token(server.placement.kv_dtype, 1).0
+    server.model.kv_bytes_per_token(server.placement.kv_format, 1).0
 }
 
 /// What goes from one pool must be what the others keep.

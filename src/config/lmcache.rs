@@ -15,7 +15,7 @@ use super::raw::{RawCachePolicy, RawLmcache, RawScenario};
 use crate::cost::calibration::{Copies, Direction};
 use crate::engine::lmcache::{LmcacheConfig, TierConfig};
 use crate::kv::CachePolicy;
-use crate::model::{Attention, Dtype, ModelShape};
+use crate::model::{Attention, KvFormat, ModelShape};
 
 /// Why SGLang's own tiers are not modelled in these terms (SGLang 0.5.4 and 0.5.23, `HiRadixCache`, `HiCacheController`).
 pub(super) const HICACHE: &str = "SGLang's HiCache is not modelled: it backs nodes of the radix tree page by page (--hicache-write-policy \
@@ -31,7 +31,7 @@ pub(super) fn resolve(
     judge: &mut Judge,
     raw: &RawScenario,
     model: &ModelShape,
-    kv_dtype: Dtype,
+    kv_format: KvFormat,
     tensor_parallel: u32,
     serves_vllm: bool,
     copies: &Measured,
@@ -98,7 +98,7 @@ pub(super) fn resolve(
         cache_policy: policy,
         enable_async_loading: aside,
         layers: layerwise.then(|| model.layer_count()),
-        bytes_per_token: model.kv_bytes_per_token(kv_dtype, tensor_parallel),
+        bytes_per_token: model.kv_bytes_per_token(kv_format, tensor_parallel),
         // Every rank of a latent model has the same KV, and the first alone keeps it (`save_only_first_rank`).
         ranks: if is_latent { 1 } else { tensor_parallel },
         lookup_latency: rates.lookup,

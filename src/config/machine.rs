@@ -14,6 +14,7 @@ use super::lockstep;
 use super::ranks;
 use super::raw::{RawCluster, RawDtype, RawKvDtype, RawModel, RawScenario};
 use super::serving::Flags;
+use super::skipped;
 use super::sparse;
 use crate::cost::Trust;
 use crate::cost::calibration::Calibration;
@@ -21,7 +22,7 @@ use crate::cost::roofline::{Pipeline, Placement, RooflineCost};
 use crate::engine::EngineSpec;
 use crate::engine::memory::{self, MemoryPlan, PoolSize, Shortage};
 use crate::hardware::{self, Device};
-use crate::model::{self, Dtype, ModelShape, Quantization, parse_quantization};
+use crate::model::{self, Dtype, KvFormat, ModelShape, Quantization, parse_quantization};
 use crate::sim::{CostFactory, Frontend};
 
 /// What a scenario runs on.
@@ -251,12 +252,12 @@ pub(super) fn build(
         // Memory formulas need valid flags.
         return None;
     }
-    let kv_dtype = kv_dtype(judge, raw.model.kv_cache_dtype, model, device, &flags);
-    judge.notes.extend(formats::kv_note(kv_dtype, device));
+    let kv_format = kv_format(judge, &raw.model, model, device, &flags);
+    judge.notes.extend(formats::kv_note(kv_format.dtype, device));
     let data_parallel = lockstep::ranks(raw, model);
     blocks::check(judge, raw, model, tensor_parallel, data_parallel, &flags)?;
     let own = lockstep::of_rank(model, data_parallel, flags.gathers_mlp());
-    let plan = plan(judge, &own, device, tensor_parallel, kv_dtype, &flags)?;
+    let plan = plan(judge, &own, device, tensor_parallel, kv_format, &flags)?;
     let name = flags.engine();
     let calibration = calibration(judge, raw, device, name, files)?;
     ranks::check(
@@ -274,13 +275,13 @@ pub(super) fn build(
         data_parallel,
         expert_parallel: raw.cluster.enable_expert_parallel == Some(true),
         gathers_mlp: flags.gathers_mlp(),
-        kv_dtype,
+        kv_format,
         graphs: flags.graphs(),
         asynchronous: flags.asynchronous(),
         engine: name.to_string(),
         typical_context: context,
         drafting: flags.drafting(),
-        inputs: flags.fp8_inputs(model, tensor_parallel, kv_dtype),
+        inputs: flags.fp8_inputs(model, tensor_parallel, kv_format.dtype),
         pipeline,
     };
     let cost: CostFactory = match RooflineCost::maker(device, model, &calibration.0, &placement) {
@@ -305,15 +306,15 @@ pub(super) fn build(
     })
 }
 
-/// The [format of the KV cache](formats::kv_dtype), and what is to be said of it.
-pub(super) fn kv_dtype(
+/// The [format of the KV cache](formats::kv_dtype), that of layers left out of it, and what is to be said of them.
+pub(super) fn kv_format(
     judge: &mut Judge,
-    raw: Option<RawKvDtype>,
+    raw_model: &RawModel,
     model: &ModelShape,
     device: &Device,
     flags: &Flags,
-) -> Dtype {
-    let key = "model.kv_cache_dtype";
+) -> KvFormat {
+    let (key, raw) = ("model.kv_cache_dtype", raw_model.kv_cache_dtype);
     if let Some(dtype) = raw {
         judge.given(key, format!("{dtype:?}").to_lowercase());
     }
@@ -338,7 +339,8 @@ pub(super) fn kv_dtype(
             )),
         }
     }
-    sparse::kv_dtype(judge, raw, dtype, model, device)
+    let dtype = sparse::kv_dtype(judge, raw, dtype, model, device);
+    skipped::kv_format(judge, raw_model, dtype, model)
 }
 
 fn plan(
@@ -346,13 +348,16 @@ fn plan(
     model: &ModelShape,
     device: &Device,
     tensor_parallel: u32,
-    kv_dtype: Dtype,
+    kv_format: KvFormat,
     flags: &Flags,
 ) -> Option<MemoryPlan> {
-    let options = flags.memory_options(model, tensor_parallel, kv_dtype);
+    let options = flags.memory_options(model, tensor_parallel, kv_format);
     judge.notes.extend(flags.windows_note(model, &options));
     let misfit = match memory::plan(device, model, &options) {
-        Ok(plan) => return Some(plan),
+        Ok(plan) => {
+            skipped::check_plan(judge, &options, &plan);
+            return Some(plan);
+        }
         Err(misfit) => misfit,
     };
     let key = match misfit.shortage {

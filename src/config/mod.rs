@@ -48,6 +48,7 @@ mod schema;
 mod server;
 mod serving;
 mod sglang;
+mod skipped;
 pub mod slo;
 mod sparse;
 pub(crate) mod speculation;

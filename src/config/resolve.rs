@@ -287,7 +287,7 @@ fn tiers(judge: &mut Judge, raw: &RawScenario, pools: &[Pool], servers: &[Server
         judge,
         raw,
         &server.model,
-        placement.kv_dtype,
+        placement.kv_format,
         placement.tensor_parallel,
         pool.engine.vllm().is_some(),
         &server.calibration.copies,

@@ -8,14 +8,14 @@ use super::raw::{RawGraphMode, RawScenario};
 use super::scheduled::{self, ScheduledFlags};
 use super::sglang::{self, SglangFlags};
 use super::trtllm::{self, TrtllmFlags};
-use super::{engine, formats, hybrid, sparse, unlike};
+use super::{engine, formats, hybrid, skipped, sparse, unlike};
 use crate::cluster::router::{DataParallelScore, Policy};
 use crate::cost::calibration::Calibration;
 use crate::cost::roofline::{CudagraphMode, Drafting, Fp8Inputs, Graphs};
 use crate::engine::memory::{Budget, MemoryOptions, MemoryPlan, StateBlocks, Windowed, kv_groups};
 use crate::engine::{EngineConfig, EngineSpec};
 use crate::hardware::Device;
-use crate::model::{Dtype, KvScheme, ModelShape};
+use crate::model::{Dtype, KvFormat, KvScheme, ModelShape};
 use crate::units::Bytes;
 
 /// The flags of whichever engine serves.
@@ -34,6 +34,7 @@ pub(super) fn flags(
     device: Option<&Device>,
     tensor_parallel: u32,
 ) -> Flags {
+    skipped::check(judge, raw, model);
     if let Some(model) = model {
         hybrid::check_engine(judge, raw, model);
         sparse::check_engine(judge, raw, model);
@@ -68,6 +69,7 @@ pub(super) fn flags(
     trtllm::refuse_trtllms(judge, raw, "vLLM");
     scheduled::note_batching(judge, &raw.batching, "vLLM");
     let flags = engine::resolve(judge, &raw.engine, device, model, raw.model.kv_cache_dtype);
+    skipped::check_version(judge, &raw.model, flags.profile.pool);
     if let Some(model) = model {
         hybrid::check_version(judge, &flags.profile, model);
         sparse::check(judge, &flags, model, device);
@@ -238,13 +240,13 @@ impl Flags {
         &self,
         model: &ModelShape,
         tensor_parallel: u32,
-        kv_dtype: Dtype,
+        kv_format: KvFormat,
     ) -> MemoryOptions {
         match self {
-            Flags::Vllm(flags) => vllm_memory(model, tensor_parallel, kv_dtype, flags),
-            Flags::Sglang(flags) => flags.memory_options(tensor_parallel, kv_dtype),
-            Flags::Trtllm(flags) => flags.memory_options(tensor_parallel, kv_dtype),
-            Flags::Scheduled(flags) => flags.memory_options(tensor_parallel, kv_dtype),
+            Flags::Vllm(flags) => vllm_memory(model, tensor_parallel, kv_format, flags),
+            Flags::Sglang(flags) => flags.memory_options(tensor_parallel, kv_format.dtype),
+            Flags::Trtllm(flags) => flags.memory_options(tensor_parallel, kv_format.dtype),
+            Flags::Scheduled(flags) => flags.memory_options(tensor_parallel, kv_format.dtype),
         }
     }
 
@@ -369,7 +371,7 @@ impl Flags {
 fn vllm_memory(
     model: &ModelShape,
     tensor_parallel: u32,
-    kv_dtype: Dtype,
+    kv_format: KvFormat,
     flags: &EngineFlags,
 ) -> MemoryOptions {
     MemoryOptions {
@@ -377,7 +379,7 @@ fn vllm_memory(
         pipeline_parallel: flags.config.stages,
         gpu_memory_utilization: flags.gpu_memory_utilization,
         budget: Budget::vllm(flags.profile.defaults.gpu_memory_utilization),
-        kv_dtype,
+        kv_format,
         block_size: flags.config.block_size,
         max_num_batched_tokens: flags.max_num_batched_tokens,
         max_in_flight_tokens: flags.max_num_batched_tokens * (1 + flags.config.unsettled_steps()),

@@ -158,7 +158,7 @@ pub fn work_rates(device: &Device, shape: &ModelShape, placement: &Placement) ->
     for group in &shape.layers {
         // A window that is usually full makes KV reads constant; that share is left out of the rates.
         let layers = ranks * f64::from(group.count);
-        let kv_bytes = layers * kv_read_per_token_layer(&group.attention, placement.kv_dtype, tp).0 as f64;
+        let kv_bytes = layers * kv_read_per_token_layer(&group.attention, placement.kv_format, tp).0 as f64;
         rates.bytes_per_token += layers * query_bytes_per_token(&group.attention, shape.dtype, tp);
         if window(&group.attention).is_some_and(|window| window < placement.typical_context) {
             continue;

@@ -93,7 +93,7 @@ pub(crate) fn placement() -> Placement {
         data_parallel: 1,
         expert_parallel: false,
         gathers_mlp: false,
-        kv_dtype: Dtype::Bf16,
+        kv_format: Dtype::Bf16.into(),
         graphs: Graphs {
             mode: CudagraphMode::FullAndPiecewise,
             is_compiled: true,

@@ -144,6 +144,13 @@ impl Calibration {
             let trust = self.attention.as_ref()?.trust;
             Some(self.block_sigma(&format!("attention.{part}"), trust))
         };
+        // Of a cache in two formats, the less certain kernels'.
+        let of_formats = |[narrow, wide]: [&str; 2]| {
+            let format = placement.kv_format;
+            let part = |dtype: Dtype| if dtype == Dtype::Fp8 { narrow } else { wide };
+            let sigma = |dtype: Dtype| attention(part(dtype));
+            Some(sigma(format.dtype)?.max(sigma(format.windowed)?))
+        };
         match component {
             Component::Linear => {
                 let formats = linears(model, &device.peaks, tp);
@@ -170,16 +177,8 @@ impl Calibration {
             Component::DecodeAttention | Component::PrefillAttention if model.indexer().is_some() => {
                 Some(without_evidence(Trust::RooflineOnly))
             }
-            Component::DecodeAttention => attention(if placement.kv_dtype == Dtype::Fp8 {
-                "fp8_kv"
-            } else {
-                "decode"
-            }),
-            Component::PrefillAttention => attention(if placement.kv_dtype == Dtype::Fp8 {
-                "prefill_fp8_kv"
-            } else {
-                "prefill"
-            }),
+            Component::DecodeAttention => of_formats(["fp8_kv", "decode"]),
+            Component::PrefillAttention => of_formats(["prefill_fp8_kv", "prefill"]),
             Component::Indexer => model.indexer().map(|_| without_evidence(Trust::RooflineOnly)),
             Component::Recurrence => model.recurrence().map(|_| without_evidence(Trust::RooflineOnly)),
             Component::Small => Some(without_evidence(self.elementwise.as_ref()?.trust)),

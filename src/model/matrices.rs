@@ -3,7 +3,7 @@
 //! One list serves all, so that a formula exists once. Law: the sum of all matrices and
 //! [`ModelShape::other_parameters`] is the checkpoint's parameter count.
 
-use super::{Attention, Dtype, LayerGroup, Mlp, ModelShape, Quantization, kv_bytes_per_token_layer};
+use super::{Attention, KvFormat, LayerGroup, Mlp, ModelShape, Quantization, kv_bytes_per_token_layer};
 use crate::units::{Bytes, Flops};
 
 /// Equal weight matrices of a model.
@@ -228,11 +228,12 @@ impl ModelShape {
 
     /// KV cache bytes that one token adds on one rank, in all layers; windows do not shorten it.
     #[must_use]
-    pub fn kv_bytes_per_token(&self, kv_dtype: Dtype, tensor_parallel: u32) -> Bytes {
+    pub fn kv_bytes_per_token(&self, format: impl Into<KvFormat>, tensor_parallel: u32) -> Bytes {
+        let format = format.into();
         let layers = self.layers.iter();
         layers
             .map(|group| {
-                kv_bytes_per_token_layer(&group.attention, kv_dtype, tensor_parallel) * u64::from(group.count)
+                kv_bytes_per_token_layer(&group.attention, format, tensor_parallel) * u64::from(group.count)
             })
             .sum()
     }

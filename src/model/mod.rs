@@ -9,6 +9,7 @@ mod drafter;
 mod families;
 mod hf_config;
 mod indexer;
+mod kv_format;
 mod matrices;
 mod names;
 mod options;
@@ -20,6 +21,7 @@ pub use checkpoints::find_checkpoint;
 pub use drafter::Drafter;
 pub use hf_config::{MODELOPT_FILE, ModelError};
 pub use indexer::Indexer;
+pub use kv_format::KvFormat;
 pub use matrices::{Matrix, Precision, Sharding};
 pub use names::{is_other, is_same_name};
 pub use options::{UnknownChoice, parse_dtype, parse_kv_cache_dtype, parse_quantization};
@@ -309,17 +311,17 @@ impl ModelShape {
 ///
 /// Heads are sharded, at least one each (`max(1, h_kv/TP)`); a latent cache is replicated.
 #[must_use]
-pub fn kv_bytes_per_token_layer(attention: &Attention, kv_dtype: Dtype, tensor_parallel: u32) -> Bytes {
+pub fn kv_bytes_per_token_layer(attention: &Attention, format: KvFormat, tensor_parallel: u32) -> Bytes {
     match *attention {
         Attention::Grouped { shares_kv: true, .. } => Bytes(0),
-        Attention::Grouped { .. } => kv_read_per_token_layer(attention, kv_dtype, tensor_parallel),
+        Attention::Grouped { .. } => kv_read_per_token_layer(attention, format, tensor_parallel),
         Attention::Latent {
             kv_rank,
             rope_dim,
             indexer,
             ..
         } => {
-            let latent = match kv_dtype {
+            let latent = match format.of(attention) {
                 Dtype::Fp8Scaled => kv_rank + 4 * kv_rank.div_ceil(128) + 2 * rope_dim,
                 plain => (kv_rank + rope_dim) * plain.bytes() as u32,
             };
@@ -331,14 +333,14 @@ pub fn kv_bytes_per_token_layer(attention: &Attention, kv_dtype: Dtype, tensor_p
 
 /// The same that one layer reads of a token: more than it caches where it reads another layer's.
 #[must_use]
-pub fn kv_read_per_token_layer(attention: &Attention, kv_dtype: Dtype, tensor_parallel: u32) -> Bytes {
+pub fn kv_read_per_token_layer(attention: &Attention, format: KvFormat, tensor_parallel: u32) -> Bytes {
     match *attention {
         Attention::Grouped {
             kv_heads, head_dim, ..
         } => {
             let heads = (kv_heads / tensor_parallel).max(1);
-            Bytes(2 * u64::from(heads) * u64::from(head_dim) * kv_dtype.bytes())
+            Bytes(2 * u64::from(heads) * u64::from(head_dim) * format.of(attention).bytes())
         }
-        _ => kv_bytes_per_token_layer(attention, kv_dtype, tensor_parallel),
+        _ => kv_bytes_per_token_layer(attention, format, tensor_parallel),
     }
 }

@@ -8,6 +8,7 @@ use std::collections::BTreeMap;
 
 use toml::Value;
 
+use super::super::words::leaves_windows_out;
 use crate::config::pasted::{is_flag_of_servers_alone, is_server_flag, starts_server};
 use crate::config::{Diagnostic, Diagnostics, served};
 
@@ -25,6 +26,9 @@ const SHORT: [(&str, &str); 4] = [
     ("dp", "data-parallel-size"),
     ("pp", "pipeline-parallel-size"),
 ];
+
+/// The flag behind `fp8 skip-SW`.
+const SKIPPED: &str = "--kv-cache-dtype-skip-layers=sliding_window";
 
 /// What the flags say.
 #[derive(Debug, Default, PartialEq)]
@@ -45,7 +49,10 @@ impl Said {
     pub(super) fn of(flags: &str, engine: &str) -> Result<Said, String> {
         let mut said = Said::default();
         said.read_phrases(flags, engine);
-        let words = shlex::split(flags).ok_or("its flags have a quote that does not end")?;
+        let mut words = shlex::split(flags).ok_or("its flags have a quote that does not end")?;
+        for word in words.iter_mut().filter(|word| leaves_windows_out(word)) {
+            *word = SKIPPED.to_owned();
+        }
         let first = words.iter().position(|word| word.starts_with('-'));
         let (words, flags_alone) = words.split_at(first.unwrap_or(words.len()));
         let command = if starts_server(&[words, flags_alone].concat()) {
@@ -288,6 +295,13 @@ mod tests {
         ] {
             assert_eq!(keys(words, engine), [expected]);
         }
+        assert_eq!(
+            keys("--kv-cache-dtype fp8 skip-SW", "vllm@0.19.1"),
+            [
+                "model.kv_cache_dtype = \"fp8\"",
+                "model.kv_cache_dtype_skip_layers = [\"sliding_window\"]"
+            ]
+        );
         let said = Said::of("chunks=5 --x", "vllm@0.11").unwrap_err();
         assert!(said.contains("its flags: ") && said.contains("--x"), "{said}");
         let foreign = Said::of(

@@ -2,9 +2,9 @@
 
 use toml::Value;
 
-use super::super::words::{after, stated_cache};
+use super::super::words::{after, cache_format, stated_cache};
 use super::flags::Said;
-use super::version::{other_profile, released_by};
+use super::version::{NEWEST_PROFILE, other_profile, released_by};
 use super::{Draft, Reading, harness, quoted};
 use crate::hardware;
 use crate::model::{self, Quantization};
@@ -114,8 +114,16 @@ impl Draft<'_> {
                 "the row contradicts itself: its precision says a KV cache in `{behind}`, its kv_cache_dtype `{own}`"
             ));
         }
-        let cache = own.or(behind).unwrap_or_default();
+        let said = own.or(behind).unwrap_or_default();
+        let (cache, leaves_windows_out) = cache_format(&said);
         let key = ("model", "kv_cache_dtype");
+        if leaves_windows_out {
+            if cache != "fp8" {
+                return Err(format!("the KV cache type `{said}` is not modelled"));
+            }
+            let (skipped, windows) = ("kv_cache_dtype_skip_layers", vec![Value::from("sliding_window")]);
+            self.entry_of_column("kv_cache_dtype", ("model", skipped), &Value::Array(windows))?;
+        }
         match cache.as_str() {
             "" => Ok(()),
             "auto" | "bf16" | "bfloat16" | "fp16" | "float16" => {
@@ -275,12 +283,21 @@ impl Draft<'_> {
             Serves::Sarathi => return self.sarathi(),
             Serves::Engine { name, version } => (name, version),
         };
-        let profile = profile(&engine, version.as_deref());
-        if let Some(other) = other_profile(&engine, version.as_deref()) {
-            self.readings.push(Reading {
+        let mut profile = profile(&engine, version.as_deref());
+        let skips_layers = self.text.contains("\nkv_cache_dtype_skip_layers = ");
+        match other_profile(&engine, version.as_deref()) {
+            // The flag came between the two profiles, so a version that takes it is the newer one here.
+            Some(other) if skips_layers && other == NEWEST_PROFILE => {
+                self.assume(format!(
+                    "{profile} is taken for {other}, the profile with layers left out of the KV cache's format"
+                ));
+                profile = other.to_owned();
+            }
+            Some(other) if !skips_layers => self.readings.push(Reading {
                 instead_of: format!("profile = {}\n", quoted(&profile)),
                 put: format!("profile = {}\n", quoted(other)),
-            });
+            }),
+            Some(_) | None => {}
         }
         self.entry("profile", &quoted(&profile));
         let sizes = [

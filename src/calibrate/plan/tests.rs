@@ -230,6 +230,33 @@ fn flags_say_what_columns_leave_open_and_may_not_contradict_them() {
             .scenario
             .contains("kv_cache_dtype = \"fp8\"")
     );
+    let cache = |written: &str| with(&|row| row.setup.kv_cache_dtype = Some(written.into()));
+    let mixed = cache("fp8 skip-SW").unwrap().scenario;
+    for line in [
+        "kv_cache_dtype = \"fp8\"",
+        "kv_cache_dtype_skip_layers = [\"sliding_window\"]",
+    ] {
+        assert!(mixed.contains(&format!("\n{line}\n")), "{line}: {mixed}");
+    }
+    let between = with(&|row| {
+        row.setup.engine_version = Some("0.19.1".into());
+        row.setup.kv_cache_dtype = Some("fp8 skip-SW".into());
+    });
+    let between = between.unwrap();
+    assert!(
+        between.scenario.contains("profile = \"vllm@0.33\""),
+        "{}",
+        between.scenario
+    );
+    let is_told = |told: &String| told.contains("vllm@0.19.1 is taken for vllm@0.33");
+    assert!(
+        between.assumptions.iter().any(is_told),
+        "{:?}",
+        between.assumptions
+    );
+    assert!(between.readings.is_empty(), "{:?}", between.readings);
+    let wide = cache("bf16 skip-SW").unwrap_err();
+    assert!(wide.contains("`bf16 skip-sw` is not modelled"), "{wide}");
     assert!(
         precision("bf16+kv-int8")
             .unwrap_err()

@@ -15,6 +15,8 @@ const RELEASES: [(Date, u32); 5] = [
 const DAYS_APART: i32 = 14;
 /// The newest profile.
 const NEWEST: u32 = 33;
+/// By its name.
+pub(super) const NEWEST_PROFILE: &str = "vllm@0.33";
 
 /// The version that is taken to have been the newest on a row's day, `2025-11` or `2025-11-03`; `None` of another engine, or
 /// without a day.
@@ -49,7 +51,7 @@ fn day(written: &str) -> Option<Date> {
 /// The profile that a version between two of them, or none, could as well have been nearest to.
 pub(super) fn other_profile(engine: &str, version: Option<&str>) -> Option<&'static str> {
     const OLDEST: (u32, &str) = (11, "vllm@0.11");
-    const NEW: (u32, &str) = (NEWEST, "vllm@0.33");
+    const NEW: (u32, &str) = (NEWEST, NEWEST_PROFILE);
     if engine != "vllm" {
         return None;
     }

@@ -16,7 +16,7 @@ fn question_json(question: &Capacity) -> Value {
         None if !options.budget.holds_activations => None,
         None => Some((options.max_num_seqs, options.max_num_batched_tokens)),
     };
-    json!({
+    let mut told = json!({
         "model": question.model.name,
         "gpu": question.device.id,
         "engine": question.profile,
@@ -25,7 +25,7 @@ fn question_json(question: &Capacity) -> Value {
         "gpu_memory_utilization": options.gpu_memory_utilization,
         "dtype": question.model.dtype.name(),
         "quantization": question.model.quantization.name(),
-        "kv_cache_dtype": options.kv_dtype.name(),
+        "kv_cache_dtype": options.kv_format.dtype.name(),
         "block_size": options.block_size,
         "max_model_len": question.max_model_len,
         "max_num_seqs": limits.map(|limits| limits.0),
@@ -36,7 +36,11 @@ fn question_json(question: &Capacity) -> Value {
         "active_parameters": question.model.active_parameters(),
         "assumed": assumed(question),
         "notes": question.notes,
-    })
+    });
+    if options.kv_format.is_mixed() {
+        told["kv_cache_dtype_skip_layers"] = json!(["sliding_window"]);
+    }
+    told
 }
 
 /// What fits.

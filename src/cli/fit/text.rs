@@ -120,7 +120,7 @@ fn at_most((most, limit): (u32, &str), fitting: u64) -> String {
 pub(super) fn kv_per_token(model: &ModelShape, options: &MemoryOptions) -> String {
     let tp = options.tensor_parallel;
     let bytes = options.kv_bytes_per_token(model);
-    let dtype = options.kv_dtype.name();
+    let dtype = options.kv_format.name();
     let drafting = options.drafter.iter().flat_map(|drafter| &drafter.shape.layers);
     let own = model.layers.iter().map(|group| (group, ""));
     let terms: Vec<String> = own

@@ -299,11 +299,6 @@ const SERVE: &[(&str, Takes, Effect)] = &[
         ),
     ),
     (
-        "kv-cache-dtype-skip-layers",
-        Many,
-        NotModelled("", "all layers keep their KV cache in one format here"),
-    ),
-    (
         "kv-sharing-fast-prefill",
         Nothing,
         NotModelled("false", "layers that share a KV cache are not modelled"),

@@ -267,7 +267,7 @@ fn a_checkpoints_kv_format_is_taken_where_the_engine_takes_it() {
     let kv = |flags: &str| {
         let resolved = resolve_line(&format!("kv.json --gpu h100-sxm {TRAFFIC} {flags}"))
             .unwrap_or_else(|problems| panic!("{problems}"));
-        (resolved.placement.kv_dtype, resolved.notes.join("\n"))
+        (resolved.placement.kv_format.dtype, resolved.notes.join("\n"))
     };
     for flags in ["", "--kv-cache-dtype auto"] {
         let (dtype, told) = kv(flags);
@@ -310,7 +310,7 @@ fn modelopts_own_file_is_read_beside_the_config() {
     for name in ["modelopt/", "modelopt/config.json"] {
         let line = format!("{name} --gpu h100-sxm --max-model-len 8192 {TRAFFIC}");
         let resolved = resolve_line(&line).unwrap_or_else(|problems| panic!("{problems}"));
-        assert_eq!(resolved.placement.kv_dtype, crate::model::Dtype::Fp8);
+        assert_eq!(resolved.placement.kv_format.dtype, crate::model::Dtype::Fp8);
         let notes = resolved.notes.join("\n");
         assert!(notes.contains("read from its hf_quant_config.json"), "{notes}");
     }

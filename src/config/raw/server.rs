@@ -23,6 +23,10 @@ pub struct RawModel {
     /// Format of the KV cache: auto is the model's dtype.
     #[arg(long, value_name = "DTYPE", help_heading = "Model")]
     pub kv_cache_dtype: Option<RawKvDtype>,
+    /// Layers that an fp8 KV cache leaves in the model's dtype: sliding_window for all that have one.
+    #[arg(long, value_name = "LAYERS", num_args = 1.., help_heading = "Model")]
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub kv_cache_dtype_skip_layers: Option<Vec<String>>,
 }
 
 /// vLLM's `--dtype`.

@@ -55,7 +55,7 @@ impl ScheduledFlags {
             pipeline_parallel: 1,
             gpu_memory_utilization: self.gpu_memory_utilization,
             budget: Budget::vllm(USUAL_SHARE),
-            kv_dtype,
+            kv_format: kv_dtype.into(),
             block_size: config.block_size,
             max_num_batched_tokens: config.max_num_batched_tokens,
             max_in_flight_tokens: config.max_num_batched_tokens,

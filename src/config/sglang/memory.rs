@@ -131,7 +131,7 @@ fn options(tensor_parallel: u32, kv_dtype: Dtype, value: f64, usual: f64, page_s
             holds_activations: false,
             is_of_rest: false,
         },
-        kv_dtype,
+        kv_format: kv_dtype.into(),
         block_size: page_size,
         max_num_batched_tokens: 1,
         max_in_flight_tokens: 1,

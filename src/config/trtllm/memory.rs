@@ -24,7 +24,7 @@ impl TrtllmFlags {
                 holds_activations: true,
                 is_of_rest: true,
             },
-            kv_dtype,
+            kv_format: kv_dtype.into(),
             block_size: config.tokens_per_block,
             max_num_batched_tokens: config.max_num_tokens,
             max_in_flight_tokens: config.max_num_tokens,

@@ -18,8 +18,11 @@ use crate::cost::operators::{
 };
 use crate::cost::{Chunk, Part, StepLoad, Trust};
 use crate::hardware::Device;
-use crate::model::{ModelShape, kv_read_per_token_layer};
+use crate::model::{Dtype, KvFormat, ModelShape, kv_read_per_token_layer};
 use crate::units::Picos;
+
+/// Parameters of the kernels that read a cache of one format: decoding, and of chunks.
+type Kernels<'a> = (&'a DecodeAttention, &'a PrefillAttention);
 
 /// Attention of all layers: integer coefficients for decoding, floats for chunks.
 #[derive(Clone, Debug)]
@@ -68,16 +71,15 @@ struct ChunkTerms {
 }
 
 impl AttentionTerms {
-    pub(super) fn new(
+    /// `kernels` are those that read and write a cache of that format.
+    pub(super) fn new<'a>(
         device: &Device,
         shape: &ModelShape,
         placement: &Placement,
-        decode: &DecodeAttention,
-        prefill: &PrefillAttention,
+        kernels: impl Fn(Dtype) -> Kernels<'a>,
     ) -> AttentionTerms {
         let tp = placement.tensor_parallel;
         let (peak, bandwidth) = (device.peaks.bf16.0, device.memory_bandwidth.0);
-        let (decode_rate, prefill_rate) = (decode.bandwidth.of(bandwidth), prefill.compute.of(peak));
         let mut terms = AttentionTerms {
             decode_t0: 0,
             prefill_t0: 0,
@@ -100,9 +102,11 @@ impl AttentionTerms {
         for group in shape.layers.iter().filter(|group| group.attends()) {
             let layers = f64::from(group.count);
             let attention = &group.attention;
+            let (decode, prefill) = kernels(placement.kv_format.of(attention));
+            let (decode_rate, prefill_rate) = (decode.bandwidth.of(bandwidth), prefill.compute.of(peak));
             let picks = indexer(attention);
             let keys = picks.map_or(0, |indexer| indexer.cached_bytes().0);
-            let cached = kv_read_per_token_layer(attention, placement.kv_dtype, tp).0 - keys;
+            let cached = kv_read_per_token_layer(attention, placement.kv_format, tp).0 - keys;
             let kv_bytes = layers * cached as f64;
             let kv_flops = layers * flops_per_pair(attention, tp, true);
             // Queries of many heads over one latent cache can be bound by compute even in decoding.
@@ -155,10 +159,9 @@ impl AttentionTerms {
                 seconds_per_token: layers * prefill.per_token_ns * 1e-9,
             });
         }
-        let attending = shape.layers.iter().filter(|group| group.attends());
-        let layers = f64::from(attending.map(|group| group.count).sum::<u32>());
-        terms.decode_t0 = Picos::from_seconds(layers * decode.t0_us * 1e-6).0;
-        terms.prefill_t0 = Picos::from_seconds(layers * prefill.overhead_us * 1e-6).0;
+        let (decode_t0_us, prefill_t0_us) = floors_us(shape, placement.kv_format, kernels);
+        terms.decode_t0 = Picos::from_seconds(decode_t0_us * 1e-6).0;
+        terms.prefill_t0 = Picos::from_seconds(prefill_t0_us * 1e-6).0;
         terms.per_seq = Picos::from_seconds(per_seq).0;
         terms.kv_floor_per_seq = Picos::from_seconds(floor).0;
         terms.per_kv_token = Picos::from_seconds(per_kv).0;
@@ -273,6 +276,21 @@ impl AttentionTerms {
     }
 }
 
+/// What kernels take at least in all layers, decoding and of chunks, in µs: each layer that of its own cache's format.
+fn floors_us<'a>(shape: &ModelShape, format: KvFormat, kernels: impl Fn(Dtype) -> Kernels<'a>) -> (f64, f64) {
+    let attending = || shape.layers.iter().filter(|group| group.attends());
+    let mut floors = (0.0, 0.0);
+    let formats = [format.dtype, format.windowed];
+    for dtype in &formats[..1 + usize::from(format.is_mixed())] {
+        let own = attending().filter(|group| format.of(&group.attention) == *dtype);
+        let layers = f64::from(own.map(|group| group.count).sum::<u32>());
+        let (decode, prefill) = kernels(*dtype);
+        floors.0 += layers * decode.t0_us;
+        floors.1 += layers * prefill.overhead_us;
+    }
+    floors
+}
+
 /// Seconds, FLOPs and bytes.
 #[derive(Clone, Copy, Debug, Default)]
 struct Work {
@@ -341,13 +359,9 @@ mod tests {
             resident_share: 0.7,
             per_token_ns: 1.5,
         };
-        let terms = AttentionTerms::new(
-            &device,
-            &testing::llama_8b(),
-            &testing::placement(),
-            &decode,
-            &prefill,
-        );
+        let terms = AttentionTerms::new(&device, &testing::llama_8b(), &testing::placement(), |_| {
+            (&decode, &prefill)
+        });
         (device, terms, decode, prefill)
     }
 

@@ -139,11 +139,12 @@ impl RooflineCost {
             .attention
             .as_ref()
             .ok_or_else(|| lacking("attention"))?;
-        let (decode, prefill) = match placement.kv_dtype {
+        let kernels = |dtype: Dtype| match dtype {
             Dtype::Fp8 | Dtype::Fp8Scaled => (&attention.decode_fp8_kv, &attention.prefill_fp8_kv),
             Dtype::Bf16 | Dtype::Fp16 | Dtype::Fp32 => (&attention.decode, &attention.prefill),
         };
-        let mut terms = AttentionTerms::new(device, shape, placement, decode, prefill);
+        let (decode, prefill) = kernels(placement.kv_format.dtype);
+        let mut terms = AttentionTerms::new(device, shape, placement, kernels);
         terms.trust = attention.trust;
         terms.derate = calibration
             .gemm

@@ -1,7 +1,7 @@
 //! How a model lies on its GPUs, and which of its batches replay CUDA graphs.
 
 use super::{Drafting, Fp8Inputs, Pipeline};
-use crate::model::Dtype;
+use crate::model::KvFormat;
 
 /// How an engine puts a model on its GPUs, as far as step time depends on it.
 #[derive(Clone, Debug, PartialEq)]
@@ -15,8 +15,8 @@ pub struct Placement {
     /// All of a layer behind its attention is theirs in common, dense layers, shared experts and the choice of experts too:
     /// each has a slice, and computes it for the tokens of all (SGLang's data-parallel attention).
     pub gathers_mlp: bool,
-    /// Format of the KV cache.
-    pub kv_dtype: Dtype,
+    /// Formats of the KV cache.
+    pub kv_format: KvFormat,
     /// CUDA graphs.
     pub graphs: Graphs,
     /// The host prepares a step while the GPU runs the one before (V1-81).

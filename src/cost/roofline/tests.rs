@@ -4,7 +4,7 @@ use super::*;
 use crate::cost::Chunk;
 use crate::cost::calibration::for_device;
 use crate::cost::testing::{device, llama_8b, placement};
-use crate::model::Quantization;
+use crate::model::{Attention, KvFormat, Quantization};
 use proptest::prelude::*;
 
 fn cost(short: &str, placement: &Placement) -> RooflineCost {
@@ -362,6 +362,73 @@ fn ranks_share_the_time_of_weights_but_not_of_floors() {
 }
 
 /// A Llama of eight billion parameters with an EAGLE-3 head that makes so many drafts.
+/// gpt-oss-20b, all of it or its layers with a window (or without) alone, with a cache in that format.
+fn attention_seconds(is_kept: fn(Option<u32>) -> bool, format: KvFormat, load: &StepLoad) -> f64 {
+    let (mut model, _) = crate::model::find("openai/gpt-oss-20b").unwrap();
+    let window = |attention: &Attention| match attention {
+        Attention::Grouped { window, .. } => *window,
+        _ => None,
+    };
+    model.layers.retain(|group| is_kept(window(&group.attention)));
+    let device = device("h100");
+    let calibration = for_device(&device, "vllm").calibration;
+    let placement = Placement {
+        kv_format: format,
+        typical_context: 4096,
+        ..placement()
+    };
+    let cost = RooflineCost::new(&device, &model, &calibration, &placement).unwrap();
+    let parts = cost.breakdown(load).parts;
+    let of_attention = parts.iter().filter(|part| part.operator.ends_with("_attention"));
+    of_attention.map(|part| part.seconds).sum()
+}
+
+#[test]
+fn each_layer_attends_as_its_own_caches_format_says() {
+    let (narrow, wide) = (KvFormat::from(Dtype::Fp8), KvFormat::from(Dtype::Bf16));
+    let mixed = KvFormat {
+        dtype: Dtype::Fp8,
+        windowed: Dtype::Bf16,
+    };
+    let prompt = StepLoad {
+        chunks: vec![Chunk {
+            computed: 60_000,
+            new: 4096,
+        }],
+        sampled_rows: 1,
+        ..StepLoad::default()
+    };
+    let all = |format, load: &StepLoad| attention_seconds(|_| true, format, load);
+    for load in [
+        decode_load(1, 256, 256),
+        decode_load(1, 125_000, 125_000),
+        decode_load(64, 64 * 8192, 8192),
+        prompt,
+    ] {
+        let kinds = attention_seconds(|window| window.is_none(), narrow, &load)
+            + attention_seconds(|window| window.is_some(), wide, &load);
+        let found = all(mixed, &load);
+        assert!((found / kinds - 1.0).abs() < 1e-6, "{found} {kinds}");
+    }
+    // What a longer context adds is the 8-bit layers' alone, and half of what it is in 16 bits, but for the kernels' own rates.
+    let growth = |format| {
+        let at = |context: u32| all(format, &decode_load(1, u64::from(context), context));
+        at(120_000) - at(60_000)
+    };
+    assert!((growth(mixed) / growth(narrow) - 1.0).abs() < 1e-6);
+    assert!(growth(mixed) < 0.8 * growth(wide));
+    // Windows are read by the kernels of 16 bits, which for so few tokens may be the faster ones.
+    let windows = |format| {
+        attention_seconds(
+            |window| window.is_some(),
+            format,
+            &decode_load(256, 256 * 4096, 4096),
+        )
+    };
+    assert!((windows(mixed) / windows(narrow) - 1.0).abs() > 0.01);
+    assert!((windows(mixed) / windows(wide) - 1.0).abs() < 1e-9);
+}
+
 fn drafting(drafts: u32) -> RooflineCost {
     let drafter = crate::model::Drafter::eagle(&llama_8b(), true);
     let placement = Placement {

@@ -81,7 +81,7 @@ pub fn kv_groups(model: &ModelShape, options: &MemoryOptions) -> KvGroups {
 pub(super) fn kv_layout(model: &ModelShape, options: &MemoryOptions) -> KvLayout {
     let stage = |count: u32| count.div_ceil(options.pipeline_parallel);
     let per_layer = |group: &LayerGroup| {
-        kv_bytes_per_token_layer(&group.attention, options.kv_dtype, options.tensor_parallel)
+        kv_bytes_per_token_layer(&group.attention, options.kv_format, options.tensor_parallel)
     };
     // A drafter's layers lie in the blocks of the model's.
     let drafting = options.drafter.iter().flat_map(|drafter| &drafter.shape.layers);
@@ -182,7 +182,7 @@ enum Kind {
 }
 
 /// Tokens that the kernels of FlashAttention and FlashInfer page by, or a multiple of them.
-const KERNEL_BLOCK: u32 = 16;
+pub(super) const KERNEL_BLOCK: u32 = 16;
 
 /// Tokens of a block whose part of one attention layer, with so many bytes for a token, holds a state (vLLM
 /// `Platform._align_hybrid_block_size`): the least multiple of what was asked for.

@@ -3,7 +3,7 @@
 use serde::Deserialize;
 
 use crate::hardware::{Architecture, Device};
-use crate::model::{Attention, Drafter, Dtype, Indexer, ModelShape, ModelStage, Rule};
+use crate::model::{Attention, Drafter, Dtype, Indexer, KvFormat, ModelShape, ModelStage, Rule};
 use crate::units::Bytes;
 
 /// The flag that says how much of the memory an engine fills.
@@ -125,8 +125,8 @@ pub struct MemoryOptions {
     pub gpu_memory_utilization: f64,
     /// The flag that gives that share.
     pub budget: Budget,
-    /// Format of the KV cache.
-    pub kv_dtype: Dtype,
+    /// Formats of the KV cache.
+    pub kv_format: KvFormat,
     /// Tokens of a block, as asked for: those of a hybrid may be larger ([`KvLayout::block_size`](super::KvLayout)).
     pub block_size: u32,
     /// Tokens of the profiling forward (V1-68).
@@ -189,7 +189,7 @@ impl MemoryOptions {
         let drafter = self.drafter.as_ref().map(|drafter| &drafter.shape);
         let shapes = [Some(model), drafter].into_iter().flatten();
         shapes
-            .map(|shape| shape.kv_bytes_per_token(self.kv_dtype, self.tensor_parallel))
+            .map(|shape| shape.kv_bytes_per_token(self.kv_format, self.tensor_parallel))
             .sum()
     }
 
@@ -217,7 +217,7 @@ impl MemoryOptions {
             pipeline_parallel: 1,
             gpu_memory_utilization: 0.92,
             budget: Budget::vllm(0.92),
-            kv_dtype: model.dtype,
+            kv_format: model.dtype.into(),
             block_size: 16,
             max_num_batched_tokens,
             max_in_flight_tokens: 2 * max_num_batched_tokens,
@@ -326,7 +326,7 @@ fn picking_bytes(model: &ModelShape, indexer: Indexer, options: &MemoryOptions) 
     let latent = latent.unwrap_or(0);
     let key = u64::from(indexer.head_dim) + Dtype::Fp32.bytes();
     let keys = rows * (latent / key) * key;
-    let latents = match options.kv_dtype {
+    let latents = match options.kv_format.dtype {
         Dtype::Fp8Scaled => rows * latent,
         _ => 0,
     };

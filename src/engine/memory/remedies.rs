@@ -178,11 +178,15 @@ fn fp8_kv(device: &Device, model: &ModelShape, options: &MemoryOptions) -> Optio
         None => Dtype::Fp8,
     };
     let changed = MemoryOptions {
-        kv_dtype: narrow,
+        kv_format: narrow.into(),
         ..options.clone()
     };
-    let is_wider = options.kv_dtype.bytes() > narrow.bytes();
-    tried(device, model, &changed, "--kv-cache-dtype fp8".to_string()).filter(|_| is_wider)
+    let flags = match options.kv_format.is_mixed() {
+        true => "without --kv-cache-dtype-skip-layers",
+        false if options.kv_format.dtype.bytes() > narrow.bytes() => "--kv-cache-dtype fp8",
+        false => return None,
+    };
+    tried(device, model, &changed, flags.to_string())
 }
 
 /// The fewest of the other ranks.

@@ -1,4 +1,4 @@
-use super::super::find;
+use super::super::{Dtype, find};
 use super::*;
 
 fn shape(name: &str) -> ModelShape {

@@ -18,7 +18,7 @@ fn shape(model: &str) -> ModelShape {
 fn on_eight() -> Placement {
     Placement {
         tensor_parallel: 8,
-        kv_dtype: Dtype::Bf16,
+        kv_format: Dtype::Bf16.into(),
         ..placement()
     }
 }
