@@ -8,7 +8,7 @@ use plimsoll::cost::constant::ConstantCost;
 use plimsoll::metrics::{Fleet, Recorder, RecorderOptions, Records, Room, SloLimits};
 use plimsoll::sim::{Admission, Bucket, Frontend, RateLimit, Retries, Server, Simulation, Until};
 use plimsoll::units::Picos;
-use plimsoll::workload::{Arrivals, Class, Lengths, Prefix, Promise, Source, Stream, WorkloadSpec, open};
+use plimsoll::workload::{Arrivals, Class, Lengths, Prefix, Promise, Stream, WorkloadSpec, open};
 
 use crate::system::{STEPS_PER_SERVICE, Services, check, engine, near, traffic};
 use crate::theory;
