@@ -122,7 +122,7 @@ impl TwinConfig {
         self.queue_depth > self.stages.as_ref().map_or(1, |stages| stages.laws.len())
     }
 
-    /// vLLM 0.11: every version switch thrown (VS-1 to VS-8).
+    /// vLLM 0.11: every version switch thrown (VS-1, VS-2, VS-5 to VS-7).
     pub(crate) fn v11() -> Self {
         Self {
             windows_settle: false,
