@@ -129,7 +129,9 @@ fn every_rule_that_is_cited_is_explained_and_the_other_way_round() {
         "explained nowhere:\n{}",
         undefined.join("\n")
     );
-    let unused: Vec<_> = known.difference(&used).collect();
+    // At the head of a file stands all that it does, whether somebody points there or not.
+    let of_page = |rule: &&Rule| FAMILIES.contains(&(rule.0, PAGE));
+    let unused: Vec<_> = known.difference(&used).filter(of_page).collect();
     assert!(unused.is_empty(), "explained, but cited nowhere: {unused:?}");
 }
 
