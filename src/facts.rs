@@ -23,7 +23,7 @@ pub enum Fact<'a> {
         /// The request.
         request: &'a Request,
     },
-    /// The server refused it (503), or it can never be served.
+    /// It was refused ([`Outcome::Rejected`]).
     Rejected {
         /// When.
         now: Picos,
@@ -445,8 +445,9 @@ pub enum Outcome {
     Completed,
     /// The client gave up.
     TimedOut,
-    /// The server refused it.
+    /// It was refused: by a full server, gateway or queue, or for want of a replica that is up (503); above a limit of rates (429); because it
+    /// could never be served; or SGLang aborted it, since alone it did not fit its KV pool (SG-33).
     Rejected,
-    /// The replica it was on failed.
+    /// It was lost with the replica that it was on, with the transfer of its KV, or for want of a decode replica.
     Failed,
 }

@@ -3,6 +3,9 @@
 use std::collections::BTreeSet;
 use std::path::{Path, PathBuf};
 
+#[path = "tidy/rules.rs"]
+mod rules;
+
 /// Layers from the bottom. A module imports its own layer and those beneath it, never one above.
 const LAYERS: &[&[&str]] = &[
     &[

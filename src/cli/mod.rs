@@ -299,22 +299,32 @@ fn is_fault_of_the_machine(error: &anyhow::Error) -> bool {
 
 type Parsed = (Cli, Terminal, Option<Diagnostics>);
 
+/// The command that is asked for: the first argument that is neither a flag nor the value of `--color`, the only flag before
+/// a command that takes one.
+fn command_of(args: &[String]) -> Option<&str> {
+    let mut args = args.iter().map(String::as_str);
+    while let Some(arg) = args.next() {
+        match arg {
+            "--color" => {
+                args.next();
+            }
+            flag if flag.starts_with('-') => {}
+            name => return Some(name),
+        }
+    }
+    None
+}
+
 /// Reads arguments (without the program's name), vLLM's spellings included.
 fn parse(args: &[String]) -> Result<Parsed, clap::Error> {
     let mut args = args.to_vec();
-    if args
-        .iter()
-        .find(|arg| !arg.starts_with('-'))
-        .is_some_and(|name| name == "compare")
-    {
+    let name = command_of(&args).map(str::to_owned);
+    if name.as_deref() == Some("compare") {
         compare::quote_variants(&mut args);
     }
     let args = args.as_slice();
-    let speaks_vllm = args
-        .iter()
-        .find(|arg| !arg.starts_with('-'))
-        .is_some_and(|name| SPEAK_VLLM.contains(&name.as_str()));
-    let normal = if speaks_vllm {
+    let speaking = name.filter(|name| SPEAK_VLLM.contains(&name.as_str()));
+    let normal = if speaking.is_some() {
         argv::normalise(args)
     } else {
         argv::Normalised {
@@ -333,12 +343,8 @@ fn parse(args: &[String]) -> Result<Parsed, clap::Error> {
             argv::last_wins(sub, argv::Replaced::Single)
         })
     });
-    let speaking = args
-        .iter()
-        .find(|arg| !arg.starts_with('-'))
-        .filter(|_| speaks_vllm);
     let repeated = speaking
-        .and_then(|name| rules.find_subcommand(name))
+        .and_then(|name| rules.find_subcommand(&name))
         .map(|sub| argv::repeated(&normal.args, sub, argv::Replaced::Single));
     let matches = rules
         .try_get_matches_from(std::iter::once("plimsoll".to_string()).chain(normal.args))
@@ -452,6 +458,27 @@ mod tests {
     #[test]
     fn the_command_line_is_well_formed() {
         Cli::command().debug_assert();
+    }
+
+    #[test]
+    fn a_flag_before_the_command_changes_nothing_about_it() {
+        let flags = "m --gpu h100 -tp 2 --request-rate 4 --max_num_seqs 8 --max-num-seqs 4";
+        for before in ["", "--quiet ", "--color never ", "--color=never ", "--color run "] {
+            let parsed = parse_line(&format!("{before}run {flags}"));
+            let right = !before.contains("run");
+            assert_eq!(parsed.is_ok(), right, "{before}: {:?}", parsed.err());
+            let Ok((
+                Cli {
+                    command: Command::Run(args),
+                    ..
+                },
+                ..,
+            )) = parsed
+            else {
+                continue;
+            };
+            assert_eq!(args.scenario.engine.max_num_seqs.unwrap().0, 4, "{before}");
+        }
     }
 
     #[test]

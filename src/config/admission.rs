@@ -11,6 +11,8 @@ use crate::workload::WorkloadSpec;
 
 /// What the simulated clock shows, in seconds: 213 days.
 const CLOCK_S: f64 = u64::MAX as f64 / PICOS_PER_SECOND as f64;
+/// The longest that a bucket may take to fill, in seconds: less than the clock by more than rounding.
+const FILLS_S: f64 = CLOCK_S * (1.0 - 1e-9);
 /// First wait before a request is sent again, where nobody says.
 const BACKOFF: &str = "100 ms";
 
@@ -162,14 +164,14 @@ fn bucket(
     let source = Source::Assumption("what flows in within a second".to_string());
     let burst = judge.take(burst_key, burst, per_second.max(1.0), source);
     judge.number(burst_key, burst, |burst| burst >= 1.0, "must be at least 1");
-    if burst / per_second > CLOCK_S {
+    if burst / per_second > FILLS_S {
         let label = format!(
             "{burst} at {per_second} per second flow in over {:.0} days",
             burst / per_second / 86_400.0
         );
         let help = format!(
             "write {:.0} or less, or a higher rate",
-            (CLOCK_S * per_second).floor()
+            (FILLS_S * per_second).floor()
         );
         judge.wrong_help(
             burst_key,

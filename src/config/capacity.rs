@@ -136,14 +136,10 @@ pub fn capacity(mut document: Document, files: &dyn Files) -> Result<Capacity, D
         is_vllm,
         &copies,
     );
-    if !judge.problems.is_empty() {
-        return Err(Diagnostics(judge.problems));
-    }
+    judge.check()?;
     if tiers.is_some() {
         pipeline::check_tiers(&mut judge, stages.as_ref());
-        if !judge.problems.is_empty() {
-            return Err(Diagnostics(judge.problems));
-        }
+        judge.check()?;
     }
     let mut answer = plan(&device, &model, &options);
     let (mut engine, mut told) = (None, None);

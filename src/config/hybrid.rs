@@ -52,7 +52,7 @@ pub(super) fn check_engine(judge: &mut Judge, raw: &RawScenario, model: &ModelSh
 
 /// Versions of vLLM whose allocator lays states out otherwise.
 pub(super) fn check_version(judge: &mut Judge, profile: &Profile, model: &ModelShape) {
-    if model.recurrence().is_some() && profile.pool != PoolRules::BY_REQUESTS {
+    if model.recurrence().is_some() && profile.pool_rules() != PoolRules::BY_REQUESTS {
         refuse(judge, "older versions pad and group the states otherwise");
     }
 }

@@ -4,7 +4,7 @@ use std::fmt::Display;
 
 use toml::Value;
 
-use super::diagnostic::{Diagnostic, Place};
+use super::diagnostic::{Diagnostic, Diagnostics, Place};
 use super::document::{Document, Source};
 use super::raw::RawScenario;
 use super::read;
@@ -53,6 +53,14 @@ pub(super) struct Judge {
 }
 
 impl Judge {
+    /// Ends where something was wrong.
+    pub(super) fn check(&mut self) -> Result<(), Diagnostics> {
+        match self.problems.is_empty() {
+            true => Ok(()),
+            false => Err(Diagnostics(std::mem::take(&mut self.problems))),
+        }
+    }
+
     /// Reads the shape of `document`.
     pub(super) fn new(document: Document) -> (Judge, RawScenario) {
         let (raw, problems, cut) = read::read(&document);

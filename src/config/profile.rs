@@ -38,7 +38,7 @@ pub struct Profile {
     /// What else start-up derives and refuses.
     pub startup: Startup,
     /// How the KV pool is counted.
-    pub pool: PoolRules,
+    pub pool: Pool,
     /// Blocks of a latent cache.
     pub latent_blocks: LatentBlocks,
     /// Which batch sizes are captured.
@@ -148,13 +148,22 @@ pub struct GraphRule {
     pub charged_to_memory: bool,
 }
 
+/// How versions count one pool; see [`PoolRules`].
+#[derive(Clone, Copy, Debug, PartialEq, Deserialize)]
+#[serde(deny_unknown_fields)]
+#[expect(missing_docs, reason = "documented at engine::memory::PoolRules")]
+pub struct Pool {
+    pub one_group_below: f64,
+    pub spares_null_block: bool,
+    pub tokens_of_longest: bool,
+}
+
 /// Behaviours that differ between versions; see [`crate::engine::VersionSwitches`].
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Deserialize)]
 #[serde(deny_unknown_fields)]
 #[expect(missing_docs, reason = "documented at engine::VersionSwitches")]
 pub struct Switches {
     pub unhashed_to_head: bool,
-    pub stats_per_admission: bool,
     pub threshold_not_when_alone: bool,
     pub oversize_prompt_stops: bool,
     pub eviction_restores_budget: bool,
@@ -218,7 +227,6 @@ impl Profile {
         VersionSwitches {
             reserve_full_isl,
             unhashed_to_head: switches.unhashed_to_head,
-            stats_per_admission: switches.stats_per_admission,
             threshold_not_when_alone: switches.threshold_not_when_alone,
             oversize_prompt_stops: switches.oversize_prompt_stops,
             eviction_restores_budget: switches.eviction_restores_budget,
@@ -226,6 +234,21 @@ impl Profile {
             windows_settle: switches.windows_settle,
             stale_output_drains: switches.stale_output_drains,
             fills_queue_first: switches.fills_queue_first,
+        }
+    }
+
+    /// How the KV pool is counted.
+    #[must_use]
+    pub fn pool_rules(&self) -> PoolRules {
+        let Pool {
+            one_group_below,
+            spares_null_block,
+            tokens_of_longest,
+        } = self.pool;
+        PoolRules {
+            one_group_below,
+            spares_null_block,
+            tokens_of_longest,
         }
     }
 
@@ -414,7 +437,7 @@ mod tests {
 
     #[test]
     fn the_rules_of_the_pool_that_others_assume_are_those_of_the_profiles() {
-        let pools: Vec<PoolRules> = shipped().iter().map(|profile| profile.pool).collect();
+        let pools: Vec<PoolRules> = shipped().iter().map(Profile::pool_rules).collect();
         assert_eq!(pools, [PoolRules::BY_REQUESTS, PoolRules::BY_BLOCKS]);
     }
 

@@ -183,10 +183,8 @@ pub fn resolve(mut document: Document, files: &dyn Files) -> Result<Resolved, Di
     judge.notes.extend(workload::sessions_notes(&spec));
     judge.notes.extend(workload::draws_note(&spec, seed));
     judge.notes.extend(lone_requests(&cluster, &spec));
-    if !judge.problems.is_empty() {
-        // Memory formulas need valid flags.
-        return Err(Diagnostics(judge.problems));
-    }
+    // Memory formulas need valid flags.
+    judge.check()?;
     let built = pools.into_iter().map(|pool| {
         let served = &cluster.groups[pool.group].serves;
         let context = workload::typical_context(&spec, |class| serves_class(served, Some(class)));
@@ -226,14 +224,10 @@ pub fn resolve(mut document: Document, files: &dyn Files) -> Result<Resolved, Di
         has_tiers: tiers.is_some(),
     };
     speculation::check(&mut judge, &raw, beside);
-    if !judge.problems.is_empty() {
-        return Err(Diagnostics(judge.problems));
-    }
+    judge.check()?;
     assumed::restore(&mut judge, &raw.assumed);
     assumed::repeat(&mut judge, &raw.ignored, &raw.notes);
-    if !judge.problems.is_empty() {
-        return Err(Diagnostics(judge.problems));
-    }
+    judge.check()?;
     let scenario = Scenario {
         pools,
         cluster,

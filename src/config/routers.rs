@@ -7,7 +7,6 @@ use super::scalar::Duration;
 use super::serving::Flags;
 use crate::cluster::Group;
 use crate::cluster::router::{CacheAware, KvEvents, Overlap, Policy};
-use crate::quantity::parse_duration;
 use crate::units::Picos;
 
 /// The router of a pool: its own, the scenario's, or none in particular.
@@ -107,7 +106,7 @@ fn kv_events(judge: &mut Judge, raw: &RawCluster, flags: &Flags) -> Policy {
             judge,
             "cluster.kv_event_latency",
             raw.kv_event_latency.as_ref(),
-            ("5 ms", why),
+            (Overlap::LATENCY, why),
         );
         Overlap::Events { latency }
     } else {
@@ -116,7 +115,7 @@ fn kv_events(judge: &mut Judge, raw: &RawCluster, flags: &Flags) -> Policy {
             judge,
             "cluster.router_ttl",
             raw.router_ttl.as_ref(),
-            ("120 s", why),
+            (Overlap::TTL, why),
         );
         Overlap::Approximate { ttl }
     };
@@ -127,13 +126,16 @@ fn kv_events(judge: &mut Judge, raw: &RawCluster, flags: &Flags) -> Policy {
 }
 
 /// A time that may be zero, or its default and where that is from.
-fn delay(judge: &mut Judge, key: &str, given: Option<&Duration>, default: (&str, &str)) -> Picos {
-    let text = match given {
-        Some(text) => return judge.duration(key, text, true).unwrap_or_default(),
-        None => default.0,
+fn delay(judge: &mut Judge, key: &str, given: Option<&Duration>, (default, why): (Picos, &str)) -> Picos {
+    if let Some(text) = given {
+        return judge.duration(key, text, true).unwrap_or_default();
+    }
+    let text = match default.seconds() {
+        seconds if seconds >= 1.0 => format!("{seconds} s"),
+        seconds => format!("{} ms", seconds * 1e3),
     };
-    judge.assume(key, text.to_string(), Source::Assumption(default.1.to_string()));
-    parse_duration(text).expect("a default is well written")
+    judge.assume(key, text, Source::Assumption(why.to_string()));
+    default
 }
 
 /// An option of a router that is not the one in use would be ignored.

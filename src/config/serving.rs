@@ -387,7 +387,7 @@ fn vllm_memory(
             true => Windowed::KeepAll,
             false => Windowed::of_vllm(model, flags.config.enable_prefix_caching),
         },
-        rules: flags.profile.pool,
+        rules: flags.profile.pool_rules(),
         state_blocks: StateBlocks::One,
         max_num_seqs: flags.max_num_seqs,
         max_model_len: flags.config.max_model_len,

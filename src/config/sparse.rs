@@ -58,7 +58,7 @@ pub(super) fn check(judge: &mut Judge, flags: &EngineFlags, model: &ModelShape, 
 }
 
 fn check_version(judge: &mut Judge, profile: &Profile) {
-    if profile.pool != PoolRules::BY_REQUESTS {
+    if profile.pool_rules() != PoolRules::BY_REQUESTS {
         refuse(
             judge,
             "older versions have other backends and formats of the cache",

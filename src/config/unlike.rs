@@ -24,7 +24,7 @@ pub(super) fn check(judge: &mut Judge, flags: &EngineFlags, model: &ModelShape) 
     if !model.has_unlike_heads() {
         return;
     }
-    if flags.profile.pool != PoolRules::BY_REQUESTS {
+    if flags.profile.pool_rules() != PoolRules::BY_REQUESTS {
         refuse(
             judge,
             "older versions do not serve it, or lay its layers out in another way",

@@ -9,6 +9,7 @@ use super::calibration::{
     PrefillAttention,
 };
 use crate::hardware::{Device, Peaks};
+use crate::model::Quantization;
 use crate::units::FlopsPerSec;
 
 /// A matrix product `[m × k]·[k × n]` and the width of its elements in bytes.
@@ -91,6 +92,27 @@ pub fn peak(peaks: &Peaks, format: KernelFormat) -> FlopsPerSec {
         KernelFormat::Nvfp4 => peaks.fp4,
     };
     own.unwrap_or(peaks.bf16)
+}
+
+impl KernelFormat {
+    /// In which a device with these peaks multiplies weights of a layer stored this way: formats that it has no units for, and
+    /// those in which weights alone are narrow, are expanded to 16 bits (QZ-4, QZ-7).
+    #[must_use]
+    pub fn of(quantization: Quantization, peaks: &Peaks) -> KernelFormat {
+        match quantization {
+            Quantization::Fp8 | Quantization::Fp8Block if peaks.fp8.is_some() => KernelFormat::Fp8,
+            Quantization::Int8 if peaks.int8.is_some() => KernelFormat::Int8,
+            Quantization::Nvfp4 if peaks.fp4.is_some() => KernelFormat::Nvfp4,
+            Quantization::Nvfp4 | Quantization::Int4 { .. } => KernelFormat::Int4,
+            // Experts in MXFP4 have laws of their own; no kernel of 8-bit weights alone was measured.
+            Quantization::None
+            | Quantization::Mxfp4
+            | Quantization::WeightOnly8 { .. }
+            | Quantization::Fp8
+            | Quantization::Fp8Block
+            | Quantization::Int8 => KernelFormat::Bf16,
+        }
+    }
 }
 
 /// `(a^p + b^p)^(1/p)`: nearly the larger one, and more than either near the ridge.

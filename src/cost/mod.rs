@@ -66,6 +66,14 @@ impl Chunk {
     pub fn context(&self) -> u32 {
         self.computed + self.new
     }
+
+    /// Twice its (query, key) pairs, `q·(2c + q + 1)`: each query attends to what was computed, itself and those before it.
+    #[inline]
+    #[must_use]
+    pub fn pairs_doubled(&self) -> u64 {
+        let (c, q) = (u64::from(self.computed), u64::from(self.new));
+        q * (2 * c + q + 1)
+    }
 }
 
 impl StepLoad {
@@ -142,12 +150,16 @@ impl StepLoad {
     /// A decoding sequence with the KV of `computed` tokens computes its next one and verifies `drafts` behind it: its cache is
     /// read once, for all of their queries.
     pub fn add_verification(&mut self, computed: u32, drafts: u32) {
-        let (c, q) = (u64::from(computed), u64::from(drafts) + 1);
+        let share = Chunk {
+            computed,
+            new: drafts + 1,
+        };
+        let read = u64::from(share.context());
         self.decode_seqs += 1;
-        self.decode_kv_tokens += c + q;
-        self.decode_longest = self.decode_longest.max(computed + 1 + drafts);
+        self.decode_kv_tokens += read;
+        self.decode_longest = self.decode_longest.max(share.context());
         self.drafts += drafts;
-        self.draft_pairs_doubled += q * (2 * c + q + 1) - 2 * (c + q);
+        self.draft_pairs_doubled += share.pairs_doubled() - 2 * read;
     }
 
     /// Everybody decodes: one token each, and samples the next.
@@ -167,11 +179,8 @@ impl StepLoad {
     /// Twice the number of (query, key) pairs: `Σ q·(2c + q + 1)`, an integer.
     #[must_use]
     pub fn attended_pairs_doubled(&self) -> u64 {
-        let chunk = |chunk: &Chunk| {
-            let (c, q) = (u64::from(chunk.computed), u64::from(chunk.new));
-            q * (2 * c + q + 1)
-        };
-        2 * self.decode_kv_tokens + self.draft_pairs_doubled + self.chunks.iter().map(chunk).sum::<u64>()
+        let of_chunks: u64 = self.chunks.iter().map(Chunk::pairs_doubled).sum();
+        2 * self.decode_kv_tokens + self.draft_pairs_doubled + of_chunks
     }
 }
 

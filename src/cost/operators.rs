@@ -165,33 +165,29 @@ fn matrix_of(operator: &'static str) -> &'static str {
 /// The format of quantized linear layers on a device with these peaks (QZ-1, QZ-3, QZ-4, QZ-7).
 fn quantized(shape: &ModelShape, peaks: &Peaks) -> Format {
     let plain = Format::plain(shape.dtype);
-    let weight_only = |weight_bytes: f64, kernel: KernelFormat| Format {
+    let kernel = KernelFormat::of(shape.quantization, peaks);
+    let weight_only = |weight_bytes: f64| Format {
         kernel,
         weight_bytes,
         ..plain
     };
-    let narrow = |kernel: KernelFormat, bytes: f64| Format {
+    let narrow = |bytes: f64| Format {
         kernel,
         weight_bytes: bytes,
         input_bytes: bytes,
         ..plain
     };
-    match shape.quantization {
-        Quantization::None | Quantization::Mxfp4 => plain,
-        Quantization::Fp8 | Quantization::Fp8Block if peaks.fp8.is_some() => narrow(KernelFormat::Fp8, 1.0),
-        Quantization::Int8 if peaks.int8.is_some() => narrow(KernelFormat::Int8, 1.0),
-        Quantization::Fp8 | Quantization::Fp8Block | Quantization::Int8 => {
-            weight_only(1.0, KernelFormat::Bf16)
-        }
+    match (shape.quantization, kernel) {
+        (Quantization::None | Quantization::Mxfp4, _) => plain,
+        (Quantization::Nvfp4, KernelFormat::Nvfp4) => narrow(NVFP4_BYTES),
+        (Quantization::Nvfp4, _) => weight_only(NVFP4_BYTES),
+        (Quantization::Int4 { group_size }, _) => weight_only(0.5 + 2.5 / f64::from(group_size.max(1))),
         // No kernel of such was measured: the 16-bit law with half the bytes.
-        Quantization::WeightOnly8 { .. } => {
-            weight_only(shape.quantization.bytes_per_weight(), KernelFormat::Bf16)
+        (Quantization::WeightOnly8 { .. }, _) => weight_only(shape.quantization.bytes_per_weight()),
+        (Quantization::Fp8 | Quantization::Fp8Block | Quantization::Int8, KernelFormat::Bf16) => {
+            weight_only(1.0)
         }
-        Quantization::Int4 { group_size } => {
-            weight_only(0.5 + 2.5 / f64::from(group_size.max(1)), KernelFormat::Int4)
-        }
-        Quantization::Nvfp4 if peaks.fp4.is_some() => narrow(KernelFormat::Nvfp4, NVFP4_BYTES),
-        Quantization::Nvfp4 => weight_only(NVFP4_BYTES, KernelFormat::Int4),
+        (Quantization::Fp8 | Quantization::Fp8Block | Quantization::Int8, _) => narrow(1.0),
     }
 }
 
@@ -425,7 +421,7 @@ pub(crate) fn lm_head(shape: &ModelShape, tensor_parallel: u32) -> Linear {
 }
 
 /// Bytes that the small kernels of all layers move for each token: two norms with the residual stream, rotary
-/// embedding and KV write, activation (section 9.1).
+/// embedding and KV write, activation.
 pub(crate) fn elementwise_bytes_per_token(shape: &ModelShape, tensor_parallel: u32) -> f64 {
     let width = shape.dtype.bytes() as f64;
     let of_group = |group: &LayerGroup| {

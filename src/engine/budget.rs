@@ -9,11 +9,12 @@ pub(super) struct Budget {
     pub(super) slots: u32,
     /// Most tokens of one prefill; `u32::MAX` without a threshold.
     pub(super) threshold: u32,
-    /// V1-16.
+    /// Prompts and admissions wait: a step with prefill was not long enough ago (V1-16).
     pub(super) hold_prefill: bool,
-    /// Who ran before computes part of a prompt in this step, or decodes in it.
+    /// Somebody who ran before computes part of a prompt in this step.
     pub(super) runs_prefill: bool,
-    pub(super) runs_decodes: bool,
+    /// Somebody who ran before is given anything in this step.
+    pub(super) picked_anybody: bool,
 }
 
 impl Budget {
@@ -25,7 +26,7 @@ impl Budget {
             threshold: u32::MAX,
             hold_prefill: false,
             runs_prefill: false,
-            runs_decodes: false,
+            picked_anybody: false,
         }
     }
 }

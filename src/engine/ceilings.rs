@@ -2,6 +2,8 @@
 //!
 //! Left out on purpose: efficiency, attention, communication, the host. A calibrated cost lies below all of these.
 
+use crate::cost::calibration::KernelFormat;
+use crate::cost::kernel;
 use crate::hardware::Device;
 use crate::model::{ModelShape, Quantization};
 use crate::units::{Bytes, Flops, FlopsPerSec};
@@ -58,17 +60,7 @@ pub fn ceilings(device: &Device, model: &ModelShape, tensor_parallel: u32, stage
 /// 16 bits (QZ-4, QZ-7), as are formats that the device has no units for.
 #[must_use]
 pub fn peak(device: &Device, quantization: Quantization) -> FlopsPerSec {
-    let peaks = &device.peaks;
-    let special = match quantization {
-        Quantization::None
-        | Quantization::WeightOnly8 { .. }
-        | Quantization::Int4 { .. }
-        | Quantization::Mxfp4 => None,
-        Quantization::Fp8 | Quantization::Fp8Block => peaks.fp8,
-        Quantization::Int8 => peaks.int8,
-        Quantization::Nvfp4 => peaks.fp4,
-    };
-    special.unwrap_or(peaks.bf16)
+    kernel::peak(&device.peaks, KernelFormat::of(quantization, &device.peaks))
 }
 
 #[cfg(test)]

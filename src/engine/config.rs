@@ -43,7 +43,7 @@ pub struct EngineConfig {
     pub idle_pass_sleep: Picos,
     /// Speculative decoding, if it does.
     pub speculation: Option<Speculation>,
-    /// What changed between versions (section 1.16).
+    /// What changed between versions.
     pub switches: VersionSwitches,
 }
 
@@ -90,8 +90,6 @@ pub struct VersionSwitches {
     pub reserve_full_isl: bool,
     /// VS-2: freed blocks without a hash go to the head of the free queue.
     pub unhashed_to_head: bool,
-    /// VS-3: prefix-cache statistics count admissions, not look-ups.
-    pub stats_per_admission: bool,
     /// VS-5: the long-prefill threshold is off for a request that is alone.
     pub threshold_not_when_alone: bool,
     /// VS-6: without chunking, a prompt above the budget stops the scan instead of being set aside.
@@ -114,7 +112,6 @@ impl VersionSwitches {
     pub const VLLM_0_33: Self = Self {
         reserve_full_isl: true,
         unhashed_to_head: true,
-        stats_per_admission: true,
         threshold_not_when_alone: true,
         oversize_prompt_stops: true,
         eviction_restores_budget: true,

@@ -1,8 +1,8 @@
 //! One replica of a serving engine: the life of a sequence, the composition of steps.
 //!
 //! The engine decides *which* tokens are computed; [`crate::cost`] says how long that takes, and nothing here computes
-//! a time. Rules are cited by their numbers in the behavioural specification (`V1-22`), with the vLLM function they
-//! were read from.
+//! a time. Rules are cited by their numbers (`V1-22`), which `docs/engine-rules.md` explains, with the vLLM function they were read
+//! from.
 
 mod admit;
 mod any;

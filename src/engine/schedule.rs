@@ -35,7 +35,7 @@ impl Replica {
         if !self.serve_all(&mut step, &mut budget) {
             self.serve_in_order(&mut step, &mut budget, now, observer);
         }
-        (budget.runs_prefill, budget.runs_decodes) = (step.carries_prefill, !self.picks.is_empty());
+        (budget.runs_prefill, budget.picked_anybody) = (step.carries_prefill, !self.picks.is_empty());
         self.admit(&mut step, &mut budget, now, observer);
         self.note_prefill(&step, budget.hold_prefill);
         self.close_unless_empty(step)
@@ -72,7 +72,7 @@ impl Replica {
             threshold: if off { u32::MAX } else { limit },
             hold_prefill,
             runs_prefill: false,
-            runs_decodes: false,
+            picked_anybody: false,
         }
     }
 

@@ -293,7 +293,7 @@ impl Replica {
         let is_padded = speculation.pads_admissions
             && missing == 1
             && !budget.runs_prefill
-            && (budget.runs_decodes || computed > 0)
+            && (budget.picked_anybody || computed > 0)
             && computed + speculation.drafts + 2 <= self.config.max_model_len;
         is_padded.then_some(1 + speculation.drafts)
     }

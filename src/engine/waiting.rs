@@ -112,7 +112,12 @@ impl Waiting {
     /// Takes out a request that finished or was given up while it waited.
     pub(crate) fn remove(&mut self, handle: Handle, request: &Request) {
         match self {
-            Waiting::Fcfs(queue) => queue.retain(|&other| other != handle),
+            // Who gives up has waited long, and stands near the front: what is behind does not move.
+            Waiting::Fcfs(queue) => {
+                if let Some(at) = queue.iter().position(|&other| other == handle) {
+                    queue.remove(at);
+                }
+            }
             Waiting::Priority(queue) => {
                 queue.remove(&Rank::of(request));
             }

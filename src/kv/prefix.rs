@@ -82,7 +82,8 @@ pub(crate) struct Held {
     position: Cursor,
     /// Allocated blocks behind the path, without a hash.
     private: u32,
-    /// Copies on the path that are not the ones look-ups return.
+    /// Copies on the path that are not the ones look-ups returned when they were made, from the shallowest to the deepest:
+    /// what is registered lies below what was.
     duplicates: Vec<usize>,
 }
 
@@ -302,11 +303,11 @@ impl PrefixPool {
     }
 
     /// Frees everything that a sequence holds, the deepest block first (V1-37, V1-38).
-    pub(crate) fn release(&mut self, held: Held) {
+    pub(crate) fn release(&mut self, mut held: Held) {
         self.free_blank(held.private);
         let mut node = held.tip;
         while node != ROOT {
-            let copy = self.held_copy(&held, node);
+            let copy = self.pop_copy(&mut held.duplicates, node);
             self.copies[copy].refs -= 1;
             if self.copies[copy].refs == 0 {
                 self.free += self.nodes[node].blocks;
@@ -315,14 +316,17 @@ impl PrefixPool {
             }
             node = self.nodes[node].parent;
         }
+        assert!(
+            held.duplicates.is_empty(),
+            "a sequence's own copies lie on its path, in order of depth"
+        );
     }
 
-    fn held_copy(&self, held: &Held, node: usize) -> usize {
-        let exception = held
-            .duplicates
-            .iter()
-            .find(|&&copy| self.copies[copy].node == node);
-        exception.copied().unwrap_or(self.nodes[node].first_copy)
+    /// The copy of `node` that is held, on the way from the tip to the root.
+    #[inline]
+    fn pop_copy(&self, duplicates: &mut Vec<usize>, node: usize) -> usize {
+        let own = duplicates.pop_if(|copy| self.copies[*copy].node == node);
+        own.unwrap_or(self.nodes[node].first_copy)
     }
 
     /// New content behind the tip: the tip itself grows where nobody else could see the difference.

@@ -131,6 +131,14 @@ impl Audit {
             let (seen, told) = (self.tokens, self.ended_tokens);
             self.note(|| format!("{seen} output tokens were seen, requests report {told}"));
         }
+        // Its steps follow each other from time 0, so a replica computes no longer than until its last one ends.
+        let most_busy: f64 = self.step_ends.iter().map(|end| end.seconds()).sum();
+        let busy = whole.work.busy_s;
+        if busy > most_busy * (1.0 + 1e-9) {
+            self.note(|| {
+                format!("replicas computed for {busy} s, but their steps ended within {most_busy} s")
+            });
+        }
         let checks = [
             ("system", little.system),
             ("waiting queue", little.waiting),

@@ -114,6 +114,7 @@ impl LoadOverTime {
                     t_s: Picos(begin).seconds() + span / 2.0 / PICOS_PER_SECOND as f64,
                     running,
                     waiting,
+                    // The last step may reach past the end of the run.
                     kv_usage: (used / blocks).min(1.0),
                 }
             };

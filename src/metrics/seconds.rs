@@ -1,4 +1,8 @@
 //! The most output tokens in any whole second (B-14), counted from time 0.
+//!
+//! Facts of several replicas come in order of time only within each, so the latest [`OPEN_MAX`] seconds stay open. A leap may be
+//! told later than that: what it adds to a second that is closed counts there by itself, so a peak of replicas that lie further
+//! apart may be told too low, never too high.
 
 use std::collections::VecDeque;
 
@@ -20,17 +24,20 @@ pub(super) struct Seconds {
 
 impl Seconds {
     fn add(&mut self, second: u64, tokens: u64) {
-        let ahead = second.saturating_sub(self.first) as usize;
-        if ahead >= 2 * OPEN_MAX {
+        let Some(ahead) = second.checked_sub(self.first) else {
+            self.peak = self.peak.max(tokens);
+            return;
+        };
+        if ahead as usize >= 2 * OPEN_MAX {
             self.peak = self.max();
             self.open.clear();
-            self.first = second;
+            self.first = second + 1 - OPEN_MAX as u64;
         }
-        while second.saturating_sub(self.first) as usize >= OPEN_MAX {
+        while (second - self.first) as usize >= OPEN_MAX {
             self.peak = self.peak.max(self.open.pop_front().unwrap_or(0));
             self.first += 1;
         }
-        let place = second.saturating_sub(self.first) as usize;
+        let place = (second - self.first) as usize;
         if self.open.len() <= place {
             self.open.resize(place + 1, 0);
         }
@@ -81,5 +88,22 @@ mod tests {
             seconds.tokens_at(Picos::from_seconds(t), 1);
         }
         assert_eq!(seconds.max(), 3);
+    }
+
+    #[test]
+    fn what_is_told_long_after_is_not_heaped_on_one_second() {
+        let mut seconds = Seconds::default();
+        seconds.tokens_at(Picos::from_seconds(1000.0), 1);
+        // A run of steps of another replica, of half a second each, from 400 s on.
+        for step in 0..1000 {
+            seconds.tokens_at(Picos::from_seconds(400.1 + f64::from(step) / 2.0), 4);
+        }
+        assert_eq!(seconds.max(), 8);
+        // What lies within the window counts together, after an idle time, too.
+        let mut seconds = Seconds::default();
+        for t in [0.5, 5000.1, 4999.5, 4999.6, 4750.0] {
+            seconds.tokens_at(Picos::from_seconds(t), 1);
+        }
+        assert_eq!(seconds.max(), 2);
     }
 }

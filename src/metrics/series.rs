@@ -189,6 +189,14 @@ impl Series {
             let bin_end = begin.saturating_add(self.width);
             let until = bin_end.min(end.0.max(begin + 1));
             let span = (until - begin) as f64;
+            let kv_usage = match kv_units > 0.0 {
+                true => bin.kv as f64 / span / kv_units,
+                false => 0.0,
+            };
+            debug_assert!(
+                kv_usage <= 1.0 + 1e-9 || bin_end >= end.0,
+                "more blocks are in use than there are: {kv_usage}"
+            );
             let mean = |which: usize| {
                 let past_end = i128::from(bin_end - until);
                 let carried = i128::from(level[which]) * i128::from(until - begin);
@@ -200,11 +208,8 @@ impl Series {
                 in_system: mean(0),
                 waiting: mean(1),
                 running: mean(2),
-                kv_usage: if kv_units > 0.0 {
-                    (bin.kv as f64 / span / kv_units).min(1.0)
-                } else {
-                    0.0
-                },
+                // The last step may reach past the end of the run.
+                kv_usage: kv_usage.min(1.0),
                 output_tokens_per_s: bin.tokens as f64 * PICOS_PER_SECOND as f64 / span,
                 arrivals_per_s: bin.arrivals as f64 * PICOS_PER_SECOND as f64 / span,
                 mean_itl_s: (bin.gaps.count > 0)

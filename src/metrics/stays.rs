@@ -9,6 +9,7 @@
 //! The areas come from the instants at which facts were told; the stays from what engines, routers and requests say of
 //! themselves when they are over. All places' areas add up to that of the system. In integers, so exactly.
 
+use super::stretch::INSIDE;
 use super::summary::LittleCheck;
 use crate::ids::RequestId;
 use crate::sim::{Completion, Fact};
@@ -403,7 +404,7 @@ impl Stays {
             waiting: places.queue.check(end),
             running: places.running.check(end),
             crossing: places.crossing.check(end),
-            running_max: u32::try_from(places.running.level_max).unwrap_or(u32::MAX),
+            running_max: u32::try_from(places.running.level_max).expect(INSIDE),
         });
         (self.front.check(end), checks.collect(), broken)
     }

@@ -52,19 +52,16 @@ impl Fleet {
         }
     }
 
-    /// The KV pool of a replica; the last one stands for any beyond it.
+    /// The KV pool of a replica.
     #[inline]
     pub(super) fn room(&self, replica: ReplicaId) -> Room {
-        let own = self.rooms.get(replica.0 as usize);
-        *own.or(self.rooms.last()).expect("a fleet has a replica")
+        self.rooms[replica.0 as usize]
     }
 
-    /// The pool of a replica; of any beyond those that are known the first.
+    /// The pool of a replica.
     #[inline]
     pub(super) fn pool_of(&self, replica: ReplicaId) -> usize {
-        self.pools
-            .get(replica.0 as usize)
-            .map_or(0, |pool| *pool as usize)
+        self.pools[replica.0 as usize] as usize
     }
 
     /// How many pools there are.
@@ -341,6 +338,8 @@ impl Stretch {
         }
     }
 
+    /// A step counts where it was told, and as a whole: a stretch shorter than a step, or one that ends within it, would be full
+    /// beyond its measure, so shares are cut at 1. Over a whole run the audit holds what is booked against the steps' own ends.
     fn occupancy(&self, fleet: &Fleet) -> Occupancy {
         let span = self.end.saturating_sub(self.tally.begin).0.max(1) as f64;
         let units = fleet.mean_units().max(1.0);
@@ -353,12 +352,15 @@ impl Stretch {
             running: level(2),
             kv_usage: (self.tally.work.kv_area as f64 / span / units / replicas).min(1.0),
             busy: (self.tally.work.busy as f64 / span / replicas).min(1.0),
-            kv_usage_max: (peaks.kv.units as f64 / peaks.kv.of.max(1) as f64).min(1.0),
-            running_max: u32::try_from(peaks.running).unwrap_or(u32::MAX),
-            waiting_max: u32::try_from(peaks.waiting).unwrap_or(u32::MAX),
+            kv_usage_max: peaks.kv.share(),
+            running_max: u32::try_from(peaks.running).expect(INSIDE),
+            waiting_max: u32::try_from(peaks.waiting).expect(INSIDE),
         }
     }
 }
+
+/// Why a number of requests inside fits 32 bits.
+pub(super) const INSIDE: &str = "whoever is inside has a place in memory: fewer than 2^32";
 
 impl Tally<Packed> {
     /// Adds all of the tally that follows but for its latencies.
@@ -437,7 +439,7 @@ impl Work {
         for chunk in &load.chunks {
             let (computed, new) = (u64::from(chunk.computed), u64::from(chunk.new));
             self.prefill_tokens += new * count;
-            self.chunk_pairs_doubled += u128::from(new * (2 * computed + new + 1)) * u128::from(count);
+            self.chunk_pairs_doubled += u128::from(chunk.pairs_doubled()) * u128::from(count);
             self.chunk_kv_tokens += (computed + new) * count;
         }
     }

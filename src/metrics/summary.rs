@@ -13,11 +13,11 @@ pub struct Summary {
     pub sent: u64,
     /// Requests answered whole.
     pub completed: u64,
-    /// Requests refused (503).
+    /// Requests refused ([`Outcome::Rejected`](crate::facts::Outcome)).
     pub rejected: u64,
     /// Requests whose client gave up.
     pub timed_out: u64,
-    /// Requests lost with the replica they were on, with a transfer, or for want of a decode replica.
+    /// Requests lost ([`Outcome::Failed`](crate::facts::Outcome)).
     pub failed: u64,
     /// Requests still inside at the end.
     pub inside: u64,

@@ -18,7 +18,7 @@ use rustc_hash::FxHashMap;
 
 use super::{Completion, Outcome};
 use crate::ids::RequestId;
-use crate::units::Picos;
+use crate::units::{PICOS_PER_SECOND, Picos};
 use crate::workload::Request;
 
 /// What stands before the routers; nothing does by default.
@@ -93,11 +93,14 @@ impl Retries {
     }
 }
 
+/// Parts of a picosecond in which [`Level`] counts what a unit takes, as a power of two.
+const FRACTION_BITS: u32 = 32;
+
 /// A bucket at work: O(1) a request.
 #[derive(Clone, Debug)]
 struct Level {
-    /// Time in which one unit flows in.
-    per_unit: u64,
+    /// Time in which one unit flows in, in picoseconds / 2^[`FRACTION_BITS`].
+    per_unit: u128,
     /// Time in which an empty bucket becomes full.
     capacity: u64,
     /// When it will be full.
@@ -106,18 +109,30 @@ struct Level {
 
 impl Level {
     fn new(bucket: Bucket) -> Level {
-        let per_unit = Picos::from_seconds(1.0 / bucket.per_second).0;
-        Level {
-            per_unit,
-            capacity: Picos::from_seconds(bucket.burst / bucket.per_second).0,
+        let per_unit = PICOS_PER_SECOND as f64 / bucket.per_second * 2f64.powi(FRACTION_BITS as i32);
+        let mut level = Level {
+            per_unit: per_unit as u128,
+            capacity: 0,
             full_at: 0,
-        }
+        };
+        let whole = level.inflow(bucket.burst.floor() as u64);
+        let whole = whole.expect("config bounds the time in which a burst flows in");
+        // Both are the same but for their rounding: a full bucket holds its whole burst.
+        level.capacity = Picos::from_seconds(bucket.burst / bucket.per_second).0.max(whole);
+        level
+    }
+
+    /// Time in which `units` flow in, rounded down: who takes what flows in is never short of a picosecond. `None` past
+    /// the clock.
+    fn inflow(&self, units: u64) -> Option<u64> {
+        let picos = u128::from(units).checked_mul(self.per_unit)? >> FRACTION_BITS;
+        u64::try_from(picos).ok()
     }
 
     /// When it will be full if `units` are taken at `now`; `None` if it does not hold so many.
     fn after(&self, now: Picos, units: u64) -> Option<u64> {
         let full_at = self.full_at.max(now.0);
-        let after = full_at.checked_add(units.checked_mul(self.per_unit)?)?;
+        let after = full_at.checked_add(self.inflow(units)?)?;
         (after - now.0 <= self.capacity).then_some(after)
     }
 }
@@ -428,6 +443,42 @@ mod tests {
     use super::*;
     use proptest::prelude::*;
 
+    #[test]
+    fn a_full_bucket_passes_its_whole_burst() {
+        for (per_second, burst) in [
+            (60_000.0, 1152.0),
+            (600.0, 600.0),
+            (7.0, 3.0),
+            (1.1e-7, 2.0),
+            (1e9, 1e9),
+        ] {
+            let level = Level::new(Bucket { per_second, burst });
+            assert!(
+                level.after(Picos::ZERO, burst as u64).is_some(),
+                "{burst} at {per_second}/s"
+            );
+            assert_eq!(
+                level.after(Picos::ZERO, burst as u64 + 1),
+                None,
+                "{burst} at {per_second}/s"
+            );
+        }
+    }
+
+    #[test]
+    fn who_comes_as_fast_as_a_bucket_fills_always_passes() {
+        for per_second in [3.0, 6.0, 7.0, 600.0, 999.0] {
+            let mut level = Level::new(Bucket {
+                per_second,
+                burst: 1.0,
+            });
+            for nth in 0..1000 {
+                let now = Picos::from_seconds(f64::from(nth) / per_second);
+                level.full_at = level.after(now, 1).expect("one has flowed in since");
+            }
+        }
+    }
+
     proptest! {
         /// The bucket against its arithmetic: what has flowed in since it was last full, less what was taken.
         #[test]
@@ -442,16 +493,9 @@ mod tests {
                 now += gap_ms;
                 held = (held + (now - before) * per_second).min(full);
                 before = now;
-                // An interval that is no whole number of picoseconds rounds by less than this.
-                let is_close = held.abs_diff(units * scale) == 0;
                 let taken = level.after(Picos(now * 1_000_000_000), units);
                 if let Some(after) = taken {
                     level.full_at = after;
-                }
-                if is_close {
-                    // At the border both answers are right by less than a picosecond a unit: follow it.
-                    if taken.is_some() { held -= units * scale; }
-                    continue;
                 }
                 prop_assert_eq!(taken.is_some(), held >= units * scale);
                 if taken.is_some() {

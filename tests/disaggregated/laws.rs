@@ -1,4 +1,4 @@
-//! Laws of every flow, and the corner cases that the behavioural specification lists (C-22, C-23, C-33).
+//! Laws of every flow, and the corner cases (C-22, C-23, C-33).
 
 use plimsoll::analysis::balance::{Decoding, Demand, Part, Prefilling};
 use plimsoll::cluster::{Disaggregation, Flow, LinkRate};

@@ -221,10 +221,11 @@ pub(crate) fn run_upset(
         ..Admission::default()
     };
     let mut simulation = Simulation::of_servers(servers, &cluster, 0, traffic).admitting(&admission);
+    let pools = vec![0; block_sizes.len()];
     let rooms = simulation.total_blocks().zip(block_sizes);
     let mut recorder = Recorder::new(RecorderOptions {
         fleet: Fleet {
-            pools: Vec::new(),
+            pools,
             rooms: rooms
                 .map(|(kv_blocks, block_size)| Room {
                     kv_blocks,

@@ -1,4 +1,4 @@
-//! Speculative decoding on the naive twin, written out: golden example G8 of the engine semantics and its like in the asynchronous loop.
+//! Speculative decoding on the naive twin, written out: golden example G8 and its like in the asynchronous loop.
 
 use crate::trace::{SECOND, request};
 use crate::twin::{

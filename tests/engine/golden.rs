@@ -1,4 +1,4 @@
-//! The golden traces of the engine semantics, section 1.17, on the naive twin.
+//! Golden traces, derived by hand from the rules, on the naive twin.
 
 use crate::trace::{check, request};
 use crate::twin::TwinConfig;

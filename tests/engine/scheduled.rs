@@ -1,4 +1,4 @@
-//! Engines whose scheduler is separate: golden trace G5, the corner cases of the specification, closed forms, leaps
+//! Engines whose scheduler is separate: golden trace G5, corner cases, closed forms, leaps
 //! against steps, and what becomes of a scheduler that errs.
 
 use std::fmt::Write as _;

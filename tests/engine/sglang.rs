@@ -1,4 +1,4 @@
-//! Golden traces of SGLang's scheduler (S1 to S4 of the behavioural specification) and rules that no recording shows.
+//! Golden traces of SGLang's scheduler and rules that no recording shows.
 
 use std::fmt::Write as _;
 

@@ -195,7 +195,6 @@ impl Dice {
             switches: VersionSwitches {
                 reserve_full_isl: self.chance(),
                 unhashed_to_head: self.chance(),
-                stats_per_admission: true,
                 threshold_not_when_alone: self.chance(),
                 oversize_prompt_stops: self.chance(),
                 eviction_restores_budget: self.chance(),

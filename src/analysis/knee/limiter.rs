@@ -95,20 +95,17 @@ impl Pressure {
     /// the hardest pressed part of the machine.
     #[must_use]
     pub fn limiter(&self) -> Limiter {
-        const FULL: f64 = 0.98;
-        const QUEUEING: f64 = 0.02;
-        const IDLE_DEVICE: f64 = 0.5;
         if self.links.is_some() {
             return Limiter::KvLinks;
         }
         let queueing = self.waiting >= QUEUEING;
-        if self.preemptions > 0.001 || (queueing && self.kv_blocks >= FULL) {
+        if self.preemptions > PREEMPTING || (queueing && self.kv_blocks >= FULL) {
             return Limiter::KvBlocks;
         }
         if queueing && self.seqs >= FULL {
             return Limiter::MaxNumSeqs;
         }
-        if queueing && self.token_budget >= 0.9 && self.compute < IDLE_DEVICE {
+        if queueing && self.token_budget >= BUDGET_FULL && self.compute < IDLE_DEVICE {
             return Limiter::TokenBudget;
         }
         if self.host >= self.compute && self.host >= self.bandwidth {
@@ -120,6 +117,19 @@ impl Pressure {
         }
     }
 }
+
+// Shares at which a resource counts as what limits; assumed, and only what the words say: the knee does not depend on them.
+
+/// Of places or blocks in use, on average, above which they are full.
+const FULL: f64 = 0.98;
+/// Of the requests inside that wait, from which on there is a queue.
+const QUEUEING: f64 = 0.02;
+/// Preemptions per answered request above which blocks are short.
+const PREEMPTING: f64 = 0.001;
+/// Of the token budget in steps with a prompt, from which on it is full; such steps end with what is left of prompts.
+const BUDGET_FULL: f64 = 0.9;
+/// Of its arithmetic below which a device waits for more tokens.
+const IDLE_DEVICE: f64 = 0.5;
 
 #[cfg(test)]
 mod tests {

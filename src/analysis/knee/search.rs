@@ -42,7 +42,7 @@ impl SearchOptions {
 const EXPANSION: f64 = 2.0;
 /// Distance of the first rate below a lowest one that may or may not keep the promise, in tolerances; then it is squared.
 const SECURE: f64 = 5.0;
-/// Steps of that search: from the start rate a millionfold either way.
+/// Steps of the search for a first bracket: from the start rate a millionfold either way.
 const EXPANSIONS_MAX: usize = 20;
 /// Seconds that the clock can show. At a rate below its inverse not a single request is expected.
 const CLOCK_S: f64 = Picos::MAX.0 as f64 / PICOS_PER_SECOND as f64;

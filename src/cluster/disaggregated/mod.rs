@@ -1,8 +1,8 @@
 //! Prefill and decode on different replicas (xPyD): pools with roles, what goes between them, and when.
 //!
 //! A client sees one request: it arrives once, has one first token and ends once. Inside it is a *flight* from a prefill
-//! replica P to a decode replica D, and its KV crosses their [links](super::links). Three flows are modelled (table 4.5 of
-//! the behavioural specification):
+//! replica P to a decode replica D, and its KV crosses their [links](super::links). Three flows are modelled (rules
+//! in `docs/engine-rules.md`):
 //!
 //! * vLLM with NIXL (`nixl`): P answers with one token, the proxy sends the request on to D, D reads what it lacks and
 //!   computes the last prompt token again (PD-7 to PD-17).

@@ -11,7 +11,7 @@ use super::active::{ActivePrompt, ActivePrompts};
 use super::expiring::ExpiringTree;
 use super::{Router, View};
 use crate::ids::RequestId;
-use crate::units::Picos;
+use crate::units::{PICOS_PER_SECOND, Picos};
 use crate::window::Window;
 use crate::workload::Request;
 
@@ -41,10 +41,10 @@ pub enum Overlap {
 }
 
 impl Overlap {
-    /// The middle of the 1 to 10 ms of RT-12; nobody has published a measurement.
-    pub const LATENCY: Picos = Picos(5_000_000_000);
-    /// Dynamo's default (RT-12).
-    pub const TTL: Picos = Picos(120_000_000_000_000);
+    /// Of events, where nobody says: the middle of the 1 to 10 ms of RT-12; nobody has published a measurement.
+    pub const LATENCY: Picos = Picos(5 * PICOS_PER_SECOND / 1000);
+    /// Of what was sent, where nobody says: Dynamo's default (RT-12).
+    pub const TTL: Picos = Picos(120 * PICOS_PER_SECOND);
 }
 
 impl Default for KvEvents {

@@ -49,7 +49,18 @@ pub struct Calibration {
     pub evidence: Option<Evidence>,
 }
 
+/// The factor on an operator among those that differ from 1.
+pub(crate) fn scale_of(scale: &BTreeMap<String, f64>, operator: &str) -> f64 {
+    scale.get(operator).copied().unwrap_or(1.0)
+}
+
 impl Calibration {
+    /// The factor on an operator.
+    #[must_use]
+    pub fn scale_of(&self, operator: &str) -> f64 {
+        scale_of(&self.scale, operator)
+    }
+
     /// This calibration with what it lacks taken from `base`, at most at trust `Prior`.
     #[must_use]
     pub fn over(mut self, base: &Calibration) -> Calibration {

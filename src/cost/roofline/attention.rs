@@ -301,14 +301,14 @@ struct Work {
 
 /// (query, key) pairs of a chunk, causal: `q·c + q(q+1)/2`, at most `window` keys a query.
 fn attended_pairs(chunk: &Chunk, window: Option<u32>) -> f64 {
-    let (c, q) = (f64::from(chunk.computed), f64::from(chunk.new));
-    let causal = |q: f64| q * c + q * (q + 1.0) / 2.0;
-    match window.map(f64::from) {
-        Some(window) if c + q > window => {
-            let growing = (window - c).max(0.0);
-            causal(growing) + (q - growing) * window
+    let causal = |new: u32| Chunk { new, ..*chunk }.pairs_doubled() as f64 / 2.0;
+    match window {
+        Some(window) if chunk.context() > window => {
+            // Queries that see less than a window because there is no more.
+            let growing = window.saturating_sub(chunk.computed);
+            causal(growing) + f64::from(chunk.new - growing) * f64::from(window)
         }
-        _ => causal(q),
+        _ => causal(chunk.new),
     }
 }
 

@@ -65,7 +65,7 @@ impl Passes {
             cost: Box::new(cost),
             drafts: drafting.drafts,
             is_model: drafter.joined == 0,
-            scale: calibration.scale.get("drafter").copied().unwrap_or(1.0),
+            scale: calibration.scale_of("drafter"),
         }))
     }
 

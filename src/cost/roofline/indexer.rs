@@ -114,10 +114,7 @@ impl IndexerTerms {
 
     /// FLOPs and bytes of one rank.
     fn chunk_work(&self, chunks: &[Chunk]) -> (f64, f64) {
-        let pairs = |chunk: &Chunk| {
-            let (computed, new) = (f64::from(chunk.computed), f64::from(chunk.new));
-            new * computed + new * (new + 1.0) / 2.0
-        };
+        let pairs = |chunk: &Chunk| chunk.pairs_doubled() as f64 / 2.0;
         let scored = chunks.iter().map(pairs).sum::<f64>() / self.ranks;
         let gathered: f64 = chunks.iter().map(|chunk| f64::from(chunk.context())).sum();
         // Read from the cache and written side by side, then read.

@@ -5,7 +5,7 @@
 use std::collections::BTreeMap;
 
 use super::Placement;
-use crate::cost::calibration::{AllReduce, Calibration, Elementwise, Gemm, KernelFormat, Moe};
+use crate::cost::calibration::{AllReduce, Calibration, Elementwise, Gemm, KernelFormat, Moe, scale_of};
 use crate::cost::experts::{moe_seconds, moe_traffic};
 use crate::cost::kernel::{Ceilings, GemmShape, all_gather_seconds, all_reduce_seconds, gemm_seconds, peak};
 use crate::cost::operators::{Experts, Linear, elementwise_bytes_per_token, experts, linears, lm_head};
@@ -45,15 +45,8 @@ impl Operators {
         placement: &Placement,
     ) -> Result<Operators, String> {
         let tp = placement.tensor_parallel;
-        let with_gemm = |linear: Linear| {
-            let mut gemm = gemm_for(calibration, linear.format.kernel)?;
-            placement.inputs.price(&mut gemm, &linear, shape, calibration);
-            Ok::<_, String>((linear, gemm))
-        };
-        let with_moe = |experts: Experts| {
-            let moe = moe_for(calibration, &experts)?;
-            Ok::<_, String>((experts, moe))
-        };
+        let with_gemm = |linear| with_gemm(linear, shape, calibration, placement);
+        let with_moe = |experts| with_moe(experts, calibration);
         let is_own = |linear: &Linear| !(placement.gathers_mlp && is_of_mlp(linear));
         let linears = linears(shape, &device.peaks, tp)
             .into_iter()
@@ -123,19 +116,12 @@ impl Operators {
     ) -> Result<Operators, String> {
         let all = placement.tensor_parallel * placement.data_parallel;
         let slices = if placement.expert_parallel { 1 } else { all };
-        let with_moe = |experts: Experts| {
-            let moe = moe_for(calibration, &experts)?;
-            Ok::<_, String>((experts, moe))
-        };
+        let with_moe = |experts| with_moe(experts, calibration);
         let gathered = match placement.gathers_mlp {
             true => linears(shape, &device.peaks, all),
             false => Vec::new(),
         };
-        let with_gemm = |linear: Linear| {
-            let mut gemm = gemm_for(calibration, linear.format.kernel)?;
-            placement.inputs.price(&mut gemm, &linear, shape, calibration);
-            Ok::<_, String>((linear, gemm))
-        };
+        let with_gemm = |linear| with_gemm(linear, shape, calibration, placement);
         Ok(Operators {
             linears: gathered
                 .into_iter()
@@ -237,7 +223,7 @@ impl Operators {
 
     fn scaled(&self, mut parts: Vec<Part>) -> Vec<Part> {
         for part in &mut parts {
-            part.seconds *= self.scale.get(&part.operator).copied().unwrap_or(1.0);
+            part.seconds *= scale_of(&self.scale, &part.operator);
         }
         parts
     }
@@ -339,6 +325,24 @@ fn moe_for(calibration: &Calibration, experts: &Experts) -> Result<Moe, String> 
     Ok(moe)
 }
 
+/// A linear layer and what times it, its input's quantization included.
+fn with_gemm(
+    linear: Linear,
+    shape: &ModelShape,
+    calibration: &Calibration,
+    placement: &Placement,
+) -> Result<(Linear, Gemm), String> {
+    let mut gemm = gemm_for(calibration, linear.format.kernel)?;
+    placement.inputs.price(&mut gemm, &linear, shape, calibration);
+    Ok((linear, gemm))
+}
+
+/// Experts and what times them.
+fn with_moe(experts: Experts, calibration: &Calibration) -> Result<(Experts, Moe), String> {
+    let moe = moe_for(calibration, &experts)?;
+    Ok((experts, moe))
+}
+
 /// The group's own entry; else that of the nearest group size; else the datasheet's link.
 fn link_for(calibration: &Calibration, device: &Device, gpus: u32) -> AllReduce {
     let distance = |link: &&AllReduce| (link.gpus.abs_diff(gpus), link.gpus);
@@ -351,8 +355,8 @@ fn link_for(calibration: &Calibration, device: &Device, gpus: u32) -> AllReduce 
         return link;
     }
     let (overhead_us, ceiling) = match device.nvlink_of(gpus) {
-        Some(nvlink) => (5.0, nvlink.0),
-        None => (5.0 + 1.8 * f64::from(gpus), device.pcie.0),
+        Some(nvlink) => (LAUNCH_US, nvlink.0),
+        None => (LAUNCH_US + PCIE_HOP_US * f64::from(gpus), device.pcie.0),
     };
     AllReduce {
         gpus,
@@ -363,5 +367,9 @@ fn link_for(calibration: &Calibration, device: &Device, gpus: u32) -> AllReduce 
     }
 }
 
+/// Overhead of an all-reduce that nobody timed, in microseconds: assumed.
+const LAUNCH_US: f64 = 5.0;
+/// What each GPU adds to it where they speak over PCIe, in microseconds: assumed.
+const PCIE_HOP_US: f64 = 1.8;
 /// Bus bandwidth of an all-reduce over the link's data rate in one direction: 0.58 to 0.67 on NVLink and PCIe.
 const BUS_EFFICIENCY: f64 = 0.6;

@@ -150,17 +150,19 @@ impl RooflineCost {
             .gemm
             .get(&KernelFormat::Bf16)
             .map_or(1.0, |gemm| gemm.sustained_over_burst);
-        terms.decode_scale(calibration.scale.get("decode_attention").copied().unwrap_or(1.0));
-        terms.prefill_scale = calibration.scale.get("prefill_attention").copied().unwrap_or(1.0);
+        terms.decode_scale(calibration.scale_of("decode_attention"));
+        terms.prefill_scale = calibration.scale_of("prefill_attention");
         let elementwise = calibration
             .elementwise
             .as_ref()
             .ok_or_else(|| lacking("elementwise"))?;
         let mut indexer = IndexerTerms::new(device, shape, placement, (decode, prefill), elementwise);
-        indexer.scale(calibration.scale.get("indexer").copied().unwrap_or(1.0));
+        indexer.scale(calibration.scale_of("indexer"));
         let mut recurrence = RecurrentTerms::new(device, shape, placement, (decode, prefill), elementwise);
-        let scale_of = |operator: &str| calibration.scale.get(operator).copied().unwrap_or(1.0);
-        recurrence.scale(scale_of("recurrent_decode"), scale_of("recurrent_prefill"));
+        recurrence.scale(
+            calibration.scale_of("recurrent_decode"),
+            calibration.scale_of("recurrent_prefill"),
+        );
         let mut host_terms = HostTerms::new(host, shape.sublayer_count().div_ceil(2), placement.asynchronous);
         if calibration.has_measured_overlap(&placement.engine) {
             host_terms.trust = host.trust;
@@ -205,7 +207,7 @@ impl RooflineCost {
         };
         replayed
             .filter(|launch| {
-                let size = self.padded(*launch).get(tokens as usize);
+                let size = self.padding_of(*launch).get(tokens as usize);
                 size.is_some_and(|&size| size != NOT_CAPTURED)
             })
             .unwrap_or(self.without_graphs())
@@ -218,9 +220,9 @@ impl RooflineCost {
         }
     }
 
-    /// Tokens of the smallest graph that holds so many, or `NOT_CAPTURED`.
+    /// For each number of tokens those of the smallest graph that holds them, or `NOT_CAPTURED`.
     #[inline]
-    fn padded(&self, launch: Launch) -> &[u32] {
+    fn padding_of(&self, launch: Launch) -> &[u32] {
         match (launch, &self.padded_pieces) {
             (Launch::Piecewise, Some(pieces)) => pieces,
             _ => &self.padded,
@@ -264,7 +266,7 @@ impl RooflineCost {
     fn padded_tokens(&self, tokens: u64, launch: Launch) -> u64 {
         match launch {
             Launch::Compiled | Launch::Eager => tokens,
-            Launch::Full | Launch::Piecewise => u64::from(self.padded(launch)[tokens as usize]),
+            Launch::Full | Launch::Piecewise => u64::from(self.padding_of(launch)[tokens as usize]),
         }
     }
 
@@ -373,7 +375,7 @@ impl StepCost for RooflineCost {
 
     fn replayed(&self, batch: u32) -> Option<u32> {
         match self.launch(u64::from(batch), true) {
-            launch @ (Launch::Full | Launch::Piecewise) => Some(self.padded(launch)[batch as usize]),
+            launch @ (Launch::Full | Launch::Piecewise) => Some(self.padding_of(launch)[batch as usize]),
             Launch::Compiled | Launch::Eager => None,
         }
     }

@@ -1,4 +1,4 @@
-//! LMCache beside vLLM V1: chunks of KV in host memory, on disk and on a server (section 5 of the rules, LM-1 to LM-13).
+//! LMCache beside vLLM V1: chunks of KV in host memory, on disk and on a server (LM-1 to LM-13).
 //!
 //! What is modelled: look-up tier by tier behind the prefix cache, whole chunks, pins, the copy back into host memory,
 //! stores within the step that computed, writes onward without waiting, four policies of eviction, loads with the step,

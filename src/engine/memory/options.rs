@@ -1,7 +1,5 @@
 //! What of an engine's flags decides its memory, and what must be estimated because only an engine could measure it.
 
-use serde::Deserialize;
-
 use crate::hardware::{Architecture, Device};
 use crate::model::{Attention, Drafter, Dtype, Indexer, KvFormat, ModelShape, ModelStage, Rule};
 use crate::units::Bytes;
@@ -87,8 +85,7 @@ impl StateBlocks {
 }
 
 /// What versions of an engine count differently in the same pool.
-#[derive(Clone, Copy, Debug, PartialEq, Deserialize)]
-#[serde(deny_unknown_fields)]
+#[derive(Clone, Copy, Debug, PartialEq)]
 pub struct PoolRules {
     /// Kinds of layers are a group each, padded, where the commonest has less than so many times the layers of the rarest
     /// (`_get_kv_cache_groups_uniform_page_size`).
@@ -131,6 +128,8 @@ pub struct MemoryOptions {
     pub block_size: u32,
     /// Tokens of the profiling forward (V1-68).
     pub max_num_batched_tokens: u32,
+    /// Rows sampled in it.
+    pub max_num_seqs: u32,
     /// Most tokens that are scheduled and not settled, as windows see it: a step's, or those of all in flight.
     pub max_in_flight_tokens: u32,
     /// What becomes of KV behind windows.
@@ -139,8 +138,6 @@ pub struct MemoryOptions {
     pub rules: PoolRules,
     /// Blocks of recurrent layers.
     pub state_blocks: StateBlocks,
-    /// Rows sampled in it.
-    pub max_num_seqs: u32,
     /// Longest sequence; one of this length must fit (V1-71).
     pub max_model_len: u32,
     /// Graph memory comes out of the budget (vLLM since 0.21) and not out of the slack (V1-69).
@@ -201,7 +198,7 @@ impl MemoryOptions {
         is_plain && self.drafter.is_none() && self.pipeline_parallel <= model.layer_count()
     }
 
-    /// What `vllm serve` 0.33 would take for this device and model without flags (section 1.15): 0.92 of the memory,
+    /// What `vllm serve` 0.33 would take for this device and model without flags (`engine/arg_utils.py`): 0.92 of the memory,
     /// blocks of 16, graphs charged; 16,384 or 8,192 batched tokens and 1,024 sequences on large GPUs that are not
     /// A100s, else 2,048 and 256.
     #[must_use]

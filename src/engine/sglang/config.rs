@@ -117,7 +117,7 @@ pub struct SglangSwitches {
     pub input_cap_only_unchunked: bool,
     /// A budget that is spent already ends the scan before a candidate is looked at (SG-23).
     pub asks_budget_first: bool,
-    /// A refusal closes admission only if somebody runs or was admitted (3.3).
+    /// A refusal closes admission only if somebody runs or was admitted (SG-14).
     pub full_needs_company: bool,
     /// Admission is bounded by the free rows of the token table, too (SG-13).
     pub counts_table_rows: bool,

@@ -1,6 +1,6 @@
 //! One replica of an SGLang server: prefill-first batches over a radix cache.
 //!
-//! Rules are cited by their numbers in the behavioural specification (`SG-18`), with the SGLang function they were read
+//! Rules are cited by their numbers (`SG-18`), which `docs/engine-rules.md` explains, with the SGLang function they were read
 //! from. The engine decides which tokens are computed; [`crate::cost`] says how long that takes.
 //!
 //! Read [`replica`](self) first: the loop; then `intake` (who is taken in), `schedule` (which batch is next), `adder` (who

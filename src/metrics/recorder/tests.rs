@@ -88,6 +88,19 @@ fn a_request_that_leaves_twice_is_a_violation() {
     );
 }
 
+#[test]
+fn work_that_no_step_did_is_a_violation() {
+    let mut recorder = recorder(Records::None);
+    let end = single_server::run(&Server::mm1(0.5, 100, 3), &mut recorder);
+    // As if a step had been booked twice.
+    recorder.open.work.busy += 10 * end.0;
+    let violations = recorder.finish(end).violations;
+    assert!(
+        matches!(&violations[..], [one] if one.starts_with("replicas computed for ")),
+        "{violations:?}"
+    );
+}
+
 /// Two sequences decode together; the second was preempted once and comes back.
 #[test]
 fn token_gaps_of_each_request_are_rebuilt_from_leaps() {

@@ -136,7 +136,6 @@ pub(crate) fn engine_config(config: &TwinConfig) -> EngineConfig {
         switches: VersionSwitches {
             reserve_full_isl: config.reserve_full_isl,
             unhashed_to_head: config.unhashed_freed_blocks_to_head,
-            stats_per_admission: true,
             threshold_not_when_alone: config.no_threshold_when_alone,
             oversize_prompt_stops: config.oversize_prompt_stops_admission,
             eviction_restores_budget: config.priority_eviction_restores,

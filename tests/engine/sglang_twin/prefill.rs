@@ -1,4 +1,4 @@
-//! Who is in the twin's next prefill batch (3.3, SG-12 to SG-25), and who makes way for a higher priority (SG-43).
+//! Who is in the twin's next prefill batch (SG-12 to SG-25), and who makes way for a higher priority (SG-43).
 
 use std::cmp::Reverse;
 

@@ -1,4 +1,4 @@
-//! Speculative decoding (section 1.9), as vLLM's schedulers do it.
+//! Speculative decoding, as vLLM's schedulers do it.
 //!
 //! Names in brackets are vLLM's. K is `num_speculative_tokens`; `known`, `computed` and `placeholders` are a sequence's
 //! (`num_tokens`, `num_computed_tokens`, `num_output_placeholders`).

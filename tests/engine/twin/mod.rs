@@ -1,6 +1,6 @@
 //! The naive twin: vLLM V1's scheduler written out per sequence, per token and per physical block.
 //!
-//! It models what section 1 of the engine semantics describes: the engine loop with a queue of steps in
+//! It models the V1 rules of `docs/engine-rules.md`: the engine loop with a queue of steps in
 //! flight, `schedule()`, preemption by recompute, paged blocks with a free queue, and the prefix cache.
 //! The rule each decision follows is named beside it (`V1-22`, ...), as read from vLLM 0.33.0, with the
 //! differences to 0.11 behind one switch each. LMCache may stand beside it, though not with drafts. It leaves out
@@ -51,7 +51,7 @@ pub(crate) struct TwinConfig {
     pub(crate) states: usize,
     /// Windows pass what steps saw that have been processed; otherwise what steps see that are scheduled.
     pub(crate) windows_settle: bool,
-    /// Whether full blocks are found again by their content (section 1.8).
+    /// Whether full blocks are found again by their content (V1-42).
     pub(crate) enable_prefix_caching: bool,
     /// `true` for the priority policy, `false` for first come, first served.
     pub(crate) priority_policy: bool,
@@ -122,7 +122,7 @@ impl TwinConfig {
         self.queue_depth > self.stages.as_ref().map_or(1, |stages| stages.laws.len())
     }
 
-    /// vLLM 0.11: every version switch thrown (section 1.16).
+    /// vLLM 0.11: every version switch thrown (VS-1, VS-2, VS-5 to VS-7).
     pub(crate) fn v11() -> Self {
         Self {
             windows_settle: false,

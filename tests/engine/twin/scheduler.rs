@@ -135,7 +135,7 @@ impl Scheduler {
         decision
     }
 
-    /// Part A: running sequences in admission order, preempting for blocks (section 1.3).
+    /// Part A: running sequences in admission order, preempting for blocks (V1-11 to V1-16).
     fn schedule_running(&mut self, decision: &mut Decision, budget: &mut Budget, threshold: u32, hold: bool) {
         let restores = self.config.priority_policy && self.config.priority_eviction_restores;
         let mut position = 0;
@@ -228,7 +228,7 @@ impl Scheduler {
         loaded.next()
     }
 
-    /// Part B: waiting requests, head of line (section 1.4); those whose KV has come go first (V1-3).
+    /// Part B: waiting requests, head of line (V1-17); those whose KV has come go first (V1-3).
     fn admit_waiting(
         &mut self,
         decision: &mut Decision,
@@ -504,7 +504,7 @@ impl Scheduler {
         (request.priority, request.arrival_ps)
     }
 
-    /// The cap on one sequence's tokens; 0.33 drops it when there is nobody to protect (section 1.3, VS-5).
+    /// The cap on one sequence's tokens; 0.33 drops it when there is nobody to protect (VS-5).
     fn long_prefill_threshold(&self) -> u32 {
         let is_alone = self.running.len() + self.waiting.len() <= 1;
         if self.config.no_threshold_when_alone && is_alone {

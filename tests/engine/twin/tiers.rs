@@ -1,4 +1,4 @@
-//! The naive twin of LMCache (section 5, LM-1 to LM-8): lists of chunks, each with every token that it stands for.
+//! The naive twin of LMCache (LM-1 to LM-8): lists of chunks, each with every token that it stands for.
 //!
 //! A tier is one list that is searched from its beginning; whoever is evicted is looked for among all. Times are
 //! picoseconds, a transfer's is `bytes ÷ rate`, rounded.
