@@ -69,7 +69,7 @@ pub(super) fn flags(
     trtllm::refuse_trtllms(judge, raw, "vLLM");
     scheduled::note_batching(judge, &raw.batching, "vLLM");
     let flags = engine::resolve(judge, &raw.engine, device, model, raw.model.kv_cache_dtype);
-    skipped::check_version(judge, &raw.model, flags.profile.pool);
+    skipped::check_version(judge, &raw.model, flags.profile.pool_rules());
     if let Some(model) = model {
         hybrid::check_version(judge, &flags.profile, model);
         sparse::check(judge, &flags, model, device);
