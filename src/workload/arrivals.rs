@@ -10,7 +10,7 @@ use std::sync::Arc;
 use rand::rngs::ChaCha8Rng;
 use rand_distr::{Distribution, Exp1, Gamma};
 
-use super::bench::BenchInstants;
+use super::bench::{BenchInstants, BenchRun};
 use super::modulation::Modulation;
 use super::{Arrivals, Request, WorkloadSpec};
 use crate::rng::{Purpose, stream};
@@ -57,19 +57,18 @@ enum Process {
 }
 
 impl Instants {
-    /// Those of a benchmark client, which draws them itself.
-    pub(super) fn of_bench(instants: BenchInstants, seed: u64) -> Instants {
-        Instants {
-            process: Process::Bench(Box::new(instants)),
-            clock: Picos::ZERO,
-            rng: stream(seed, Purpose::Arrivals, 0),
-            clock_exhausted: false,
-        }
-    }
-
-    /// Opens the source that `spec` describes; `rescaled` asks for rule B-1.
+    /// Opens the source that `spec` describes; `rescaled` asks for rule B-1. A benchmark client whose draws are known draws
+    /// its instants itself.
     pub(super) fn new(spec: &WorkloadSpec, seed: u64, rescaled: bool) -> Instants {
         let mut rng = stream(seed, Purpose::Arrivals, 0);
+        if let Some(instants) = BenchRun::of(spec, seed).and_then(|run| run.instants()) {
+            return Instants {
+                process: Process::Bench(Box::new(instants)),
+                clock: Picos::ZERO,
+                rng,
+                clock_exhausted: false,
+            };
+        }
         let process = match &spec.arrivals {
             Arrivals::Poisson { request_rate } => renewal(GapLaw::Exponential, *request_rate),
             Arrivals::Gamma {

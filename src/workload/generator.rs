@@ -328,11 +328,7 @@ impl Starts {
         }
         let is_conversation = matches!(spec.prefix, Prefix::Sessions { .. });
         let is_rescaled = spec.client.rescale_arrivals && !is_conversation;
-        let of_bench = BenchRun::of(spec, seed).and_then(|run| run.instants());
-        let mut instants = Box::new(match of_bench {
-            Some(instants) => Instants::of_bench(instants, seed),
-            None => Instants::new(spec, seed, is_rescaled),
-        });
+        let mut instants = Box::new(Instants::new(spec, seed, is_rescaled));
         let next = instants.next();
         Starts::Open { instants, next }
     }
