@@ -80,8 +80,8 @@ impl<'a> BenchRun<'a> {
         let mut behind_inputs = self.words();
         behind_inputs.pass(self.requests, input);
         Some(BenchLengths {
-            input: (input, Box::new(self.words())),
-            output: (output, Box::new(behind_inputs)),
+            input: (input, self.words()),
+            output: (output, behind_inputs),
         })
     }
 
@@ -118,7 +118,7 @@ impl<'a> BenchRun<'a> {
     fn words(&self) -> Words {
         match self.spec.client.draws {
             Draws::Vllm => Words::Generator(Generator::new(u64::from(self.seed))),
-            Draws::Sglang | Draws::Own => Words::RandomState(RandomState::new(self.seed)),
+            Draws::Sglang | Draws::Own => Words::RandomState(Box::new(RandomState::new(self.seed))),
         }
     }
 
@@ -193,7 +193,7 @@ impl<'a> BenchRun<'a> {
 #[derive(Debug)]
 enum Words {
     Generator(Generator),
-    RandomState(RandomState),
+    RandomState(Box<RandomState>),
 }
 
 /// Shortest and longest length, in tokens.
@@ -217,8 +217,8 @@ impl Words {
 /// Prompts and outputs, each from a generator that stands where theirs begin.
 #[derive(Debug)]
 pub(super) struct BenchLengths {
-    input: (Range, Box<Words>),
-    output: (Range, Box<Words>),
+    input: (Range, Words),
+    output: (Range, Words),
 }
 
 impl BenchLengths {

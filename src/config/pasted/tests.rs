@@ -142,7 +142,8 @@ fn a_flag_that_a_pasted_command_repeats_counts_once_and_the_last_time() {
 #[test]
 fn a_pasted_benchmark_draws_as_its_client_does() {
     let draws = |flags: &str| {
-        let resolved = resolve_line(&format!("{MACHINE} {flags}")).unwrap();
+        let machine = "meta-llama/Llama-3.1-8B-Instruct --gpu h100-sxm";
+        let resolved = resolve_line(&format!("{machine} {flags}")).unwrap();
         let told = resolved
             .notes
             .into_iter()
