@@ -107,96 +107,72 @@ pub(super) fn is_known(name: &str) -> bool {
 #[must_use]
 pub fn normalise(args: &[String]) -> Normalised {
     let mut out = Normalised::default();
-    let mut at = 0;
-    while let Some(arg) = args.get(at) {
-        at += 1;
+    let mut args = Args { rest: args };
+    while let Some(arg) = args.next() {
         if arg == "--" {
             out.put_together();
-            out.args.extend_from_slice(&args[at - 1..]);
+            out.args.push(arg.clone());
+            out.args.extend_from_slice(args.rest);
             break;
         }
-        let Some(Flag { name, path, value }) = flag(arg) else {
-            out.args.push(arg.clone());
-            continue;
-        };
-        if !path.is_empty() {
-            let next = args.get(at).filter(|next| *next != "--" && flag(next).is_none());
-            at += usize::from(value.is_none() && next.is_some());
-            match value.or_else(|| next.cloned()) {
-                Some(value) => out.dotted(&name, &path, value),
-                None => out.without_value(&format!("--{name}.{}", path.join("."))),
-            }
-            continue;
-        }
-        let next = value.as_deref().or(args.get(at).map(String::as_str));
-        if name == "max-model-len" && matches!(next, Some("auto" | "-1")) {
-            at += usize::from(value.is_none());
-            let sentence = "--max-model-len auto is taken for the longest that the model allows: what vLLM takes where that fits";
-            out.ignored.push(sentence.to_string());
-            continue;
-        }
-        if let Some((takes, effect)) = known::find(&name) {
-            let values = take_values(&args[at..], takes, value.is_some());
-            at += values.len();
-            let value = value.as_deref().or(values.first().map(String::as_str));
-            out.drop_flag(&name, value, effect);
-            continue;
-        }
-        // Every switch of vLLM has its `--no-X`, which asks for what is done anyway.
-        let switched_off = name.strip_prefix("no-").and_then(known::find);
-        if let Some((Nothing, effect)) = switched_off {
-            let reason = match effect {
-                Ignored(reason) => reason,
-                NotModelled(..) => "it is off in any case",
-            };
-            out.drop_flag(&name, None, Ignored(reason));
-            continue;
-        }
-        // `--enable-chunked-prefill false`, as people write it, and `=True`, as vLLM's older switches take it.
-        let value = match truth(args.get(at)) {
-            Some(said) if value.is_none() && SWITCHES.contains(&name.as_str()) => {
-                at += 1;
-                Some(said)
-            }
-            _ if SWITCHES.contains(&name.as_str()) => truth(value.as_ref()).or(value),
-            _ => value,
-        };
-        // `--kv-link-latency -5us`: no flag begins with a digit, so this is a value, and whoever judges it says what is
-        // wrong with it.
-        let value = match args.get(at).filter(|next| is_negative_number(next)) {
-            Some(number) if value.is_none() => {
-                at += 1;
-                Some(number.clone())
-            }
-            _ => value,
-        };
-        let value = match value {
-            None if name == "compilation-config" => {
-                match args.get(at).filter(|next| *next != "--" && flag(next).is_none()) {
-                    Some(next) => {
-                        at += 1;
-                        Some(next.clone())
-                    }
-                    None => {
-                        out.without_value("--compilation-config");
-                        continue;
-                    }
+        match flag(arg) {
+            None => out.args.push(arg.clone()),
+            Some(flag) if !flag.path.is_empty() => out.take_dotted(flag, &mut args),
+            Some(flag) => {
+                let is_done = out.take_longest_context(&flag, &mut args)
+                    || out.take_known(&flag, &mut args)
+                    || out.take_switched_off(&flag.name);
+                if !is_done {
+                    out.take_own(flag, &mut args);
                 }
             }
-            value => value,
-        };
-        let value = value.map(|value| match name.as_str() {
-            "compilation-config" => out.without_kernels(value),
-            _ => value,
-        });
-        out.args.push(match (name.strip_prefix("no-"), value) {
-            (Some(switch), None) if SWITCHES.contains(&switch) => format!("--{switch}=false"),
-            (_, Some(value)) => format!("--{name}={value}"),
-            (_, None) => format!("--{name}"),
-        });
+        }
     }
     out.put_together();
     out
+}
+
+/// What is still to be read.
+struct Args<'a> {
+    rest: &'a [String],
+}
+
+impl<'a> Args<'a> {
+    fn next(&mut self) -> Option<&'a String> {
+        let (first, rest) = self.rest.split_first()?;
+        self.rest = rest;
+        Some(first)
+    }
+
+    fn next_if(&mut self, is_meant: impl FnOnce(&str) -> bool) -> Option<&'a String> {
+        let first = self.rest.first()?;
+        is_meant(first).then(|| self.next()).flatten()
+    }
+
+    /// What stands behind a flag of our own and belongs to it, where clap would not see that.
+    fn value_of(&mut self, name: &str) -> Option<String> {
+        // `--enable-chunked-prefill false`, as people write it.
+        if is_switch(name)
+            && let Some(said) = truth(self.rest.first())
+        {
+            self.next();
+            return Some(said);
+        }
+        // `--kv-link-latency -5us`: no flag begins with a digit, so this is a value, and whoever judges it says what is
+        // wrong with it.
+        let is_json = name == "compilation-config";
+        self.next_if(|next| is_negative_number(next) || (is_json && is_value(next)))
+            .cloned()
+    }
+}
+
+/// Whether an argument can be the value of a flag before it.
+fn is_value(arg: &str) -> bool {
+    arg != "--" && flag(arg).is_none()
+}
+
+fn is_switch(name: &str) -> bool {
+    SWITCHES.contains(&name)
 }
 
 /// A long flag in kebab case.
@@ -286,6 +262,74 @@ fn is_same(value: &str, neutral: &str) -> bool {
 }
 
 impl Normalised {
+    /// `-cc.cudagraph_mode=NONE` or `-cc.cudagraph_mode NONE`.
+    fn take_dotted(&mut self, Flag { name, path, value }: Flag, args: &mut Args<'_>) {
+        match value.or_else(|| args.next_if(is_value).cloned()) {
+            Some(value) => self.dotted(&name, &path, value),
+            None => self.without_value(&format!("--{name}.{}", path.join("."))),
+        }
+    }
+
+    /// `--max-model-len auto` says what is done anyway.
+    fn take_longest_context(&mut self, flag: &Flag, args: &mut Args<'_>) -> bool {
+        let is_auto = |value: &str| matches!(value, "auto" | "-1");
+        let is_meant = flag.name == "max-model-len"
+            && match &flag.value {
+                Some(value) => is_auto(value),
+                None => args.next_if(is_auto).is_some(),
+            };
+        if is_meant {
+            let sentence = "--max-model-len auto is taken for the longest that the model allows: what vLLM takes where that fits";
+            self.ignored.push(sentence.to_string());
+        }
+        is_meant
+    }
+
+    /// A flag without a field of its own here.
+    fn take_known(&mut self, Flag { name, value, .. }: &Flag, args: &mut Args<'_>) -> bool {
+        let Some((takes, effect)) = known::find(name) else {
+            return false;
+        };
+        let values = take_values(args.rest, takes, value.is_some());
+        args.rest = &args.rest[values.len()..];
+        let value = value.as_deref().or(values.first().map(String::as_str));
+        self.drop_flag(name, value, effect);
+        true
+    }
+
+    /// Every switch of vLLM has its `--no-X`, which asks for what is done anyway.
+    fn take_switched_off(&mut self, name: &str) -> bool {
+        let Some((Nothing, effect)) = name.strip_prefix("no-").and_then(known::find) else {
+            return false;
+        };
+        let reason = match effect {
+            Ignored(reason) => reason,
+            NotModelled(..) => "it is off in any case",
+        };
+        self.drop_flag(name, None, Ignored(reason));
+        true
+    }
+
+    /// A flag that clap knows, or nobody.
+    fn take_own(&mut self, Flag { name, value, .. }: Flag, args: &mut Args<'_>) {
+        // `=True`, as vLLM's older switches take it.
+        let value = match is_switch(&name) {
+            true => truth(value.as_ref()).or(value),
+            false => value,
+        };
+        let value = value.or_else(|| args.value_of(&name));
+        let value = match (name.as_str(), value) {
+            ("compilation-config", None) => return self.without_value("--compilation-config"),
+            ("compilation-config", Some(config)) => Some(self.without_kernels(config)),
+            (_, value) => value,
+        };
+        self.args.push(match (name.strip_prefix("no-"), value) {
+            (Some(switch), None) if is_switch(switch) => format!("--{switch}=false"),
+            (_, Some(value)) => format!("--{name}={value}"),
+            (_, None) => format!("--{name}"),
+        });
+    }
+
     /// One key of a flag that is JSON.
     fn dotted(&mut self, name: &str, path: &[String], value: String) {
         if !DOTTED.contains(&name) {

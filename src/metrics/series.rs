@@ -274,7 +274,7 @@ mod tests {
             fine.hold(from, to, 2);
             area += (to - from).seconds();
         }
-        let points = fine.points(end, 10.0);
+        let points = fine.points(end, 100.0);
         assert!(points.len() <= BINS_MAX && points.len() > BINS_MAX / 4);
         let width = Picos(fine.width).seconds();
         let total: f64 = points.iter().map(|p| p.in_system * width).sum();
