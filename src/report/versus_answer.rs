@@ -59,8 +59,14 @@ pub(super) fn headline(versus: &Versus) -> String {
 /// Whether a difference is worth a word, and good.
 pub(super) fn judged(row: &Row, at: usize) -> Option<bool> {
     let interval = told(row.measure.unit, &row.differences[at]?);
-    let tells = row.measure.decides && is_significant(&interval) && interval.value.abs() >= WORTH_TELLING;
+    let tells = row.measure.decides && is_moved(row, at);
     tells.then_some((interval.value > 0.0) == (row.measure.better == Better::Higher))
+}
+
+/// Whether a difference is more than chance, and enough for a word.
+pub(super) fn is_moved(row: &Row, at: usize) -> bool {
+    let interval = row.differences[at].map(|difference| told(row.measure.unit, &difference));
+    interval.is_some_and(|interval| is_significant(&interval) && interval.value.abs() >= WORTH_TELLING)
 }
 
 fn of_two(versus: &Versus, rows: &[Row]) -> String {

@@ -10,7 +10,7 @@ use super::outputs::{Format, OutputFlags, Writer};
 use super::progress::Progress;
 use super::run::or_quickstart;
 use super::terminal::Terminal;
-use super::{Exit, files, interrupt, present, remarks};
+use super::{Exit, files, interrupt, present, remarks, subject};
 use crate::analysis::{Experiment, simulate_watched};
 use crate::calibrate::interval::model_interval_while;
 use crate::config::flags::ScenarioFlags;
@@ -329,7 +329,7 @@ fn view(planned: &[Planned], runs: &[Vec<Run>], is_trace: bool) -> Versus {
         },
     };
     Versus {
-        subject: present::subject(base),
+        subject: subject::of_all(planned.iter().map(|one| &one.resolved)),
         variants: planned.iter().enumerate().map(variant).collect(),
         requests: runs[0].first().map_or(0, |run| run.sent),
         interrupted_of: None,
