@@ -26,18 +26,31 @@ pub fn answer(versus: &Versus) -> String {
         shares("tier_hit_rate", "; from KV tiers"),
     ];
     let moved: String = moved.into_iter().flatten().collect();
-    let cut = versus.interrupted_of.map(|asked| {
-        let seeds = versus.seeds();
-        format!(
+    cut(versus) + &text + &moved
+}
+
+/// What the first words are of a comparison that was stopped: after some of its seeds, or after all and before what follows
+/// from them.
+fn cut(versus: &Versus) -> String {
+    let Some(asked) = versus.interrupted_of else {
+        return String::new();
+    };
+    let seeds = versus.seeds();
+    match seeds as u64 >= u64::from(asked) {
+        true => format!("INTERRUPTED after all {}: ", counted(u64::from(asked), "seed")),
+        false => format!(
             "INTERRUPTED after {seeds} of {}: ",
             counted(u64::from(asked), "seed")
-        )
-    });
-    cut.unwrap_or_default() + &text + &moved
+        ),
+    }
 }
 
 /// The answer as a chart's title: the figures themselves are drawn.
 pub(super) fn headline(versus: &Versus) -> String {
+    cut(versus) + &finding(versus)
+}
+
+fn finding(versus: &Versus) -> String {
     let rows = versus.rows();
     if versus.variants.len() != 2 {
         let text = of_many(versus, &rows);

@@ -211,6 +211,11 @@ mod tests {
             ..two()
         };
         assert!(answer(&cut).starts_with("INTERRUPTED after 4 of 500 seeds: "));
+        let whole = Versus {
+            interrupted_of: Some(4),
+            ..two()
+        };
+        assert!(answer(&whole).starts_with("INTERRUPTED after all 4 seeds: "));
         let parsed: Value = serde_json::from_str(&json(&cut)).unwrap();
         assert_eq!(
             (&parsed["interrupted"], &parsed["seeds"]),
