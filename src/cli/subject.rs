@@ -4,6 +4,7 @@ use super::present;
 use crate::analysis::{Outcome, Verdict};
 use crate::config::Resolved;
 use crate::report::counted;
+use crate::report::figures::count;
 
 /// `4 replicas of Llama-3.1-8B-Instruct on 2 × H100-SXM-80GB`; of several pools each with its GPUs.
 pub(super) fn subject(resolved: &Resolved) -> String {
@@ -56,9 +57,11 @@ pub(super) fn agreed<T: PartialEq>(mut all: impl Iterator<Item = T>) -> Option<T
 pub(super) fn warning(resolved: &Resolved, outcome: &Outcome) -> String {
     let ended = counted(outcome.counts.ended, "request");
     let cut = outcome.is_interrupted.then(|| {
-        let asked = resolved.scenario.workload.num_prompts;
-        let of = asked.map_or(String::new(), |asked| format!(" of {asked}"));
-        format!(" · INTERRUPTED after {ended}{of}")
+        let of = match resolved.scenario.workload.num_prompts {
+            Some(asked) => format!("{} of {}", count(outcome.counts.ended), counted(asked, "request")),
+            None => ended.clone(),
+        };
+        format!(" · INTERRUPTED after {of}")
     });
     let verdict = match outcome.result.verdict {
         Verdict::Unstable => {

@@ -26,11 +26,11 @@ fn colour(at: usize) -> Colour {
 }
 
 /// What the colours say.
-const LEGEND: &str = "green: better; red: worse; black: more than chance, of a figure that the title does not count; \
+const LEGEND: &str = "green: better; orange: worse; black: more than chance, of a figure that the title does not count; \
                       grey: may be chance, or less than 1 %";
 
 /// Each measure's paired difference to the base with its 95 % interval. The colours are what the title counts: green is better,
-/// red worse; black moved as surely, and does not count; grey may be chance, or is too small for a word.
+/// orange worse; black moved as surely, and does not count; grey may be chance, or is too small for a word.
 #[must_use]
 pub fn difference(versus: &Versus) -> Picture {
     const LEFT: f64 = 190.0;
