@@ -87,13 +87,18 @@ fn a_run_prints_what_was_simulated_and_says_so() {
 
     // Records of so many fit the memory that they may take.
     let recorded = long.replace("50000000", "20000000");
-    let running = Running::start(&format!("{recorded} --format json -o out.json --save-result")).has_spoken();
+    let running = Running::start(&format!(
+        "{recorded} --format json -o out.json --save-result --charts kc"
+    ))
+    .has_spoken();
     running.interrupt();
     let (printed, folder) = running.ended();
     assert_eq!(printed, "");
     let text = std::fs::read_to_string(folder.path().join("out.json")).unwrap();
     let json: serde_json::Value = serde_json::from_str(&text).unwrap();
     assert_eq!(json["plimsoll"]["interrupted"], true, "{text}");
+    let picture = std::fs::read_to_string(folder.path().join("kc/latency.svg")).unwrap();
+    assert!(picture.contains("INTERRUPTED"), "{picture}");
 }
 
 #[test]
@@ -124,7 +129,7 @@ fn overload_in_which_nobody_ends_and_a_pass_over_prompts_stop_as_well() {
     running.interrupt();
     let (printed, _) = running.ended();
     assert!(
-        printed.is_empty() || printed.starts_with("INTERRUPTED after "),
+        printed.starts_with("INTERRUPTED before ") || printed.starts_with("INTERRUPTED after "),
         "{printed}"
     );
 }
@@ -132,11 +137,13 @@ fn overload_in_which_nobody_ends_and_a_pass_over_prompts_stop_as_well() {
 #[test]
 fn a_search_claims_no_more_than_it_tried() {
     let running = Running::start(&format!(
-        "knee {MACHINE} --goodput ttft:500 tpot:50 --precision 0.0005 --for-rate 100 --format json"
+        "knee {MACHINE} --goodput ttft:500 tpot:50 --precision 0.0005 --for-rate 100 --format json --charts kc"
     ));
     let running = running.has_spoken();
     running.interrupt();
-    let (printed, _) = running.ended();
+    let (printed, folder) = running.ended();
+    let picture = std::fs::read_to_string(folder.path().join("kc/knee.svg")).unwrap();
+    assert!(picture.contains("INTERRUPTED"), "{picture}");
     let json: serde_json::Value = serde_json::from_str(&printed).unwrap();
     assert_eq!(json["interrupted"], true);
     assert!(json["sizing"]["replicas"].is_null(), "{printed}");

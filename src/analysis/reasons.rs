@@ -3,7 +3,7 @@
 use super::bursts::CYCLES_MIN;
 use super::generations::STEADY_MIN;
 use super::growth::T_RETURNING;
-use super::judge::{Assessment, STABLE_WITHIN};
+use super::judge::{Assessment, Precision, STABLE_WITHIN};
 use super::load::{Load, LoadKind};
 use super::verdict::Verdict;
 use crate::metrics::Observation;
@@ -108,6 +108,27 @@ fn is_wandering(assessment: &Assessment) -> bool {
     assessment.wanders && known.is_some_and(|width| width <= STABLE_WITHIN)
 }
 
+/// Why no stretch of a run is one that may be steady. Where hardly anybody is inside, everybody is replaced more often than
+/// there are requests, so that is told only where it is what a run lacks.
+fn not_begun(ended: u64, generations: usize, needed: f64) -> String {
+    if ended < FEW {
+        let are = if ended == 1 { "request is" } else { "requests are" };
+        return format!(
+            "{ended} {are} too few to tell a steady state from chance, or how many it takes: more than {needed:.0}, and a \
+             run that chooses its length begins with {}",
+            Precision::default().min_requests
+        );
+    }
+    let lacks = match generations {
+        1 => "everybody inside was replaced once, too seldom to tell a steady state from the filling up".to_owned(),
+        times if times <= STEADY_MIN => {
+            format!("everybody inside was replaced {times} times, too seldom to tell a steady state from the filling up")
+        }
+        _ => "there is no stretch in which as many left as came, and as many were inside as the law of Little says".to_owned(),
+    };
+    format!("after {ended} requests {lacks}; at least {needed:.0} requests would be needed")
+}
+
 fn verdict_reason(seen: &Observation, assessment: &Assessment, asked: Asked) -> String {
     let Asked {
         kind,
@@ -197,17 +218,7 @@ fn verdict_reason(seen: &Observation, assessment: &Assessment, asked: Asked) -> 
             )
         }
         Verdict::TooShort if assessment.requests_needed.is_finite() => {
-            let times = assessment.generations;
-            let seen = match times <= STEADY_MIN {
-                _ if ended < FEW => "too few requests to tell a steady state from chance",
-                true => "too seldom to tell a steady state from the filling up",
-                false => "and over no stretch of that as many left as came, or were as many inside as the law of Little says",
-            };
-            format!(
-                "after {ended} requests everybody inside was replaced {}, {seen}; at least {:.0} requests would be needed",
-                if times == 1 { "once".to_owned() } else { format!("{times} times") },
-                assessment.requests_needed
-            )
+            not_begun(ended, assessment.generations, assessment.requests_needed)
         }
         Verdict::TooShort => {
             let are = if ended == 1 { "request is" } else { "requests are" };
@@ -227,5 +238,25 @@ fn verdict_reason(seen: &Observation, assessment: &Assessment, asked: Asked) -> 
                 "the load changes over the run: its figures describe this traffic, not a steady state".into()
             }
         },
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn nobody_is_replaced_more_often_than_there_are_requests() {
+        let few = not_begun(30, 117, 60.0);
+        assert!(
+            few.starts_with("30 requests are too few") && !few.contains("117"),
+            "{few}"
+        );
+        let low = not_begun(600, 900, 1200.0);
+        assert!(
+            !low.contains("replaced") && low.contains("at least 1200"),
+            "{low}"
+        );
+        assert!(not_begun(600, 2, 2400.0).contains("replaced 2 times, too seldom"));
     }
 }

@@ -35,7 +35,9 @@ mod progress;
 mod remarks;
 mod reported;
 pub mod run;
+pub mod scenarios;
 pub mod schema;
+mod subject;
 pub mod sweep;
 pub mod terminal;
 pub mod trace;
@@ -203,6 +205,8 @@ pub enum Command {
     Probe(probe::Args),
     /// List or show model shapes
     Models(models::Args),
+    /// List the shipped scenarios, or print one
+    Scenarios(scenarios::Args),
     /// Print the JSON Schema of the scenario file
     Schema(schema::Args),
     /// Print a shell's completion script
@@ -405,6 +409,7 @@ fn command(cli: &Cli, out: &mut dyn Write, terminal: &Terminal) -> anyhow::Resul
         Command::Hw(args) => hw::run(args, out),
         Command::Probe(args) => probe::run(args, out, terminal),
         Command::Models(args) => models::run(args, out),
+        Command::Scenarios(args) => scenarios::run(args, out),
         Command::Schema(args) => schema::run(args, out),
         Command::Completions { shell } => {
             clap_complete::generate(*shell, &mut Cli::command(), "plimsoll", &mut Unbroken(out));

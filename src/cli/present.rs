@@ -1,6 +1,7 @@
 //! From a valid run and its outcome to what the printers take.
 
 use super::components::{component, host_share};
+pub(super) use super::subject::subject;
 use super::{mix, pools, remarks};
 use crate::analysis::knee::{Constraint, EngineLimits, Objective, Pressure, Statistic};
 use crate::analysis::{Experiment, Outcome, Precision, RunResult, Scaling, heard};
@@ -138,29 +139,6 @@ pub(super) fn promises(slo: &Slo) -> Vec<Promise> {
         limit_s: limit.limit.seconds(),
     };
     slo.percentiles.iter().map(promise).collect()
-}
-
-/// `Llama-3.1-8B-Instruct on H100-SXM-80GB`.
-pub(super) fn subject(resolved: &Resolved) -> String {
-    if resolved.servers.len() > 1 {
-        let pools = resolved.scenario.pools.iter();
-        let pools = pools.map(|pool| {
-            let gpus = pool.replicas * pool.gpus;
-            format!("{} ({gpus} × {})", pool.name, pool.device)
-        });
-        return pools.collect::<Vec<_>>().join(" and ");
-    }
-    let model = resolved
-        .model
-        .name
-        .rsplit('/')
-        .next()
-        .unwrap_or(&resolved.model.name);
-    let ranks = match resolved.placement.gpus() {
-        1 => String::new(),
-        ranks => format!("{ranks} × "),
-    };
-    format!("{model} on {ranks}{}", resolved.device.id)
 }
 
 /// Everything that a result says about its own making.

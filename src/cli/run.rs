@@ -10,7 +10,7 @@ use super::outputs::{Format, OutputFlags, Outputs, Writer};
 use super::progress::Progress;
 use super::reported::unread;
 use super::terminal::Terminal;
-use super::{files, interrupt, memory, pools, present, remarks, why};
+use super::{files, interrupt, memory, pools, present, remarks, subject, why};
 use crate::analysis::{Outcome, RunResult, Verdict, simulate, simulate_watched};
 use crate::calibrate::interval::model_interval_while;
 use crate::config::flags::ScenarioFlags;
@@ -201,7 +201,7 @@ fn execute(
         terminal.notes(&[saved]);
     }
     if let Some(folder) = &outputs.charts {
-        let mut pictures = charts(resolved, result);
+        let mut pictures = charts(resolved, &outcome);
         pictures.extend(loads.map(|loads| ("pools".to_owned(), pools_chart(resolved, &outcome, loads))));
         files::save_pictures(folder, &pictures, terminal)?;
     }
@@ -293,7 +293,7 @@ fn pools_chart(resolved: &Resolved, outcome: &Outcome, loads: Vec<Vec<LoadPoint>
     let steps: Vec<InService> = steps
         .map(|&(t_s, replicas)| InService { t_s, replicas })
         .collect();
-    chart::pools(&named, &steps, &present::subject(resolved))
+    chart::pools(&named, &steps, &subject::of_run(resolved, outcome))
 }
 
 /// Whether any pool keeps prefixes.
@@ -332,14 +332,12 @@ pub(super) fn save(
 }
 
 /// The pictures of a run: (name, picture). Each pool has a roofline of its own.
-fn charts(resolved: &Resolved, result: &RunResult) -> Vec<(String, Picture)> {
-    let subject = match result.verdict {
-        Verdict::Unstable => format!(
-            "{} · UNSTABLE: requests pile up, and latencies grow with the length of the run",
-            present::subject(resolved)
-        ),
-        _ => present::subject(resolved),
-    };
+fn charts(resolved: &Resolved, outcome: &Outcome) -> Vec<(String, Picture)> {
+    let (subject, warning) = (
+        subject::of_run(resolved, outcome),
+        subject::warning(resolved, outcome),
+    );
+    let result = &outcome.result;
     let summary = result.steady.as_ref().unwrap_or(&result.whole);
     let mut pictures = vec![
         (
@@ -360,7 +358,10 @@ fn charts(resolved: &Resolved, result: &RunResult) -> Vec<(String, Picture)> {
             true => ("roofline".to_owned(), subject.clone()),
             false => (
                 format!("roofline-{}", file_part(&pool.name, index)),
-                format!("{}: {} on {} × {}", pool.name, pool.model, pool.gpus, pool.device),
+                format!(
+                    "{}: {} on {} × {}{warning}",
+                    pool.name, pool.model, pool.gpus, pool.device
+                ),
             ),
         };
         pictures.push((name, roofline(pool, server, sampled, subject)));

@@ -8,7 +8,7 @@ use clap::ValueEnum;
 use super::disk::Disk;
 use super::progress::Progress;
 use super::terminal::Terminal;
-use super::{Exit, files, interrupt, present};
+use super::{Exit, files, interrupt, subject};
 use crate::analysis::{Looked, TEXTS_MAX, WorkingSet};
 use crate::config::flags::ScenarioFlags;
 use crate::config::{QUICKSTART, Resolved, RunLength, assemble, resolve};
@@ -154,7 +154,7 @@ pub(super) fn pool(resolved: &Resolved) -> PoolMark {
     let memory = resolved.memory.as_ref();
     let ranks = f64::from(resolved.placement.gpus());
     PoolMark {
-        name: present::subject(resolved),
+        name: subject::replica(resolved),
         blocks: u64::from((engine.num_gpu_blocks() - nulls) / engine.kv_groups()),
         bytes_per_token: memory
             .map(|plan| plan.kv_pool.0 as f64 / plan.tokens_in_all_layers() as f64 * ranks),

@@ -1,5 +1,6 @@
 //! What a command line says altogether: a scenario, pasted commands and flags, layered into one document.
 
+use super::axes;
 use super::checkpoint;
 use super::diagnostic::{Diagnostic, Diagnostics, Place};
 use super::document::Document;
@@ -45,6 +46,7 @@ pub fn assemble(flags: &ScenarioFlags, files: &dyn Files) -> Result<Assembled, D
 /// Every flag that cannot be understood and every value that cannot be honoured, or the file's first syntax error.
 pub fn assemble_run(flags: &ScenarioFlags, files: &dyn Files) -> Result<Assembled, Diagnostics> {
     let (assembled, mut problems, is_cut) = layered(flags, files)?;
+    problems.extend(axes::wrong_names(&assembled.document));
     if problems.is_empty() {
         return Ok(assembled);
     }
@@ -67,7 +69,10 @@ fn layered(
     files: &dyn Files,
 ) -> Result<(Assembled, Vec<Diagnostic>, bool), Diagnostics> {
     let mut notes = Vec::new();
-    let document = scenario(flags, files, &mut notes)?;
+    let mut document = scenario(flags, files, &mut notes)?;
+    if flags.traffic.trace.is_some() {
+        notes.extend(without_base(&mut document));
+    }
     let mut layers = Layers {
         document,
         notes,
@@ -94,6 +99,17 @@ fn layered(
         ignored: layers.ignored,
     };
     Ok((assembled, layers.problems, layers.is_cut))
+}
+
+/// A trace brings its own lengths, so it takes the place of the traffic that a scenario only starts from; what the scenario's
+/// file says of lengths itself stays, and contradicts it.
+fn without_base(document: &mut Document) -> Option<String> {
+    let key = "workload.base";
+    let base = document.get(key).and_then(toml::Value::as_str)?.to_owned();
+    document.remove(key);
+    Some(format!(
+        "the trace takes the place of {base}, the traffic that the scenario starts from"
+    ))
 }
 
 /// What the command of a server says by itself: the keys of a scenario that it sets, and what of it has no effect. `engine` is

@@ -119,6 +119,54 @@ fn collect(
     }
 }
 
+/// What is wrong with the names of a scenario's `[sweep]`, each at its line: they are those of flags, or paths of keys.
+#[must_use]
+pub fn wrong_names(document: &Document) -> Vec<Diagnostic> {
+    let Ok(axes) = of_scenario(document) else {
+        // No list of values: a sweep says so.
+        return Vec::new();
+    };
+    let known: Vec<String> = known().iter().map(|name| name.replace('-', "_")).collect();
+    let is_wrong = |axis: &&Axis| !axis.name.contains('.') && !is_flag(&axis.name);
+    let wrong = axes.iter().filter(is_wrong).map(|axis| {
+        let near = crate::nearest::nearest(&axis.name, known.iter().map(String::as_str), 1);
+        let problem = Diagnostic::new(format!("unknown axis `{}` in [sweep]", axis.name))
+            .at(document.place(&format!("sweep.{}.@key", axis.name)));
+        match near[..] {
+            [near, ..] => problem.help(format!("did you mean `{near}`?")),
+            [] => problem.help(AXES),
+        }
+    });
+    wrong.collect()
+}
+
+/// What an axis may be.
+const AXES: &str = "an axis is a flag of `plimsoll run`, request_rate or tensor_parallel_size, or the path of a key, \
+                    \"engine.max_num_seqs\"; `plimsoll run --help` lists the flags";
+
+/// Whether the command line takes it as a flag, in any spelling of vLLM's.
+fn is_flag(name: &str) -> bool {
+    let name = name.trim_start_matches('-').replace('_', "-");
+    let normal = argv::normalise(&[format!("--{name}=1")]);
+    if !normal.ignored.is_empty() || !normal.problems.is_empty() {
+        return true;
+    }
+    let known = known();
+    let given = normal.args.iter().filter_map(|arg| arg.strip_prefix("--"));
+    let mut names = given.map(|arg| arg.split('=').next().unwrap_or(arg));
+    names.all(|name| known.iter().any(|known| known == name))
+}
+
+/// Flags of a scenario, other spellings included.
+fn known() -> Vec<String> {
+    let flags = Flags::command();
+    let all = flags.get_arguments().flat_map(|arg| {
+        let others = arg.get_all_aliases().unwrap_or_default();
+        arg.get_long().into_iter().chain(others)
+    });
+    all.map(str::to_owned).collect()
+}
+
 /// One combination of the axes' values.
 #[derive(Clone, Debug)]
 pub struct Cell {
@@ -291,13 +339,17 @@ pub fn apply(document: &mut Document, name: &str, value: &str) -> Vec<Diagnostic
                 .trim_start_matches("error: ");
             let known = Flags::command();
             let names: Vec<&str> = known.get_arguments().filter_map(clap::Arg::get_long).collect();
+            let is_unknown = error.kind() == clap::error::ErrorKind::UnknownArgument;
+            let why = if is_unknown { "no flag and no key" } else { first };
             let mut problem = Diagnostic::new(format!("cannot sweep over `{name}`"))
-                .label(first.to_string())
+                .label(why)
                 .at(place);
             if let [near, ..] = crate::nearest::nearest(name, names.iter().copied(), 1)[..]
                 && near.replace('-', "_") != name.replace('-', "_")
             {
                 problem = problem.help(format!("did you mean `{near}`?"));
+            } else if is_unknown {
+                problem = problem.help(AXES);
             }
             vec![problem]
         }
@@ -353,6 +405,21 @@ mod tests {
                 && told.contains("cluster.pools.0 to cluster.pools.1"),
             "{told}"
         );
+    }
+
+    #[test]
+    fn an_axis_of_a_file_that_means_nothing_is_told_at_its_line() {
+        let text = "[sweep]\nrequest_rate = [1]\nfoo = [1]\ninput_len = [1]\ntp = [1]\n\"engine.block_size\" = [16]\n\
+                    max_num_seq = [1]\n";
+        let told = Diagnostics(wrong_names(&Document::parse("a.toml", text).unwrap())).render(false);
+        assert!(
+            told.contains("unknown axis `foo`")
+                && told.contains("a.toml:3:1")
+                && told.contains("path of a key"),
+            "{told}"
+        );
+        assert!(told.contains("did you mean `max_num_seqs`?"), "{told}");
+        assert_eq!(told.matches("unknown axis").count(), 2, "{told}");
     }
 
     #[test]

@@ -273,6 +273,10 @@ fn check_effects(judge: &mut Judge, raw: &RawCluster, changes: &[(usize, Change)
 fn change(judge: &mut Judge, index: usize, event: &RawReplicaEvent, replicas: u32) -> Option<Change> {
     let key = |name: &str| format!("cluster.events.{index}.{name}");
     let (Some(at), Some(replica), Some(kind)) = (&event.at, event.replica, event.kind) else {
+        // What is missing may be what was cut out for its own mistake.
+        if judge.is_wrong(&[&format!("cluster.events.{index}")]) {
+            return None;
+        }
         judge.wrong_help(
             &format!("cluster.events.{index}"),
             "is not whole",

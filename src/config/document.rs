@@ -275,7 +275,10 @@ impl Document {
     pub(super) fn first_given(&self, table: &str) -> Option<String> {
         let is_inside = |key: &str| key.strip_prefix(table).is_some_and(|rest| rest.starts_with('.'));
         let is_given = |origin: &Origin| matches!(origin, Origin::Flag(_) | Origin::File(..));
-        let found = (self.origins.iter()).find(|(key, origin)| is_inside(key) && is_given(origin));
+        // A table's own line has a place under this name, and is no value.
+        let is_value = |key: &str| !key.ends_with(".@key");
+        let found =
+            (self.origins.iter()).find(|(key, origin)| is_inside(key) && is_value(key) && is_given(origin));
         found.map(|(key, _)| key.clone())
     }
 
@@ -310,8 +313,18 @@ impl Document {
     pub fn name_of(&self, key: &str) -> String {
         match self.origin(key) {
             Some(Origin::Flag(name)) => name.strip_prefix(SWEPT).unwrap_or(name).to_string(),
-            _ => key.rsplit_once('.').map_or(key, |(_, last)| last).to_string(),
+            _ => own_name(key),
         }
+    }
+}
+
+/// The last part of a key; an item of a list with the list's name: `rates[2]`.
+fn own_name(key: &str) -> String {
+    let parts: Vec<&str> = key.rsplit('.').collect();
+    match parts.as_slice() {
+        [item, list, ..] if item.parse::<usize>().is_ok() => format!("{list}[{item}]"),
+        [last, ..] => (*last).to_string(),
+        [] => String::new(),
     }
 }
 
@@ -338,6 +351,16 @@ mod tests {
             Some(Source::Flag("--max-num-seqs".into()))
         );
         assert_eq!(document.source("engine.block_size"), None);
+    }
+
+    #[test]
+    fn no_placeholder_is_a_value_and_an_item_is_named_with_its_list() {
+        let text = "[cluster.link]\nkind = \"ib-400\"\n[[cluster.events]]\nreplica = 0\n";
+        let document = Document::parse("a.toml", text).unwrap();
+        let given = document.first_given("cluster.link");
+        assert_eq!(given.as_deref(), Some("cluster.link.kind"));
+        assert_eq!(document.name_of("cluster.events.0"), "events[0]");
+        assert_eq!(document.name_of("cluster.events.0.replica"), "replica");
     }
 
     #[test]

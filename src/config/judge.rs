@@ -6,6 +6,7 @@ use toml::Value;
 
 use super::diagnostic::{Diagnostic, Diagnostics, Place};
 use super::document::{Document, Source};
+use super::misfit::misfit_of;
 use super::raw::RawScenario;
 use super::read;
 use super::scalar::{Count, Duration, Rate};
@@ -128,7 +129,20 @@ impl Judge {
         name: &str,
         own_key: impl Fn(&str) -> String,
     ) {
-        for mut problem in part.problems.drain(..) {
+        let problems = std::mem::take(&mut part.problems);
+        for mut problem in problems {
+            if problem.misfit.is_some() {
+                problem = misfit_of(problem, name, &part.document);
+                // What is said of all pools together fits the others.
+                let shared = [
+                    "cluster.gpu",
+                    "engine.max_model_len",
+                    "cluster.tensor_parallel_size",
+                ];
+                if shared.iter().any(|key| problem.place == self.place(key)) {
+                    problem.place = self.place(&format!("{root}.name"));
+                }
+            }
             if problem.place == Place::Nowhere {
                 problem.place = self.place(root);
             }
@@ -294,7 +308,12 @@ impl Judge {
             (false, true) => "must be above 0 and at most 1",
             (false, false) => "must lie between 0 and 1, ends left out",
         };
-        let problem = self.wrong(key, ends, format!("{value} does not"));
+        let fails = if ends.starts_with("must be") {
+            "is not"
+        } else {
+            "does not"
+        };
+        let problem = self.wrong(key, ends, format!("{value} {fails}"));
         if (2.0..=100.0).contains(&value) {
             problem.label = format!("{value} is not a fraction");
             problem

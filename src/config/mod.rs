@@ -30,6 +30,7 @@ mod judge;
 mod lmcache;
 mod lockstep;
 mod machine;
+mod misfit;
 mod of_class;
 mod overlooked;
 pub mod pasted;

@@ -129,8 +129,10 @@ fn explain(document: &Document, path: &str, message: &str) -> (String, Diagnosti
 /// Words for Rust's names of types.
 fn plainly(text: &str) -> String {
     match text {
-        "f64" => "a number".to_string(),
-        "a boolean" => "true or false".to_string(),
+        "f64" | "f32" => "a number".to_string(),
+        "i64" | "i32" => "a whole number".to_string(),
+        "u64" | "u32" | "u16" | "u8" | "usize" => "a whole number of at least 0".to_string(),
+        "a boolean" | "bool" => "true or false".to_string(),
         "a sequence" => "a list in brackets".to_string(),
         other => other
             .replace("struct RawScenario", "a table")

@@ -13,7 +13,7 @@ use super::judge::{Judge, Provenance};
 use super::lmcache;
 use super::lockstep;
 use super::pipeline;
-use super::pools;
+use super::pools::{self, PoolDraft};
 use super::raw::RawScenario;
 use super::raw::{RawClass, RawGoodput, RawWorkload};
 use super::report::{self, Report};
@@ -157,11 +157,16 @@ pub fn resolve(mut document: Document, files: &dyn Files) -> Result<Resolved, Di
     document.roles_become_pools()?;
     let (mut judge, raw) = Judge::new(document);
     judge.notes = notes;
+    let shape = judge.problems.len();
     let seed = seed(&mut judge, &raw);
     let mut pools = pools::draft(&mut judge, &raw, files);
     let mut cluster = cluster::resolve(&mut judge, &raw, &mut pools);
     let lock_step = lockstep::resolve(&mut judge, &raw, &pools);
     let jitter = step_jitter(&mut judge, raw.cluster.step_jitter.as_ref());
+    // Memory formulas need valid flags: those of machine, model and engine. What is wrong with the traffic does not keep
+    // them from being judged.
+    let can_build =
+        judge.problems.len() == shape && !judge.is_wrong(&["cluster", "engine", "model", "sglang", "trtllm"]);
     let mut slo = slo::resolve(&mut judge, &raw.slo, promises_to_classes(&raw.workload));
     let report = report::resolve(&mut judge, &raw.report);
     refuse_unread(&mut judge, &raw);
@@ -177,14 +182,15 @@ pub fn resolve(mut document: Document, files: &dyn Files) -> Result<Resolved, Di
             });
         }
     }
-    let Some((mut spec, length)) = traffic else {
+    let Some((mut spec, length)) = traffic.filter(|_| judge.problems.is_empty()) else {
+        if can_build {
+            judge_servers(&mut judge, &raw, pools, seed, files);
+        }
         return Err(Diagnostics(judge.problems));
     };
     judge.notes.extend(workload::sessions_notes(&spec));
     judge.notes.extend(workload::draws_note(&spec, seed));
     judge.notes.extend(lone_requests(&cluster, &spec));
-    // Memory formulas need valid flags.
-    judge.check()?;
     let built = pools.into_iter().map(|pool| {
         let served = &cluster.groups[pool.group].serves;
         let context = workload::typical_context(&spec, |class| serves_class(served, Some(class)));
@@ -257,6 +263,23 @@ pub fn resolve(mut document: Document, files: &dyn Files) -> Result<Resolved, Di
         ignored: judge.ignored,
         document: judge.document,
     })
+}
+
+/// Context at which a server is judged whose traffic is not known.
+const CONTEXT: u32 = 1024;
+
+/// Judges the servers of an input whose traffic is wrong: whether the model lies on its ranks and fits, and the tiers beside it.
+fn judge_servers(judge: &mut Judge, raw: &RawScenario, pools: Vec<PoolDraft>, seed: u64, files: &dyn Files) {
+    // A server is not judged beside problems of its own: those that there are lie elsewhere.
+    let elsewhere = std::mem::take(&mut judge.problems);
+    let built = pools
+        .into_iter()
+        .map(|pool| pool.build(judge, raw, (CONTEXT, seed), files));
+    let built: Vec<Option<(Pool, Server)>> = built.collect();
+    if let Some((pools, servers)) = built.into_iter().collect::<Option<(Vec<Pool>, Vec<Server>)>>() {
+        tiers(judge, raw, &pools, &servers);
+    }
+    judge.problems.splice(0..0, elsewhere);
 }
 
 fn seed(judge: &mut Judge, raw: &RawScenario) -> u64 {
@@ -404,3 +427,5 @@ pub fn resolved_toml(resolved: &Resolved) -> String {
 
 #[cfg(test)]
 mod tests;
+#[cfg(test)]
+mod together;

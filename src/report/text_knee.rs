@@ -67,7 +67,7 @@ fn found(view: &KneeView) -> String {
             bounds(&estimate)
         )
     });
-    let is_asked = per_request(view).is_some() || !view.promises.is_empty();
+    let is_asked = !asked(view).is_empty();
     match view.knee {
         Some(knee) => format!(
             "{} req/s within SLO  ({} {})   {saturation}",
@@ -113,14 +113,18 @@ fn first_lines(page: &mut Page, view: &KneeView, style: Style) {
     for (name, sentence) in qualified.into_iter().flatten() {
         page.listed(name, &[sentence]);
     }
-    let mut asked: Vec<String> = per_request(view).into_iter().collect();
-    asked.extend(view.promises.iter().map(promise));
+    let asked = asked(view);
     if !asked.is_empty() {
-        page.fact("SLO", &asked.join(", "));
+        let fewest = match view.classes.iter().any(|class| !class.limits.is_empty()) {
+            true => " (attain: of the class with the fewest)",
+            false => "",
+        };
+        page.fact("SLO", &(asked.join(", ") + fewest));
     }
     if let Some(limited_by) = &view.limited_by {
         page.fact("limited by", limited_by);
     }
+    page.fact("simulated", &view.subject);
     page.listed("trust", &super::text_caveats::trust_lines(&view.trust));
     if let Some(model) = &view.model {
         page.fact("model ±", &model_interval(model));
@@ -129,6 +133,12 @@ fn first_lines(page: &mut Page, view: &KneeView, style: Style) {
     }
     page.listed("note", &view.notes);
     super::text_caveats::assumed(page, &view.assumptions);
+}
+
+/// All that is promised, one phrase each.
+pub(super) fn asked(view: &KneeView) -> Vec<String> {
+    let percentiles = view.promises.iter().map(promise);
+    per_request(view).into_iter().chain(percentiles).collect()
 }
 
 /// What each request is promised: `99.0 % of requests with TTFT ≤ 500 ms`, or that of every class.
@@ -149,7 +159,7 @@ fn per_request(view: &KneeView) -> Option<String> {
     let share = percent(view.attainment);
     if !classes.is_empty() {
         return Some(format!(
-            "{share} of the requests of each class: {} (attain: of the class with the fewest)",
+            "{share} of the requests of each class: {}",
             classes.join("; ")
         ));
     }
@@ -288,6 +298,7 @@ mod tests {
         24.2 req/s within SLO  (95 % [22.9, 25.3])   saturates at 27.6 req/s (95 % [26.1, 29.0])
           SLO         99.0 % of requests with TTFT ≤ 500 ms and TPOT ≤ 50.0 ms
           limited by  prefill compute (91 % of roof at the knee)
+          simulated   Llama-3.1-8B-Instruct on H100-SXM-80GB
           trust       ●●○ decode calibrated   ●○○ prefill roofline only
           assumed     gpu_memory_utilization 0.92 (default of vllm@0.33)
 
@@ -318,6 +329,7 @@ mod tests {
         NO RATE meets the SLO
           SLO         99.0 % of requests with TTFT ≤ 500 ms and TPOT ≤ 50.0 ms
           limited by  prefill compute (91 % of roof at the knee)
+          simulated   Llama-3.1-8B-Instruct on H100-SXM-80GB
           trust       ●●○ decode calibrated   ●○○ prefill roofline only
           assumed     gpu_memory_utilization 0.92 (default of vllm@0.33)
 

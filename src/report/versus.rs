@@ -5,9 +5,9 @@
 //! told.
 
 pub use super::versus_answer::answer;
-pub(super) use super::versus_answer::{headline, judged};
+pub(super) use super::versus_answer::{headline, is_moved, judged};
 pub use super::versus_measures::{Better, MEASURES, Measure, Unit};
-pub(crate) use super::versus_measures::{moved, told, written};
+pub(crate) use super::versus_measures::{ends, moved, told, written};
 
 use super::page::wrapped;
 use super::tables::{Column, markdown, table};

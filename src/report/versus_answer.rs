@@ -26,18 +26,31 @@ pub fn answer(versus: &Versus) -> String {
         shares("tier_hit_rate", "; from KV tiers"),
     ];
     let moved: String = moved.into_iter().flatten().collect();
-    let cut = versus.interrupted_of.map(|asked| {
-        let seeds = versus.seeds();
-        format!(
+    cut(versus) + &text + &moved
+}
+
+/// What the first words are of a comparison that was stopped: after some of its seeds, or after all and before what follows
+/// from them.
+fn cut(versus: &Versus) -> String {
+    let Some(asked) = versus.interrupted_of else {
+        return String::new();
+    };
+    let seeds = versus.seeds();
+    match seeds as u64 >= u64::from(asked) {
+        true => format!("INTERRUPTED after all {}: ", counted(u64::from(asked), "seed")),
+        false => format!(
             "INTERRUPTED after {seeds} of {}: ",
             counted(u64::from(asked), "seed")
-        )
-    });
-    cut.unwrap_or_default() + &text + &moved
+        ),
+    }
 }
 
 /// The answer as a chart's title: the figures themselves are drawn.
 pub(super) fn headline(versus: &Versus) -> String {
+    cut(versus) + &finding(versus)
+}
+
+fn finding(versus: &Versus) -> String {
     let rows = versus.rows();
     if versus.variants.len() != 2 {
         let text = of_many(versus, &rows);
@@ -59,8 +72,14 @@ pub(super) fn headline(versus: &Versus) -> String {
 /// Whether a difference is worth a word, and good.
 pub(super) fn judged(row: &Row, at: usize) -> Option<bool> {
     let interval = told(row.measure.unit, &row.differences[at]?);
-    let tells = row.measure.decides && is_significant(&interval) && interval.value.abs() >= WORTH_TELLING;
+    let tells = row.measure.decides && is_moved(row, at);
     tells.then_some((interval.value > 0.0) == (row.measure.better == Better::Higher))
+}
+
+/// Whether a difference is more than chance, and enough for a word.
+pub(super) fn is_moved(row: &Row, at: usize) -> bool {
+    let interval = row.differences[at].map(|difference| told(row.measure.unit, &difference));
+    interval.is_some_and(|interval| is_significant(&interval) && interval.value.abs() >= WORTH_TELLING)
 }
 
 fn of_two(versus: &Versus, rows: &[Row]) -> String {

@@ -3,6 +3,7 @@
 use serde_json::{Map, Value, json};
 
 use super::versus::{Row, Unit, Versus, answer};
+use super::versus_measures::ends as possible;
 use super::{trust_word, verdict_word};
 use crate::analysis::Difference;
 use crate::calibrate::interval::FigureInterval;
@@ -37,7 +38,7 @@ fn variant(versus: &Versus, rows: &[Row], at: usize) -> Value {
     for row in rows {
         figures.insert(row.measure.key.to_owned(), json!(row.means[at]));
         if let Some(difference) = at.checked_sub(1).and_then(|other| row.differences[other]) {
-            differences.insert(row.measure.key.to_owned(), of(&difference));
+            differences.insert(row.measure.key.to_owned(), of(row.measure.unit, &difference));
         }
     }
     let by_seed: Map<String, Value> = super::versus::MEASURES
@@ -94,16 +95,16 @@ fn figure(figure: &FigureInterval) -> (String, Value) {
     (figure.name.to_owned(), told)
 }
 
-fn of(difference: &Difference) -> Value {
-    let ends = |interval: &Interval| {
+fn of(unit: Unit, difference: &Difference) -> Value {
+    let ends = |interval: &Interval, is_relative: bool| {
         let known = interval.half_width.is_finite();
-        json!(known.then(|| [interval.low(), interval.high()]))
+        json!(known.then(|| <[f64; 2]>::from(possible(unit, is_relative, interval))))
     };
     json!({
         "absolute": difference.absolute.value,
-        "absolute_95": ends(&difference.absolute),
+        "absolute_95": ends(&difference.absolute, false),
         "relative": difference.relative.map(|relative| relative.value),
-        "relative_95": difference.relative.map(|relative| ends(&relative)),
+        "relative_95": difference.relative.map(|relative| ends(&relative, true)),
     })
 }
 
@@ -124,8 +125,17 @@ pub fn csv(versus: &Versus) -> String {
                 unit(row.measure.unit).to_owned(),
                 row.means[at].map_or(String::new(), |mean| mean.to_string()),
             ];
-            cells.extend(ends(difference.map(|difference| difference.absolute)));
-            cells.extend(ends(difference.and_then(|difference| difference.relative)));
+            let unit = row.measure.unit;
+            cells.extend(ends(
+                unit,
+                false,
+                difference.map(|difference| difference.absolute),
+            ));
+            cells.extend(ends(
+                unit,
+                true,
+                difference.and_then(|difference| difference.relative),
+            ));
             lines.push(cells.join(","));
         }
     }
@@ -145,7 +155,7 @@ fn unit(unit: Unit) -> &'static str {
 }
 
 /// The value and its ends; empty where unknown.
-fn ends(interval: Option<Interval>) -> [String; 3] {
+fn ends(unit: Unit, is_relative: bool, interval: Option<Interval>) -> [String; 3] {
     let Some(interval) = interval else {
         return [const { String::new() }; 3];
     };
@@ -156,7 +166,11 @@ fn ends(interval: Option<Interval>) -> [String; 3] {
             String::new()
         }
     };
-    [end(interval.value), end(interval.low()), end(interval.high())]
+    if interval.half_width.is_infinite() {
+        return [end(interval.value), String::new(), String::new()];
+    }
+    let (low, high) = possible(unit, is_relative, &interval);
+    [end(interval.value), end(low), end(high)]
 }
 
 fn quoted(text: &str) -> String {
@@ -197,6 +211,11 @@ mod tests {
             ..two()
         };
         assert!(answer(&cut).starts_with("INTERRUPTED after 4 of 500 seeds: "));
+        let whole = Versus {
+            interrupted_of: Some(4),
+            ..two()
+        };
+        assert!(answer(&whole).starts_with("INTERRUPTED after all 4 seeds: "));
         let parsed: Value = serde_json::from_str(&json(&cut)).unwrap();
         assert_eq!(
             (&parsed["interrupted"], &parsed["seeds"]),

@@ -102,6 +102,20 @@ pub(crate) fn told(unit: Unit, difference: &Difference) -> Interval {
     }
 }
 
+/// The ends of an interval of a difference, as far as they are possible: a share lies between 0 and 1, so no difference of two
+/// shares is beyond ±1, and nothing that is counted or timed falls by more than all of it.
+pub(crate) fn ends(unit: Unit, is_relative: bool, interval: &Interval) -> (f64, f64) {
+    let least = match (unit, is_relative) {
+        (Unit::Share, false) | (_, true) => -1.0,
+        _ => f64::NEG_INFINITY,
+    };
+    let most = match (unit, is_relative) {
+        (Unit::Share, false) => 1.0,
+        _ => f64::INFINITY,
+    };
+    (interval.low().max(least), interval.high().min(most))
+}
+
 /// Whether an interval leaves zero out.
 pub(crate) fn is_significant(interval: &Interval) -> bool {
     interval.half_width < interval.value.abs()
@@ -128,13 +142,16 @@ pub(crate) fn moved(row: &Row, at: usize) -> String {
         return "–".to_owned();
     };
     match (row.measure.unit, difference.relative) {
-        (Unit::Share, _) => hundredths(&difference.absolute, "points"),
-        (_, Some(relative)) => hundredths(&relative, "%"),
+        (unit @ Unit::Share, _) => {
+            let interval = difference.absolute;
+            hundredths(&interval, ends(unit, false, &interval), "points")
+        }
+        (unit, Some(relative)) => hundredths(&relative, ends(unit, true, &relative), "%"),
         (unit, None) => format!("+{}", written(unit, difference.absolute.value)),
     }
 }
 
-fn hundredths(interval: &Interval, unit: &str) -> String {
+fn hundredths(interval: &Interval, (low, high): (f64, f64), unit: &str) -> String {
     let largest = 100.0 * interval.value.abs();
     let decimals = usize::from(largest < 9.95);
     let signed = |value: f64| {
@@ -153,7 +170,36 @@ fn hundredths(interval: &Interval, unit: &str) -> String {
     format!(
         "{} {unit} [{}, {}]",
         signed(interval.value),
-        signed(interval.low()),
-        signed(interval.high())
+        signed(low),
+        signed(high)
     )
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn no_share_falls_by_more_than_all_of_it() {
+        let measure = |key: &str| MEASURES.into_iter().find(|measure| measure.key == key).unwrap();
+        let wide = |value: f64| Interval {
+            value,
+            half_width: 0.58,
+        };
+        let row = |key: &str, relative: Option<Interval>| Row {
+            measure: measure(key),
+            means: vec![Some(1.0), Some(0.3)],
+            differences: vec![Some(Difference {
+                absolute: wide(-0.66),
+                relative,
+            })],
+        };
+        assert_eq!(moved(&row("attainment", None), 0), "−66 points [−100, −8]");
+        assert_eq!(
+            moved(&row("mean_ttft_s", Some(wide(-0.66))), 0),
+            "−66 % [−100, −8]"
+        );
+        assert_eq!(ends(Unit::Share, false, &wide(0.66)).1, 1.0);
+        assert!(ends(Unit::Time, true, &wide(0.66)).1 > 1.2);
+    }
 }

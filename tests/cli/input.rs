@@ -85,7 +85,8 @@ fn every_command_explains_itself() {
     let desk = Desk::new();
     assert!(desk.expect(0, "--version").starts_with("plimsoll 0."));
     for command in
-        "fit run knee sweep compare working-set conform course trace hw models schema completions".split(' ')
+        "fit run knee sweep compare working-set conform course trace hw models scenarios schema completions"
+            .split(' ')
     {
         let printed = desk.expect(0, &format!("{command} --help"));
         assert!(printed.contains("Usage: plimsoll"), "{command}: {printed}");

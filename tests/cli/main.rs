@@ -7,6 +7,7 @@ mod promises;
 mod readme;
 mod results;
 mod serving;
+mod shipped;
 mod stages;
 mod tables;
 mod told;

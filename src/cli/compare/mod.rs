@@ -10,7 +10,7 @@ use super::outputs::{Format, OutputFlags, Writer};
 use super::progress::Progress;
 use super::run::or_quickstart;
 use super::terminal::Terminal;
-use super::{Exit, files, interrupt, present, remarks};
+use super::{Exit, files, interrupt, present, remarks, subject};
 use crate::analysis::{Experiment, simulate_watched};
 use crate::calibrate::interval::model_interval_while;
 use crate::config::flags::ScenarioFlags;
@@ -108,7 +108,14 @@ pub fn run(args: &Args, out: &mut dyn Write, terminal: &Terminal) -> anyhow::Res
     let compared = runs.first().map_or(0, Vec::len);
     let is_interrupted = compared < seeds as usize;
     if compared == 0 {
-        terminal.notes(&["interrupted before all variants had a run under one seed".to_owned()]);
+        let told = "interrupted before all variants had a run under one seed";
+        match outputs.format {
+            Format::Table | Format::Md => {
+                let told = format!("{}\n", told.replacen("interrupted", "INTERRUPTED", 1));
+                files::put(&told, outputs.file.as_deref(), out)?;
+            }
+            _ => terminal.notes(&[told.to_owned()]),
+        }
         return Ok(Exit::Interrupted.into());
     }
     let mut view = Versus {
@@ -122,6 +129,7 @@ pub fn run(args: &Args, out: &mut dyn Write, terminal: &Terminal) -> anyhow::Res
     }
     if !is_interrupted && interrupt::is_asked() {
         terminal.notes(&["interrupted: the runs are whole, model intervals are left out".to_owned()]);
+        view.interrupted_of = Some(seeds);
     }
     let is_interrupted = is_interrupted || interrupt::is_asked();
     let text = match outputs.format {
@@ -329,7 +337,7 @@ fn view(planned: &[Planned], runs: &[Vec<Run>], is_trace: bool) -> Versus {
         },
     };
     Versus {
-        subject: present::subject(base),
+        subject: subject::of_all(planned.iter().map(|one| &one.resolved)),
         variants: planned.iter().enumerate().map(variant).collect(),
         requests: runs[0].first().map_or(0, |run| run.sent),
         interrupted_of: None,

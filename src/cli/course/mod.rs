@@ -13,9 +13,10 @@ use clap::ValueEnum;
 
 use super::Exit;
 use super::disk::Disk;
+use super::files;
 use super::terminal::Terminal;
-use super::{files, interrupt};
-use crate::report::{compared, folded};
+use crate::report::compared::{self, Comparison};
+use crate::report::folded;
 
 /// What to write.
 #[derive(clap::Args, Debug)]
@@ -62,19 +63,66 @@ pub fn run(args: &Args, out: &mut dyn Write, terminal: &Terminal) -> anyhow::Res
             return Ok(Exit::BadInput.into());
         }
     };
-    if interrupt::is_asked() {
-        return Ok(Exit::Interrupted.into());
+    let total = measured.tables.len();
+    let is_cut = compared.len() < total;
+    if is_cut {
+        terminal.notes(&[format!("interrupted {}", cut(compared.len(), total))]);
     }
     let width = terminal.width().filter(|_| args.output.is_none());
-    let text = match args.format {
-        Format::Table => {
-            let source = folded(&format!("measured: {}\n", measured.source), width);
-            format!("{}\n{source}", compared::text(&compared, width))
-        }
-        Format::Json => compared::json(&compared),
-        Format::Csv => compared::csv(&compared),
-        Format::Md => compared::md(&compared),
-    };
+    let source = folded(&format!("measured: {}\n", measured.source), width);
+    let text = text(args.format, &compared, total, &source, width);
     files::put(&text, args.output.as_deref(), out)?;
-    Ok(Exit::Ok.into())
+    Ok(if is_cut { Exit::Interrupted } else { Exit::Ok }.into())
+}
+
+/// How far a comparison came that was stopped.
+fn cut(done: usize, total: usize) -> String {
+    format!("after {done} of {total} tables")
+}
+
+/// The tables that were done, in a form; of fewer than all that is said first, where a form has words.
+fn text(format: Format, done: &[Comparison], total: usize, source: &str, width: Option<usize>) -> String {
+    let first = match format {
+        Format::Table | Format::Md if done.len() < total => {
+            format!("INTERRUPTED {}\n", cut(done.len(), total))
+        }
+        _ => String::new(),
+    };
+    if done.is_empty() {
+        return first;
+    }
+    first
+        + &match format {
+            Format::Table => format!("{}\n{source}", compared::text(done, width)),
+            Format::Json => compared::json(done),
+            Format::Csv => compared::csv(done),
+            Format::Md => compared::md(done),
+        }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_was_done_is_printed_and_marked() {
+        let one = Comparison {
+            title: "a table".into(),
+            scenario: "quickstart".into(),
+            is_calibration: false,
+            axes: Vec::new(),
+            notes: Vec::new(),
+            rows: Vec::new(),
+        };
+        let told = text(Format::Table, &[one], 3, "", None);
+        assert!(
+            told.starts_with("INTERRUPTED after 1 of 3 tables\n") && told.contains("a table"),
+            "{told}"
+        );
+        assert_eq!(
+            text(Format::Table, &[], 3, "", None),
+            "INTERRUPTED after 0 of 3 tables\n"
+        );
+        assert_eq!(text(Format::Csv, &[], 3, "", None), "");
+    }
 }

@@ -7,17 +7,26 @@ use rayon::prelude::*;
 
 use super::measured::{FigureName, Measured, MeasuredRow, MeasuredTable, Use};
 use crate::analysis::{Experiment, simulate};
+use crate::cli::interrupt;
 use crate::config::{Diagnostic, Diagnostics, Document, Files, axes, files, resolve};
 use crate::metrics::{Records, Summary};
 use crate::report::compared::{Compared, Comparison, Figure};
 
-/// Simulates every row of every table.
+/// Simulates every row of every table; those tables that were done when the user asked to stop.
 ///
 /// # Errors
 /// A scenario or profile on disk that took the place of a shipped one and does not resolve.
 pub fn predict(measured: &Measured, files: &(dyn Files + Sync)) -> Result<Vec<Comparison>, Diagnostics> {
-    let tables = measured.tables.iter();
-    tables.map(|table| predict_table(table, files)).collect()
+    let mut done = Vec::new();
+    for table in &measured.tables {
+        let predicted = predict_table(table, files)?;
+        // Rows that were cut short are no prediction, and with them the table is none.
+        if interrupt::is_asked() {
+            break;
+        }
+        done.push(predicted);
+    }
+    Ok(done)
 }
 
 fn predict_table(table: &MeasuredTable, files: &(dyn Files + Sync)) -> Result<Comparison, Diagnostics> {
@@ -100,6 +109,9 @@ fn implied_mean(
         return Ok(None);
     }
     for _ in 0..HALVINGS {
+        if interrupt::is_asked() {
+            return Ok(None);
+        }
         let middle = f64::midpoint(short, long);
         if at(middle)?.0 > row.measured[0] {
             short = middle;
@@ -146,7 +158,8 @@ fn run_row(row: &MeasuredRow, mut document: Document, files: &dyn Files) -> Resu
     }
     let resolved = resolve(document, files)?;
     let experiment = Experiment::of_whole_run(Records::None);
-    Ok(simulate(&resolved.scenario, &experiment, |_| true).result.whole)
+    let outcome = simulate(&resolved.scenario, &experiment, |_| !interrupt::is_asked());
+    Ok(outcome.result.whole)
 }
 
 /// A figure of a run; not a number where no request was completed.

@@ -1,7 +1,8 @@
 //! `sweep --charts`: the picture of all runs, finished now or read back.
 
 use super::plan::Plan;
-use crate::cli::present;
+use crate::cli::subject::agreed;
+use crate::cli::{present, subject};
 use crate::config::{Diagnostic, Diagnostics, Place};
 use crate::report::chart::{self, Picture};
 use crate::report::sweep::SweepRow;
@@ -35,7 +36,11 @@ pub(super) fn pictures(
         ..row.clone()
     });
     let rows: Vec<SweepRow<'_>> = named.collect();
-    let mut view = SweepView::of(&rows, layout.clone(), subject(plan));
+    let mut view = SweepView::of(
+        &rows,
+        layout.clone(),
+        subject::of_all(plan.runs.iter().map(|cell| &cell.resolved)),
+    );
     // A limit that is not the same in all runs is no line across them.
     if let Some(slo) = agreed(slos()) {
         view.limits = present::printed_limits(slo);
@@ -43,20 +48,4 @@ pub(super) fn pictures(
         view.promises = present::promises(slo);
     }
     vec![("sweep", chart::sweep(&view))]
-}
-
-/// What all runs are of: model and machine, or the model where machines differ.
-fn subject(plan: &Plan) -> String {
-    let whole = agreed(plan.runs.iter().map(|cell| present::subject(&cell.resolved)));
-    let model = || agreed(plan.runs.iter().map(|cell| cell.resolved.model.name.as_str()));
-    whole.unwrap_or_else(|| {
-        let name = model().unwrap_or_default();
-        name.rsplit('/').next().unwrap_or_default().to_owned()
-    })
-}
-
-/// What all say; `None` where they differ.
-fn agreed<T: PartialEq>(mut all: impl Iterator<Item = T>) -> Option<T> {
-    let first = all.next()?;
-    all.all(|other| other == first).then_some(first)
 }

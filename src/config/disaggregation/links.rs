@@ -36,12 +36,18 @@ pub(in crate::config) fn rates(
     pools: &[Pool],
     servers: &[Server],
 ) -> Option<Vec<BytesPerSec>> {
+    let key = "cluster.link.kind";
     if let Some(text) = &link.bandwidth {
+        // The bandwidth replaces the kind's; a name that means nothing is wrong all the same.
+        if let Some(kind) = link.kind.as_deref().map(str::to_lowercase)
+            && !names().contains(&kind.as_str())
+        {
+            unknown(judge, &kind);
+        }
         return bandwidth(judge, text).map(|rate| vec![rate; pools.len()]);
     }
     let devices: Vec<&Device> = servers.iter().map(|server| &server.device).collect();
     let gpus: u32 = pools.iter().map(|pool| pool.gpus * pool.replicas).sum();
-    let key = "cluster.link.kind";
     let kind = match &link.kind {
         Some(kind) => {
             judge.given(key, kind);
@@ -77,20 +83,23 @@ pub(in crate::config) fn rates(
             let help = "choose pcie5, ib-400 or eth-100";
             judge.wrong_help(key, "is not there", "one of the GPUs has no NVLink", help);
         }
-        None => {
-            let known = names();
-            let near = nearest(&kind, known.iter().copied(), 1)
-                .first()
-                .map(ToString::to_string);
-            let help = match near {
-                Some(near) => format!("did you mean {near}? known are {}", known.join(", ")),
-                None => format!("known are {}", known.join(", ")),
-            };
-            let label = format!("`{kind}` is not known");
-            judge.wrong_help(key, "names no link", label, help);
-        }
+        None => unknown(judge, &kind),
     }
     rates
+}
+
+/// Reports a name that no link has.
+fn unknown(judge: &mut Judge, kind: &str) {
+    let known = names();
+    let near = nearest(kind, known.iter().copied(), 1)
+        .first()
+        .map(ToString::to_string);
+    let help = match near {
+        Some(near) => format!("did you mean {near}? known are {}", known.join(", ")),
+        None => format!("known are {}", known.join(", ")),
+    };
+    let label = format!("`{kind}` is not known");
+    judge.wrong_help("cluster.link.kind", "names no link", label, help);
 }
 
 /// Bytes per second of a link by its name; `None` if it has none, or the GPU has no NVLink.

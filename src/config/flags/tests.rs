@@ -128,6 +128,15 @@ pub(in crate::config) fn said(line: &str) -> String {
 }
 
 #[test]
+fn a_trace_takes_the_place_of_the_traffic_that_a_scenario_starts_from() {
+    let told = said("quickstart --trace trace.csv");
+    assert!(
+        told.contains("the trace takes the place of workloads/azure-conv-2023"),
+        "{told}"
+    );
+}
+
+#[test]
 fn flags_of_the_benchmark_client_mean_what_they_mean_there() {
     let lens = "--input-len 1024 --output-len 128";
     assert_snapshot!(traffic(&format!("--request-rate 4 {lens}")), @r#"Poisson { request_rate: 4.0 }; RandomVllm { input_len: 1024, output_len: 128, range_ratio: 0.0 }; Auto { precision: 0.02 }"#);

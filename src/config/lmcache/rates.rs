@@ -35,6 +35,8 @@ impl Rates {
         };
         let given = raw.load_bandwidth.as_deref();
         let load = rate(judge, "load_bandwidth", given, &usual, why);
+        // What is wrong is no value for the other way.
+        let given = given.filter(|_| !judge.is_wrong(&["lmcache.load_bandwidth"]));
         let (same, why) = match (given, measured(Direction::DeviceToHost)) {
             (Some(given), _) => (given.to_owned(), "as load_bandwidth"),
             (None, Some(rate)) => (rate, PROBED),

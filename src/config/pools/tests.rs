@@ -349,3 +349,22 @@ fn an_event_that_changes_nothing_is_refused() {
     );
     assert!(!notes(&["fail", "up"]).contains("is down until"));
 }
+
+#[test]
+fn a_pool_that_does_not_fit_is_named_with_what_would_change_it_alone() {
+    let text = POOLS
+        .replace("tensor_parallel_size = 2\n", "")
+        .replace("gpu = \"A100-SXM-80GB\"\n", "gpu = \"L4\"\n")
+        .replace("meta-llama/Llama-3.1-8B-Instruct", "Qwen/Qwen3-14B");
+    let problems = resolve_text(&text).map(|_| ()).unwrap_err();
+    let told = problems.to_string();
+    assert!(problems.is_misfit(), "{told}");
+    assert!(
+        told.contains("pool old (Qwen/Qwen3-14B): does not fit: needs"),
+        "{told}"
+    );
+    assert!(
+        told.contains("tensor_parallel_size = ") && told.contains("; in pool old") && !told.contains("-tp "),
+        "{told}"
+    );
+}

@@ -117,7 +117,11 @@ fn own_lengths(judge: &mut Judge, index: usize, name: &str, files: &dyn Files) -
     lengths
 }
 
+/// Reports a class without lengths, unless those that there are have a mistake of their own.
 pub(super) fn need_lengths(judge: &mut Judge, root: &str, name: &str) {
+    if judge.is_wrong(&["workload.lengths", &format!("{root}.lengths")]) {
+        return;
+    }
     let help = "give [workload.classes.lengths.fixed] below it, or [workload.lengths] for all classes";
     judge.wrong_help(root, "has no lengths", format!("class {name}"), help);
 }

@@ -14,7 +14,7 @@ use spaces::Among;
 use super::document::Source;
 use super::files::Files;
 use super::judge::Judge;
-use super::raw::{RawDraws, RawWorkload};
+use super::raw::{RawArrivals, RawDraws, RawWorkload};
 use super::scalar::Count;
 use crate::units::Picos;
 use crate::workload::{Arrivals, Client, Draws, Lengths, Prefix, WorkloadSpec, drawn_by_us};
@@ -52,8 +52,14 @@ pub(super) fn resolve(
         superposed::resolve(judge, raw, files)?
     } else {
         superposed::refuse_rate(judge, raw);
-        let mut spec = one(judge, raw, &mut Among::default(), files)?;
-        spec.classes = classes::classes(judge, raw, files);
+        let spec = one(judge, raw, &mut Among::default(), files);
+        // What is wrong with the classes does not follow from what is wrong with the whole.
+        let classes = classes::classes(judge, raw, files);
+        let Some(mut spec) = spec else {
+            check_precision(judge, raw);
+            return None;
+        };
+        spec.classes = classes;
         classes::check(judge, raw, &spec);
         spec
     };
@@ -81,13 +87,17 @@ fn one(
         .as_ref()
         .and_then(|text| judge.span("workload.duration", text, false));
     let client = client(judge, raw);
-    let (arrivals, in_flight) = match &raw.arrivals {
-        Some(arrivals) => arrivals::arrivals(judge, arrivals, among, files)?,
+    let arrivals = match &raw.arrivals {
+        Some(arrivals) => arrivals::arrivals(judge, arrivals, among, files),
         None => {
             let help = "give --request-rate 4, --users 100 --think-time 30s, --max-concurrency 32, --trace FILE, or [workload.arrivals.poisson] request_rate = 4.0";
             judge.missing("no traffic is given: how many requests arrive?", help);
-            return None;
+            None
         }
+    };
+    let Some((arrivals, in_flight)) = arrivals else {
+        judge_rest(judge, raw, files);
+        return None;
     };
     let client = Client {
         max_concurrency: in_flight.or(client.max_concurrency),
@@ -152,6 +162,18 @@ pub(super) fn draws_note(spec: &WorkloadSpec, seed: u64) -> Option<String> {
             "{what} are drawn by the simulator: which ones {client} draws with this seed is not known here"
         )
     })
+}
+
+/// Judges what does not follow from how requests arrive, where that is wrong: all is told at once.
+fn judge_rest(judge: &mut Judge, raw: &RawWorkload, files: &dyn Files) {
+    let is_replay = matches!(raw.arrivals, Some(RawArrivals::Trace(_)));
+    if let Some(given) = raw.lengths.as_ref().filter(|_| !is_replay) {
+        lengths::lengths(judge, given, files);
+    }
+    lengths::prefix(judge, raw.prefix.as_ref(), is_replay);
+    if let Some(endings) = &raw.endings {
+        lengths::endings(judge, endings);
+    }
 }
 
 /// With sessions, a rate is of conversations.
@@ -222,6 +244,19 @@ fn client(judge: &mut Judge, raw: &RawWorkload) -> Client {
     }
 }
 
+fn check_precision(judge: &mut Judge, raw: &RawWorkload) {
+    if let Some(precision) = raw.precision {
+        let key = "workload.precision";
+        judge.given(key, precision);
+        judge.number(
+            key,
+            precision,
+            |half| (0.0005..=0.5).contains(&half),
+            "must lie between 0.0005 and 0.5",
+        );
+    }
+}
+
 fn run_length(judge: &mut Judge, raw: &RawWorkload, spec: &WorkloadSpec) -> RunLength {
     let key = "workload.precision";
     let fixed = match (spec.num_prompts, spec.duration, &spec.arrivals) {
@@ -241,15 +276,7 @@ fn run_length(judge: &mut Judge, raw: &RawWorkload, spec: &WorkloadSpec) -> RunL
         }
         (None, None, _) => None,
     };
-    if let Some(precision) = raw.precision {
-        judge.given(key, precision);
-        judge.number(
-            key,
-            precision,
-            |half| (0.0005..=0.5).contains(&half),
-            "must lie between 0.0005 and 0.5",
-        );
-    }
+    check_precision(judge, raw);
     match fixed {
         Some(length) => {
             if raw.precision.is_some() {

@@ -86,7 +86,26 @@ pub fn latency_distribution(summary: &Summary, subject: &str) -> Picture {
     picture
 }
 
+/// Requests from which a 99th percentile is another one than the longest.
+const HUNDREDTH: u64 = 100;
+
 fn title(summary: &Summary) -> String {
+    let ttft = &summary.ttft;
+    if ttft.count() < HUNDREDTH
+        && let (Some(p50), Some(longest)) = (ttft.quantile_s(0.5), ttft.max_s())
+    {
+        return match ttft.count() {
+            1 => format!(
+                "One request, with its first token within {}",
+                figures::time(longest)
+            ),
+            number => format!(
+                "Half of {number} requests have their first token within {}, all within {}",
+                figures::time(p50),
+                figures::time(longest)
+            ),
+        };
+    }
     match (summary.ttft.quantile_s(0.5), summary.ttft.quantile_s(0.99)) {
         (Some(p50), Some(p99)) => format!(
             "Half of all requests have their first token within {}, 99 % within {}",

@@ -1,6 +1,7 @@
 //! Latency and throughput against offered load, with the objectives, the knee and saturation.
 
 use super::super::figures;
+use super::super::text_knee::asked;
 use super::super::views::{KneePoint, KneeView};
 use super::axis::{Axis, Quantity};
 use super::panel::{EndLabel, Panel, head};
@@ -75,46 +76,47 @@ fn near(view: &KneeView) -> KneeView {
     near
 }
 
+/// The answer of the text, with what it is an answer about. A subject may be several, so no verb follows it.
 fn title(view: &KneeView) -> String {
-    match (view.knee, view.saturation) {
-        (Some(knee), _) => format!(
-            "{} serves {} req/s within the SLO",
-            view.subject,
-            figures::significant(knee.value)
-        ),
-        (None, Some(saturation)) if view.limits.is_empty() => {
-            format!(
-                "{} saturates at {} req/s",
-                view.subject,
-                figures::significant(saturation.value)
-            )
+    let rates = figures::counted(view.points.len() as u64, "rate");
+    let is_asked = !asked(view).is_empty();
+    let finding = match view.knee {
+        _ if view.points.is_empty() && view.is_interrupted => {
+            "INTERRUPTED before any rate was simulated".to_owned()
         }
-        (None, _) if view.limits.is_empty() || view.points.is_empty() => {
-            format!("{}: latency against offered load", view.subject)
+        None if view.is_interrupted && is_asked => {
+            format!("INTERRUPTED after {rates}, none of which met the SLO")
         }
-        (None, _) => format!("{}: no simulated rate meets the SLO", view.subject),
+        _ if view.is_interrupted => {
+            format!("INTERRUPTED after {rates}; until then {}", found(view, is_asked))
+        }
+        _ => found(view, is_asked),
+    };
+    format!("{}: {finding}", view.subject)
+}
+
+/// What the rates that were tried say.
+fn found(view: &KneeView, is_asked: bool) -> String {
+    let rate = figures::significant;
+    let saturation = match (view.saturates_below(), view.saturation) {
+        (Some(high), _) => Some(format!("saturates below {} req/s", rate(high))),
+        (None, Some(saturation)) => Some(format!("saturates at {} req/s", rate(saturation.value))),
+        (None, None) => None,
+    };
+    match (view.knee, saturation) {
+        (Some(knee), _) => format!("{} req/s within the SLO", rate(knee.value)),
+        (None, Some(saturation)) if is_asked => format!("no simulated rate meets the SLO; {saturation}"),
+        (None, None) if is_asked && !view.points.is_empty() => "no simulated rate meets the SLO".to_owned(),
+        (None, Some(saturation)) => saturation,
+        (None, None) => "latency against offered load".to_owned(),
     }
 }
 
 fn subtitle(view: &KneeView) -> String {
-    let limits: Vec<String> = view
-        .limits
-        .iter()
-        .map(|limit| {
-            format!(
-                "{} ≤ {}",
-                limit.metric.to_uppercase(),
-                figures::time(limit.limit_s)
-            )
-        })
-        .collect();
+    let asked = asked(view);
     let mut text = String::new();
-    if !limits.is_empty() {
-        text = format!(
-            "SLO: {} of requests with {}.",
-            figures::percent(view.attainment),
-            limits.join(" and ")
-        );
+    if !asked.is_empty() {
+        text = format!("SLO: {}.", asked.join(", "));
     }
     if let Some(limited_by) = &view.limited_by {
         // A caption has room for what binds, not for why.
@@ -468,4 +470,51 @@ pub(super) fn nothing(picture: &mut Picture, panel: &Panel, sentence: &str) {
     let (top, bottom) = (middle.1 - 15.0, middle.1 + 7.0);
     picture.rectangle((middle.0 - half, top), (middle.0 + half, bottom), Colour::WHITE);
     picture.text(middle, sentence, Font::SUBTITLE, Anchor::Middle, Colour::GREY);
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::super::fixtures;
+    use super::*;
+    use crate::report::ClassPromise;
+
+    #[test]
+    fn the_title_says_whose_answer_it_is_whatever_the_number() {
+        let mut view = fixtures::knee_view();
+        view.subject = "4 replicas of M on G".into();
+        assert_eq!(title(&view), "4 replicas of M on G: 24.2 req/s within the SLO");
+        view.is_interrupted = true;
+        assert_eq!(
+            title(&view),
+            "4 replicas of M on G: INTERRUPTED after 7 rates; until then 24.2 req/s within the SLO"
+        );
+        view.points.clear();
+        assert_eq!(
+            title(&view),
+            "4 replicas of M on G: INTERRUPTED before any rate was simulated"
+        );
+    }
+
+    #[test]
+    fn promises_to_classes_are_promises() {
+        let mut view = fixtures::knee_view();
+        view.knee = None;
+        let limits = std::mem::take(&mut view.limits);
+        assert!(title(&view).ends_with("on H100-SXM-80GB: saturates at 27.6 req/s"));
+        view.classes = vec![ClassPromise {
+            name: "chat".into(),
+            request_rate: None,
+            limits,
+        }];
+        assert!(
+            title(&view).ends_with(": no simulated rate meets the SLO; saturates at 27.6 req/s"),
+            "{}",
+            title(&view)
+        );
+        assert!(
+            subtitle(&view).starts_with("SLO: 99.0 % of the requests of each class: chat with TTFT ≤ 500 ms"),
+            "{}",
+            subtitle(&view)
+        );
+    }
 }

@@ -18,6 +18,7 @@ mod roofline;
 mod scene;
 mod sweep;
 mod sweep_foot;
+mod sweep_marks;
 mod timeline;
 mod validation;
 mod versus;

@@ -1,7 +1,7 @@
 //! A sweep: every figure against what was varied, a line for each value of a second axis, a pane for each of a third.
 //!
 //! Law: what lies past saturation is hollow and dashed and no value is written beside it, because it is a property of that
-//! run's length; what is critical or too short to tell is hollow. Words have no scale, so no line joins them, and none leads
+//! run's length: a line that ends there ends in the word `unstable`; what is critical or too short to tell is hollow. Words have no scale, so no line joins them, and none leads
 //! to a rate of `inf`, which stands apart at the right.
 
 use super::super::figures;
@@ -9,10 +9,11 @@ use super::super::sweep_layout::Swept;
 use super::super::sweep_view::{FIGURES, Kind, Standing, SweepFigure, SweepPoint, SweepView};
 use super::axis::{Axis, Quantity};
 use super::knee::nothing;
-use super::panel::{EndLabel, Panel, head};
+use super::panel::{Panel, head};
 use super::place::{Place, best, dense};
 use super::scene::{Anchor, Colour, Font, Picture};
 use super::sweep_foot::{Foot, last_part, shortened};
+use super::sweep_marks::{Mark, Told, end_label, join, tell, values};
 
 const LEFT: f64 = 72.0;
 const PANEL_HEIGHT: f64 = 124.0;
@@ -258,10 +259,20 @@ fn offered(view: &SweepView, figure: &SweepFigure) -> impl Iterator<Item = (usiz
     rates.filter(|(_, rate)| rate.is_finite())
 }
 
+/// A figure's name, and that its scale is logarithmic where it is: in a word that has room.
+fn heading(figure: &SweepFigure, room: f64) -> String {
+    let whole = format!("{}, logarithmic", figure.heading);
+    match figure.kind {
+        Kind::Latency if Font::HEADING.width(&whole) <= room => whole,
+        Kind::Latency => format!("{}, log", figure.heading),
+        Kind::Rate | Kind::Share => figure.heading.to_owned(),
+    }
+}
+
 /// One panel: a figure of one pane.
 fn draw(picture: &mut Picture, view: &SweepView, panel: &Panel, foot: &Foot, (index, pane): (usize, usize)) {
     let figure = &FIGURES[index];
-    panel.rules(picture, figure.heading, 4);
+    panel.rules(picture, &heading(figure, panel.right - panel.left + ENDS), 4);
     let y = |value: f64| panel.pixel((0.0, value)).1;
     let rates = offered(view, figure).map(|(at, rate)| (foot.x(panel, at), y(rate)));
     for pair in rates.collect::<Vec<_>>().windows(2) {
@@ -399,102 +410,44 @@ fn drawn(marks: &[Vec<Mark>], is_ordered: bool) -> Vec<(f64, f64)> {
     drawn
 }
 
-/// A point of one panel in pixels.
-struct Mark {
-    at: (f64, f64),
-    /// Heights of the interval's ends.
-    ends: (f64, f64),
-    value: f64,
-    standing: Standing,
-    /// Off the scale of the foot, so that no line leads there.
-    is_apart: bool,
-}
+#[cfg(test)]
+mod tests {
+    use super::super::super::fixtures;
+    use super::super::scene::Shape;
+    use super::*;
 
-impl Mark {
-    fn draw(&self, picture: &mut Picture, colour: Colour) {
-        let (x, _) = self.at;
-        // An interval within the dot is not seen.
-        if self.ends.0 - self.ends.1 > 6.0 {
-            let faint = colour.faded(0.55);
-            picture.line(vec![(x, self.ends.0), (x, self.ends.1)], faint, 1.4);
-            for end in [self.ends.0, self.ends.1] {
-                picture.line(vec![(x - 3.0, end), (x + 3.0, end)], faint, 1.4);
-            }
-        }
-        match self.standing {
-            Standing::Settled => picture.dot(self.at, 3.0, colour),
-            Standing::Unsure | Standing::Unstable => picture.ring(self.at, 3.6, colour),
-        }
+    /// How often a text stands in the picture.
+    fn times(view: &SweepView, wanted: &str) -> usize {
+        let is_it = |shape: &&Shape| matches!(shape, Shape::Text { text, .. } if text == wanted);
+        sweep(view).shapes.iter().filter(is_it).count()
     }
-}
 
-/// The line through marks that have an order; dashed from and to what is unstable.
-fn join(picture: &mut Picture, marks: &[Mark], colour: Colour, is_ordered: bool) {
-    let is_joined = |pair: &&[Mark]| is_ordered && pair.iter().all(|mark| !mark.is_apart);
-    for pair in marks.windows(2).filter(is_joined) {
-        let is_dashed = pair.iter().any(|mark| mark.standing == Standing::Unstable);
-        match is_dashed {
-            true => picture.dashes(pair[0].at, pair[1].at, colour, 1.4),
-            false => picture.line(vec![pair[0].at, pair[1].at], colour, 2.0),
-        }
+    #[test]
+    fn a_logarithmic_scale_says_so_in_a_word_that_has_room() {
+        let figure = &FIGURES[2];
+        assert_eq!(
+            heading(figure, 400.0),
+            "Time per output token, median, logarithmic"
+        );
+        assert_eq!(heading(figure, 250.0), "Time per output token, median, log");
+        assert_eq!(heading(&FIGURES[8], 400.0), FIGURES[8].heading);
+        let wide = fixtures::sweep_view(&["2", "4", "8"], 3, 1);
+        assert_eq!(times(&wide, "Time to first token, p99, logarithmic"), 1);
     }
-}
 
-/// The value at a line's end, unless nothing is quoted there.
-fn end_label(panel: &Panel, figure: &SweepFigure, marks: &[Mark], colour: Colour) -> Option<EndLabel> {
-    let last = marks.last().filter(|mark| mark.standing != Standing::Unstable)?;
-    Some(EndLabel {
-        at: (panel.right, last.at.1),
-        text: written(figure, last.value),
-        colour,
-    })
-}
-
-/// A value beside its mark.
-struct Told {
-    text: String,
-    /// Middle of its baseline.
-    at: (f64, f64),
-    place: Place,
-}
-
-/// The value above each mark of words, below where the heading is near; none of what is unstable.
-fn values(panel: &Panel, figure: &SweepFigure, marks: &[Mark]) -> Vec<Told> {
-    let told = |mark: &Mark| {
-        let above = mark.ends.1.min(mark.at.1) - 8.0;
-        let below = mark.ends.0.max(mark.at.1) + 16.0;
-        let y = if above - 10.0 < panel.top { below } else { above };
-        let text = written(figure, mark.value);
-        let half = Font::NOTE.width(&text) / 2.0 + 3.0;
-        Told {
-            at: (mark.at.0, y),
-            place: Place {
-                left: mark.at.0 - half,
-                top: y - 10.0,
-                right: mark.at.0 + half,
-                bottom: y + 3.0,
-            },
-            text,
+    #[test]
+    fn a_line_that_ends_past_saturation_says_so_and_quotes_nothing() {
+        let mut view = fixtures::sweep_view(&["2", "4", "8"], 3, 1);
+        for point in &mut view.points {
+            point.standing = Standing::Settled;
         }
-    };
-    let quoted = marks.iter().filter(|mark| mark.standing != Standing::Unstable);
-    quoted.map(told).collect()
-}
-
-/// Writes a value on white: a rule may pass there.
-fn tell(picture: &mut Picture, Told { text, at, place }: &Told) {
-    picture.rectangle(
-        (place.left, place.top),
-        (place.right, place.bottom),
-        Colour::WHITE,
-    );
-    picture.text(*at, text, Font::NOTE, Anchor::Middle, Colour::INK);
-}
-
-fn written(figure: &SweepFigure, value: f64) -> String {
-    match figure.kind {
-        Kind::Latency => figures::time(value),
-        Kind::Rate => figures::significant(value),
-        Kind::Share => figures::percent(value),
+        assert_eq!(times(&view, "unstable"), 0);
+        for point in &mut view.points {
+            point.standing = Standing::Unstable;
+        }
+        let panels = (0..FIGURES.len())
+            .filter(|figure| is_told(&view, *figure))
+            .count();
+        assert_eq!(times(&view, "unstable"), 3 * panels);
     }
 }

@@ -1,7 +1,7 @@
 //! Variants side by side: paired differences with their intervals, and when first tokens came.
 
 use super::super::figures;
-use super::super::versus::{Row, Unit, Versus, headline, judged, moved, told, written};
+use super::super::versus::{Row, Unit, Versus, ends, headline, is_moved, judged, moved, told, written};
 use super::axis::{Axis, Quantity};
 use super::knee::nothing;
 use super::panel::{Panel, head};
@@ -25,8 +25,12 @@ fn colour(at: usize) -> Colour {
     COLOURS[at % COLOURS.len()]
 }
 
+/// What the colours say.
+const LEGEND: &str = "green: better; orange: worse; black: more than chance, of a figure that the title does not count; \
+                      grey: may be chance, or less than 1 %";
+
 /// Each measure's paired difference to the base with its 95 % interval. The colours are what the title counts: green is better,
-/// red worse, grey may be chance, is too small for a word or decides nothing.
+/// orange worse; black moved as surely, and does not count; grey may be chance, or is too small for a word.
 #[must_use]
 pub fn difference(versus: &Versus) -> Picture {
     const LEFT: f64 = 190.0;
@@ -76,10 +80,12 @@ pub fn difference(versus: &Versus) -> Picture {
     panel.foot(&mut picture, 8);
     panel.foot_labels(
         &mut picture,
-        "difference (shares in points); grey: chance, less than 1 %, or nothing by itself",
+        "difference, 95 % interval (shares in points); an arrowhead goes on beyond the axis",
         8,
     );
-    picture.height = panel.bottom + 56.0;
+    let below = (WIDTH / 2.0, panel.bottom + 58.0);
+    picture.text(below, LEGEND, Font::NOTE, Anchor::Middle, Colour::GREY);
+    picture.height = panel.bottom + 74.0;
     picture
 }
 
@@ -121,23 +127,29 @@ fn mark(picture: &mut Picture, panel: &Panel, row: &Row, other: usize, y: f64) {
     let interval = told(row.measure.unit, &found);
     let is_known = row.measure.unit == Unit::Share || found.relative.is_some();
     let colour = match judged(row, other) {
+        None if is_moved(row, other) => Colour::INK,
         None => Colour::GREY,
         Some(true) => Colour::GREEN,
         Some(false) => Colour::VERMILLION,
     };
     if is_known {
         let x = |value: f64| panel.pixel_x(value.clamp(-MOST, MOST));
+        // What lies beyond the axis, a value or an end of its interval, is an arrowhead at its end.
+        let mut beyond = vec![interval.value];
         if interval.half_width.is_finite() {
-            picture.line(vec![(x(interval.low()), y), (x(interval.high()), y)], colour, 2.0);
+            let (low, high) = ends(row.measure.unit, row.measure.unit != Unit::Share, &interval);
+            picture.line(vec![(x(low), y), (x(high), y)], colour, 2.0);
+            beyond.extend([low, high]);
         }
-        // What lies beyond the axis is an arrowhead at its end.
-        match interval.value.abs() > MOST {
-            true => {
-                let (tip, sign) = (x(interval.value), interval.value.signum());
+        for sign in [-1.0, 1.0] {
+            if beyond.iter().any(|end| end * sign > MOST) {
+                let tip = x(MOST * sign);
                 let back = tip - 9.0 * sign;
                 picture.area(vec![(tip, y), (back, y - 5.0), (back, y + 5.0)], colour);
             }
-            false => picture.dot((x(interval.value), y), 4.0, colour),
+        }
+        if interval.value.abs() <= MOST {
+            picture.dot((x(interval.value), y), 4.0, colour);
         }
     }
     let text = format!("{} → {}  {}", value(0), value(other + 1), moved(row, other));
@@ -236,7 +248,7 @@ fn steps(distribution: &Distribution) -> Vec<(f64, f64)> {
 
 #[cfg(test)]
 mod tests {
-    use super::super::super::fixtures;
+    use super::super::super::{fixtures, versus};
     use super::*;
 
     #[test]
@@ -250,5 +262,29 @@ mod tests {
             circles.filter(|tag| tag.contains(colour)).count()
         };
         assert_eq!((dots("#009E73"), dots("#D55E00")), (1, 1), "{svg}");
+        // The hit rate moved, too: not as what may be chance is drawn.
+        let rate = versus
+            .rows()
+            .into_iter()
+            .find(|row| row.measure.key == "hit_rate");
+        assert!(rate.is_some_and(|row| is_moved(&row, 0) && judged(&row, 0).is_none()));
+    }
+
+    #[test]
+    fn what_goes_on_beyond_the_axis_has_an_arrowhead() {
+        let heads = |versus: &Versus| {
+            let svg = difference(versus).svg();
+            svg.split('<').filter(|tag| tag.starts_with("polygon")).count()
+        };
+        let mut versus = fixtures::comparison();
+        let before = heads(&versus);
+        let at = versus::MEASURES
+            .iter()
+            .position(|measure| measure.key == "p99_ttft_s")
+            .unwrap();
+        // A mean of +50 % whose interval goes beyond +100 %.
+        versus.variants[0].figures[at] = vec![Some(1.0); 4];
+        versus.variants[1].figures[at] = [1.0, 1.0, 1.0, 3.0].map(Some).to_vec();
+        assert_eq!(heads(&versus), before + 1);
     }
 }

@@ -9,6 +9,7 @@ use serde::de::{self, Deserialize, Deserializer, IgnoredAny, Visitor};
 use super::error::{Place, Problem};
 use super::format::Format;
 use super::rows::{Row, Rows};
+use super::words::plainly;
 
 /// LLMServingSim gives token ids; its prefix cache, as vLLM's, hashes them in blocks of this size.
 const TOKEN_ID_BLOCK: usize = 16;
@@ -180,7 +181,7 @@ fn syntax_problem(line: &[u8], number: u64, cut: bool, error: &serde_json::Error
         // The line is one value, so serde's own "at line 1" would only confuse.
         _ => format!(
             "is not as expected: {}",
-            error.to_string().replace(" at line 1 column", " at column")
+            plainly(&error.to_string().replace(" at line 1 column", " at column"))
         ),
     };
     Problem::new(place, &field, what, "mend the line or leave it out of the file")

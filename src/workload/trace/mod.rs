@@ -22,6 +22,7 @@ mod sharegpt;
 mod tables;
 mod toml_text;
 mod twin;
+mod words;
 
 pub use describe::{ArrivalSummary, Description, Dispersion, LengthSummary, PrefixShare, Sessions, describe};
 pub use error::{PROBLEMS_SHOWN, Place, Problem, TraceError};

@@ -4,6 +4,7 @@ use serde::Deserialize;
 
 use super::error::{Place, Problem};
 use super::rows::{Row, Rows};
+use super::words::plainly;
 
 /// The arrays that `--save-detailed` adds; the rest of the result is not traffic.
 #[derive(Deserialize)]
@@ -109,7 +110,7 @@ fn parse(text: &[u8]) -> Result<Detailed, Problem> {
         Problem::new(
             place,
             field.trim_matches('.'),
-            format!("is not as expected: {inner}"),
+            format!("is not as expected: {}", plainly(&inner.to_string())),
             "mend the result or save it again",
         )
     })?;

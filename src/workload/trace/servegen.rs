@@ -15,6 +15,7 @@ use serde::Deserialize;
 use super::container::Member;
 use super::error::{Place, Problem};
 use super::rows::{Row, Rows};
+use super::words::plainly;
 use crate::rng::{Purpose, stream};
 
 /// Length of a rate window in seconds.
@@ -340,7 +341,7 @@ fn read_lengths(member: &Member, rows: &mut Rows) -> Vec<LengthWindow> {
     let raw: BTreeMap<String, RawLengths> = match serde_json::from_slice(&member.bytes) {
         Ok(raw) => raw,
         Err(error) => {
-            fail("", format!("is not as expected: {error}"));
+            fail("", format!("is not as expected: {}", plainly(&error.to_string())));
             return Vec::new();
         }
     };

@@ -10,6 +10,7 @@ use serde::Deserialize;
 
 use super::error::{Place, Problem};
 use super::rows::{Row, Rows};
+use super::words::plainly;
 
 #[derive(Deserialize)]
 struct Conversation<'a> {
@@ -42,7 +43,7 @@ pub(super) fn read(text: &[u8], rows: &mut Rows) {
                 ("the file is cut off here".to_owned(), "fetch it again")
             } else {
                 (
-                    format!("is not as expected: {error}"),
+                    format!("is not as expected: {}", plainly(&error.to_string())),
                     "ShareGPT is a list of {\"conversations\": [{\"value\": …}, {\"value\": …}]}",
                 )
             };

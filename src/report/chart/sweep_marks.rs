@@ -1,0 +1,115 @@
+//! The marks of a sweep's panels: points with their intervals, the lines that join them, and what is written beside them.
+
+use super::super::figures;
+use super::super::sweep_view::{Kind, Standing, SweepFigure};
+use super::panel::{EndLabel, Panel};
+use super::place::Place;
+use super::scene::{Anchor, Colour, Font, Picture};
+
+/// A point of one panel in pixels.
+pub(super) struct Mark {
+    pub(super) at: (f64, f64),
+    /// Heights of the interval's ends.
+    pub(super) ends: (f64, f64),
+    pub(super) value: f64,
+    pub(super) standing: Standing,
+    /// Off the scale of the foot, so that no line leads there.
+    pub(super) is_apart: bool,
+}
+
+impl Mark {
+    pub(super) fn draw(&self, picture: &mut Picture, colour: Colour) {
+        let (x, _) = self.at;
+        // An interval within the dot is not seen.
+        if self.ends.0 - self.ends.1 > 6.0 {
+            let faint = colour.faded(0.55);
+            picture.line(vec![(x, self.ends.0), (x, self.ends.1)], faint, 1.4);
+            for end in [self.ends.0, self.ends.1] {
+                picture.line(vec![(x - 3.0, end), (x + 3.0, end)], faint, 1.4);
+            }
+        }
+        match self.standing {
+            Standing::Settled => picture.dot(self.at, 3.0, colour),
+            Standing::Unsure | Standing::Unstable => picture.ring(self.at, 3.6, colour),
+        }
+    }
+}
+
+/// The line through marks that have an order; dashed from and to what is unstable.
+pub(super) fn join(picture: &mut Picture, marks: &[Mark], colour: Colour, is_ordered: bool) {
+    let is_joined = |pair: &&[Mark]| is_ordered && pair.iter().all(|mark| !mark.is_apart);
+    for pair in marks.windows(2).filter(is_joined) {
+        let is_dashed = pair.iter().any(|mark| mark.standing == Standing::Unstable);
+        match is_dashed {
+            true => picture.dashes(pair[0].at, pair[1].at, colour, 1.4),
+            false => picture.line(vec![pair[0].at, pair[1].at], colour, 2.0),
+        }
+    }
+}
+
+/// The value at a line's end; what is unstable has none that could be quoted, and says so.
+pub(super) fn end_label(
+    panel: &Panel,
+    figure: &SweepFigure,
+    marks: &[Mark],
+    colour: Colour,
+) -> Option<EndLabel> {
+    let last = marks.last()?;
+    Some(EndLabel {
+        at: (panel.right, last.at.1),
+        text: match last.standing {
+            Standing::Unstable => "unstable".to_owned(),
+            Standing::Settled | Standing::Unsure => written(figure, last.value),
+        },
+        colour,
+    })
+}
+
+/// A value beside its mark.
+pub(super) struct Told {
+    text: String,
+    /// Middle of its baseline.
+    at: (f64, f64),
+    pub(super) place: Place,
+}
+
+/// The value above each mark of words, below where the heading is near; none of what is unstable.
+pub(super) fn values(panel: &Panel, figure: &SweepFigure, marks: &[Mark]) -> Vec<Told> {
+    let told = |mark: &Mark| {
+        let above = mark.ends.1.min(mark.at.1) - 8.0;
+        let below = mark.ends.0.max(mark.at.1) + 16.0;
+        let y = if above - 10.0 < panel.top { below } else { above };
+        let text = written(figure, mark.value);
+        let half = Font::NOTE.width(&text) / 2.0 + 3.0;
+        Told {
+            at: (mark.at.0, y),
+            place: Place {
+                left: mark.at.0 - half,
+                top: y - 10.0,
+                right: mark.at.0 + half,
+                bottom: y + 3.0,
+            },
+            text,
+        }
+    };
+    let quoted = marks.iter().filter(|mark| mark.standing != Standing::Unstable);
+    quoted.map(told).collect()
+}
+
+/// Writes a value on white: a rule may pass there.
+pub(super) fn tell(picture: &mut Picture, Told { text, at, place }: &Told) {
+    picture.rectangle(
+        (place.left, place.top),
+        (place.right, place.bottom),
+        Colour::WHITE,
+    );
+    picture.text(*at, text, Font::NOTE, Anchor::Middle, Colour::INK);
+}
+
+fn written(figure: &SweepFigure, value: f64) -> String {
+    match figure.kind {
+        Kind::Latency => figures::time(value),
+        Kind::Rate => figures::significant(value),
+        Kind::Share => figures::percent(value),
+    }
+}
