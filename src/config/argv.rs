@@ -75,7 +75,8 @@ const OF_COMPILATION: [&str; 12] = [
 ];
 
 /// Switches that take `--no-X`.
-const SWITCHES: [&str; 7] = [
+const SWITCHES: [&str; 8] = [
+    "disable-hybrid-kv-cache-manager",
     "enable-chunked-prefill",
     "enable-prefix-caching",
     "scheduler-reserve-full-isl",
@@ -126,13 +127,6 @@ pub fn normalise(args: &[String]) -> Normalised {
                 Some(value) => out.dotted(&name, &path, value),
                 None => out.without_value(&format!("--{name}.{}", path.join("."))),
             }
-            continue;
-        }
-        let next = value.as_deref().or(args.get(at).map(String::as_str));
-        if name == "max-model-len" && matches!(next, Some("auto" | "-1")) {
-            at += usize::from(value.is_none());
-            let sentence = "--max-model-len auto is taken for the longest that the model allows: what vLLM takes where that fits";
-            out.ignored.push(sentence.to_string());
             continue;
         }
         if let Some((takes, effect)) = known::find(&name) {
@@ -369,7 +363,9 @@ impl Normalised {
         match effect {
             Ignored(reason) => self.ignored.push(format!("--{name} has no effect: {reason}")),
             NotModelled(neutral, _) if value.is_some_and(|value| is_same(value, neutral)) => {
-                self.ignored.push(format!("--{name} {neutral} has no effect"));
+                self.ignored.push(format!(
+                    "--{name} {neutral} has no effect: it is what is taken anyway"
+                ));
             }
             NotModelled(_, reason) => {
                 let problem = Diagnostic::new(format!(

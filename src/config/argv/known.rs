@@ -291,14 +291,6 @@ const SERVE: &[(&str, Takes, Effect)] = &[
         ),
     ),
     (
-        "disable-hybrid-kv-cache-manager",
-        Nothing,
-        NotModelled(
-            "false",
-            "layers with a window free the KV cache that slid out of it; keeping it is not modelled",
-        ),
-    ),
-    (
         "kv-cache-dtype-skip-layers",
         Many,
         NotModelled("", "all layers keep their KV cache in one format here"),
