@@ -190,6 +190,18 @@ fn unanswered(predicted: &Measured, measured: &Measured) -> Option<String> {
 /// What a reader must know of the two before the figures.
 fn remarks(rows: [&Measured; 2], chances: &[Chance<'_>; 2], is_same_traffic: bool) -> Vec<String> {
     let which = ["first", "second"];
+    let not_measured = rows.iter().zip(which).filter_map(|(row, which)| {
+        let names: Vec<&str> = row.not_measured().collect();
+        let is_plural = names.len() > 1;
+        (!names.is_empty()).then(|| {
+            format!(
+                "{} of the {which} result {} NaN, which is no measurement, and {} left out",
+                names.join(", "),
+                if is_plural { "are" } else { "is" },
+                if is_plural { "are" } else { "is" }
+            )
+        })
+    });
     let verdicts = rows.iter().zip(which).filter_map(|(row, which)| {
         let why = match row.own.as_ref()?.verdict.as_str() {
             "too_short" => "is too short to judge: its figures are its own, not the system's",
@@ -199,7 +211,7 @@ fn remarks(rows: [&Measured; 2], chances: &[Chance<'_>; 2], is_same_traffic: boo
         };
         Some(format!("the {which} result {why}"))
     });
-    let mut remarks: Vec<String> = verdicts.collect();
+    let mut remarks: Vec<String> = not_measured.chain(verdicts).collect();
     if is_same_traffic {
         let what = "both saw the requests of one seed, so what moved is no chance of arrivals; another seed may show it larger \
                     or smaller, which `plimsoll compare` bounds";

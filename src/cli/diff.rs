@@ -10,6 +10,7 @@ use super::terminal::Terminal;
 use crate::audit::compare;
 use crate::report::diffed;
 use crate::report::figures::significant;
+use crate::validate::impossible;
 
 /// What moved between a prediction and a measurement, or any two results, and the likely cause.
 ///
@@ -66,6 +67,18 @@ pub fn run(args: &Args, out: &mut dyn Write, terminal: &Terminal) -> anyhow::Res
             return Ok(Exit::BadInput.into());
         }
     };
+    let wrong: Vec<String> = [&predicted, &measured]
+        .iter()
+        .flat_map(|file| {
+            impossible(&file.rows)
+                .into_iter()
+                .map(|what| format!("{}, {what}", file.name))
+        })
+        .collect();
+    if !wrong.is_empty() {
+        terminal.error(&anyhow::anyhow!("{}", wrong.join("\n  ")));
+        return Ok(Exit::BadInput.into());
+    }
     let (pairs, alone) = compare::pairs(&predicted.rows, &measured.rows);
     if pairs.is_empty() {
         let what = "no run of one file is like a run of the other (load, lengths, GPU)";

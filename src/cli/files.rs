@@ -96,6 +96,16 @@ pub(super) fn write(path: &Path, bytes: &[u8]) -> anyhow::Result<()> {
     written.with_context(|| format!("cannot write {}", path.display()))
 }
 
+/// What a file holds with `text` on a line behind it, as vLLM's client appends a result; `text` alone where there is no file.
+pub(super) fn behind(path: &Path, text: &str) -> anyhow::Result<String> {
+    match std::fs::read_to_string(path) {
+        Ok(held) if held.is_empty() => Ok(text.to_owned()),
+        Ok(held) => Ok(format!("{}\n{text}", held.trim_end_matches('\n'))),
+        Err(error) if error.kind() == std::io::ErrorKind::NotFound => Ok(text.to_owned()),
+        Err(error) => Err(error).with_context(|| format!("cannot append to {}", path.display())),
+    }
+}
+
 /// Whether a path names an open file of this process, as `>(command)` of a shell does.
 fn is_descriptor(path: &Path) -> bool {
     path.starts_with("/dev/fd") || path.starts_with("/proc/self/fd")

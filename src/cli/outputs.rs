@@ -89,6 +89,8 @@ pub struct Outputs {
     pub save_result: bool,
     /// With the lists of every request.
     pub save_detailed: bool,
+    /// Behind what the file holds.
+    pub append_result: bool,
     /// Folder of the saved file.
     pub result_dir: String,
     /// Its name.
@@ -130,6 +132,7 @@ impl OutputFlags {
         let either = |own: &Option<String>, pasted: &Option<String>| own.clone().or_else(|| pasted.clone());
         let result_filename = either(&own.result_filename, &pasted.result_filename);
         let label = either(&own.label, &pasted.label);
+        problems.extend(self.unknown_ending());
         for (flag, part) in [("--label", &label), ("--result-filename", &result_filename)] {
             problems.extend(file_name_part(flag, part.as_deref().unwrap_or("x")));
         }
@@ -137,7 +140,9 @@ impl OutputFlags {
             return Err(Diagnostics(problems));
         }
         // Asking for details is asking for the file.
+        let is_appended = own.append_result || pasted.append_result;
         let is_saved = own.save_result || own.save_detailed || pasted.save_result || pasted.save_detailed;
+        let is_saved = is_saved || is_appended;
         Ok(Outputs {
             format: self.form(),
             file: self.output.clone().filter(|file| file != "-"),
@@ -145,6 +150,7 @@ impl OutputFlags {
             why: self.why,
             save_result: is_saved && writer != Writer::Knee,
             save_detailed: own.save_detailed || pasted.save_detailed,
+            append_result: is_appended && writer == Writer::Run,
             result_dir: either(&own.result_dir, &pasted.result_dir).unwrap_or_else(|| ".".to_owned()),
             result_filename,
             notes,
@@ -168,6 +174,25 @@ impl OutputFlags {
         }
     }
 
+    /// Refuses a file whose name promises what is not written; a name without an ending, or with that of text, promises a table.
+    fn unknown_ending(&self) -> Option<Diagnostic> {
+        const OTHERS: [&str; 14] = [
+            "parquet", "arrow", "feather", "xlsx", "xls", "ods", "html", "htm", "pdf", "svg", "png", "yaml",
+            "yml", "tsv",
+        ];
+        let file = self
+            .output
+            .as_deref()
+            .filter(|_| self.format.is_none() && !self.dry_run)?;
+        let ending = Path::new(file).extension()?.to_str()?.to_ascii_lowercase();
+        OTHERS.contains(&ending.as_str()).then(|| {
+            Diagnostic::new(format!("`{file}`: no result is written as .{ending}"))
+                .at(Place::Flag("--output".to_owned()))
+                .help("give it an ending of .json, .jsonl, .csv, .md or .txt, or say the form by --format")
+                .help("--charts DIR draws pictures, SVG and PNG")
+        })
+    }
+
     /// Flags of this command line that the command cannot honour.
     fn without_effect(&self, writer: Writer) -> Vec<Diagnostic> {
         let name = writer.name();
@@ -189,6 +214,14 @@ impl OutputFlags {
             problems.push(refuse("--why", why, "leave one of the two out"));
         }
         let own = &self.results;
+        if own.append_result && writer == Writer::Sweep {
+            let why = "has no effect on sweep: each cell has a file of its own".to_owned();
+            problems.push(refuse(
+                "--append-result",
+                why,
+                "--save-result saves them; -o FILE.jsonl has all in one",
+            ));
+        }
         if matches!(writer, Writer::Knee | Writer::Compare) {
             let is_kept = |flag: &&str| writer == Writer::Knee && self.is_kept_by_knee(flag);
             for flag in given(own).into_iter().filter(|flag| !is_kept(flag)) {
@@ -199,7 +232,7 @@ impl OutputFlags {
                     "run saves and reports one run, sweep one file for each cell",
                 ));
             }
-        } else if !(own.save_result || own.save_detailed) {
+        } else if !(own.save_result || own.save_detailed || own.append_result) {
             let files = [
                 ("--result-dir", own.result_dir.is_some()),
                 ("--result-filename", own.result_filename.is_some()),
@@ -259,6 +292,7 @@ fn given(flags: &ResultFlags) -> Vec<&'static str> {
         ("--percentile-metrics", flags.percentile_metrics.is_some()),
         ("--save-result", flags.save_result),
         ("--save-detailed", flags.save_detailed),
+        ("--append-result", flags.append_result),
         ("--result-dir", flags.result_dir.is_some()),
         ("--result-filename", flags.result_filename.is_some()),
         ("--metadata", !flags.metadata.is_empty()),
@@ -272,7 +306,7 @@ fn given(flags: &ResultFlags) -> Vec<&'static str> {
 
 /// Flags of a pasted command that change nothing here, each with the reason.
 fn idle(pasted: &ResultFlags, writer: Writer) -> Vec<(&'static str, &'static str)> {
-    let is_saved = pasted.save_result || pasted.save_detailed;
+    let is_saved = pasted.save_result || pasted.save_detailed || pasted.append_result;
     let is_idle = |flag: &&str| match writer {
         Writer::Knee => true,
         _ => !is_saved && flag.starts_with("--result-"),

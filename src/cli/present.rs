@@ -164,7 +164,13 @@ fn meta(resolved: &Resolved, result: &RunResult) -> ResultMeta {
     };
     ResultMeta {
         date: super::clock::now(),
-        backend: resolved.scenario.first_pool().engine.name().to_owned(),
+        backend: (resolved.report.backend.clone())
+            .unwrap_or_else(|| resolved.scenario.first_pool().engine.name().to_owned()),
+        asked_for: resolved
+            .report
+            .model_id
+            .clone()
+            .filter(|name| *name != resolved.model.name),
         label: resolved.report.label.clone(),
         model_id: models(resolved),
         gpu: resolved.device.id.clone(),

@@ -87,7 +87,12 @@ pub fn run(args: &Args, out: &mut dyn Write, terminal: &Terminal) -> anyhow::Res
     // Nothing is lost if reading ends here.
     let nothing_yet = interrupt::at_once();
     let input = read(&args.scenario, &args.output)?;
-    let mut resolved = resolve(input.document.clone(), &Disk)?;
+    let mut resolved = resolve(input.document.clone(), &Disk).inspect_err(|problems| {
+        // What does not fit may be another model than the user thinks.
+        if problems.is_misfit() {
+            terminal.notes(&input.notes);
+        }
+    })?;
     drop(nothing_yet);
     let outputs = args.output.resolve(&input.results, Writer::Run)?;
     let unread = unread(&input.document, &outputs, Writer::Run);
@@ -326,7 +331,11 @@ pub(super) fn save(
         Arrays::Saved
     };
     let (path, scenario) = outputs.claim_saved(name)?;
-    files::write(&path, report::json::run(result, meta, arrays).as_bytes())?;
+    let mut text = report::json::run(result, meta, arrays);
+    if outputs.append_result {
+        text = files::behind(&path, &text)?;
+    }
+    files::write(&path, text.as_bytes())?;
     files::write(&scenario, resolved_toml(resolved).as_bytes())?;
     Ok(format!("saved {} and {}", path.display(), scenario.display()))
 }

@@ -1,5 +1,6 @@
 //! `plimsoll validate`: how far predictions are from published measurements.
 
+use std::collections::BTreeMap;
 use std::io::Write;
 use std::path::Path;
 use std::process::ExitCode;
@@ -16,7 +17,7 @@ use crate::calibrate::plan::plan;
 use crate::calibrate::tables::{TableError, names_gpus};
 use crate::report::chart::Picture;
 use crate::report::{validated, validated_kernels, validated_requests};
-use crate::results::Measured;
+use crate::results::{Measured, strange_columns};
 use crate::validate::kernels::Kernels;
 use crate::validate::requests::{self, Requests};
 use crate::validate::{Row, Score, impossible, once, predict, scores, scores_by_engine};
@@ -118,6 +119,9 @@ pub fn run(args: &Args, out: &mut dyn Write, terminal: &Terminal) -> anyhow::Res
         terminal.notes(&twice);
         rows
     });
+    let strange = rows.as_deref().map(strange_columns).unwrap_or_default();
+    terminal.notes(&not_read(&strange));
+    terminal.notes(&rows.as_deref().map(not_measured).unwrap_or_default());
     let wrong = rows.as_deref().map(impossible).unwrap_or_default();
     if !wrong.is_empty() {
         terminal.error(&anyhow::anyhow!("{}", wrong.join("\n  ")));
@@ -171,6 +175,7 @@ pub fn run(args: &Args, out: &mut dyn Write, terminal: &Terminal) -> anyhow::Res
             engines: scores_by_engine(&rows),
             overall,
             rows,
+            strange,
         }
     });
     let done = scored.as_ref().map_or(0, |scored| scored.rows.len());
@@ -210,6 +215,36 @@ struct Scored {
     engines: Vec<Score>,
     overall: Score,
     rows: Vec<Row>,
+    /// Columns that are not known, and those that may be meant.
+    strange: Vec<(String, Option<String>)>,
+}
+
+/// What to say of columns that are not known.
+fn not_read(strange: &[(String, Option<String>)]) -> Vec<String> {
+    let of = |(name, meant): &(String, Option<String>)| match meant {
+        Some(meant) => format!("the column `{name}` is not known and is left out; did you mean `{meant}`?"),
+        None => format!("the column `{name}` is not known and is left out"),
+    };
+    strange.iter().map(of).collect()
+}
+
+/// What to say of figures that are NaN: how many rows have it, by figure.
+fn not_measured(rows: &[Measured]) -> Vec<String> {
+    let mut found: BTreeMap<&str, Vec<&str>> = BTreeMap::new();
+    for row in rows {
+        for what in row.not_measured() {
+            found.entry(what).or_default().push(&row.place);
+        }
+    }
+    let told = found.into_iter().map(|(what, places)| match places[..] {
+        [place] => format!("{what} is NaN in {place}, which is no measurement: it is left out"),
+        _ => format!(
+            "{what} is NaN in {} rows, {} the first, which is no measurement: it is left out",
+            places.len(),
+            places[0]
+        ),
+    });
+    told.collect()
 }
 
 fn printed(
@@ -225,6 +260,13 @@ fn printed(
                 let mut object = validated::object(&of.families, &of.engines, &of.overall, &of.rows);
                 if is_interrupted {
                     object["interrupted"] = true.into();
+                }
+                let strange = of.strange.iter();
+                let strange: Vec<serde_json::Value> = strange
+                    .map(|(name, meant)| serde_json::json!({"column": name, "did_you_mean": meant}))
+                    .collect();
+                if !strange.is_empty() {
+                    object["unknown_columns"] = strange.into();
                 }
                 object
             });

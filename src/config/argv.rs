@@ -75,7 +75,8 @@ const OF_COMPILATION: [&str; 12] = [
 ];
 
 /// Switches that take `--no-X`.
-const SWITCHES: [&str; 7] = [
+const SWITCHES: [&str; 8] = [
+    "disable-hybrid-kv-cache-manager",
     "enable-chunked-prefill",
     "enable-prefix-caching",
     "scheduler-reserve-full-isl",
@@ -119,9 +120,7 @@ pub fn normalise(args: &[String]) -> Normalised {
             None => out.args.push(arg.clone()),
             Some(flag) if !flag.path.is_empty() => out.take_dotted(flag, &mut args),
             Some(flag) => {
-                let is_done = out.take_longest_context(&flag, &mut args)
-                    || out.take_known(&flag, &mut args)
-                    || out.take_switched_off(&flag.name);
+                let is_done = out.take_known(&flag, &mut args) || out.take_switched_off(&flag.name);
                 if !is_done {
                     out.take_own(flag, &mut args);
                 }
@@ -270,21 +269,6 @@ impl Normalised {
         }
     }
 
-    /// `--max-model-len auto` says what is done anyway.
-    fn take_longest_context(&mut self, flag: &Flag, args: &mut Args<'_>) -> bool {
-        let is_auto = |value: &str| matches!(value, "auto" | "-1");
-        let is_meant = flag.name == "max-model-len"
-            && match &flag.value {
-                Some(value) => is_auto(value),
-                None => args.next_if(is_auto).is_some(),
-            };
-        if is_meant {
-            let sentence = "--max-model-len auto is taken for the longest that the model allows: what vLLM takes where that fits";
-            self.ignored.push(sentence.to_string());
-        }
-        is_meant
-    }
-
     /// A flag without a field of its own here.
     fn take_known(&mut self, Flag { name, value, .. }: &Flag, args: &mut Args<'_>) -> bool {
         let Some((takes, effect)) = known::find(name) else {
@@ -413,7 +397,9 @@ impl Normalised {
         match effect {
             Ignored(reason) => self.ignored.push(format!("--{name} has no effect: {reason}")),
             NotModelled(neutral, _) if value.is_some_and(|value| is_same(value, neutral)) => {
-                self.ignored.push(format!("--{name} {neutral} has no effect"));
+                self.ignored.push(format!(
+                    "--{name} {neutral} has no effect: it is what is taken anyway"
+                ));
             }
             NotModelled(_, reason) => {
                 let problem = Diagnostic::new(format!(

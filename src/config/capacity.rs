@@ -8,7 +8,8 @@ use super::files::Files;
 use super::judge::{Judge, Provenance};
 use super::raw::RawScenario;
 use super::{
-    blocks, calibrated, formats, lmcache, lockstep, machine, pipeline, ranks, serving, sglang, skipped,
+    blocks, calibrated, formats, lmcache, lockstep, longest, machine, pipeline, ranks, serving, sglang,
+    skipped,
 };
 use crate::analysis::{BreakEven, break_even};
 use crate::engine::EngineSpec;
@@ -56,7 +57,9 @@ pub fn capacity(mut document: Document, files: &dyn Files) -> Result<Capacity, D
     if pools > 0 {
         document = document.of_pool(0);
     }
+    let fitted = longest::settle(&mut document, files);
     let (mut judge, raw) = Judge::new(document);
+    judge.notes.extend(fitted);
     if pools > 1 {
         let note = format!("the first of the {pools} pools is counted: each is a server of its own");
         judge.notes.push(note);

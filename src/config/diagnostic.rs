@@ -49,9 +49,17 @@ pub struct Diagnostic {
     pub help: Vec<String>,
     /// Where.
     pub place: Place,
-    /// Where the input is well-formed and the model does not fit the machine: why, without a word of where that was asked.
-    /// Boxed, as it is rare and errors are handed on by value.
-    pub misfit: Option<Box<String>>,
+    /// Where the input is well-formed and the model does not fit the machine. Boxed, as it is rare and errors are handed on by value.
+    pub misfit: Option<Box<Misfit>>,
+}
+
+/// A model that does not fit its machine.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Misfit {
+    /// Why, without a word of where that was asked.
+    pub why: String,
+    /// What was assumed or substituted before it was found.
+    pub notes: Vec<String>,
 }
 
 impl Diagnostic {
@@ -69,7 +77,11 @@ impl Diagnostic {
     /// Says that the input is well-formed and the machine too small, and why.
     #[must_use]
     pub fn misfit(mut self, why: impl Into<String>) -> Diagnostic {
-        self.misfit = Some(Box::new(why.into()));
+        let why = why.into();
+        self.misfit = Some(Box::new(Misfit {
+            why,
+            notes: Vec::new(),
+        }));
         self
     }
 
@@ -113,6 +125,8 @@ impl Diagnostic {
         };
         let label = visible(&self.label);
         let help: Vec<String> = self.help.iter().map(|help| visible(help)).collect();
+        let notes = self.misfit.iter().flat_map(|misfit| &misfit.notes);
+        let notes: Vec<String> = notes.map(|note| visible(note)).collect();
         let title = match (&self.place, self.label.is_empty()) {
             (Place::File(..), _) | (_, true) => visible(&self.message),
             _ => format!("{}: {label}", visible(&self.message)),
@@ -140,8 +154,12 @@ impl Diagnostic {
             for help in &help {
                 report.push(Group::with_title(Level::HELP.secondary_title(help)));
             }
+            for note in &notes {
+                report.push(Group::with_title(Level::NOTE.secondary_title(note)));
+            }
         } else {
             let helped = help.iter().map(|help| Level::HELP.message(help));
+            let helped = helped.chain(notes.iter().map(|note| Level::NOTE.message(note)));
             report[0] = std::mem::replace(&mut report[0], Group::with_level(Level::ERROR)).elements(helped);
         }
         renderer.render(&report)

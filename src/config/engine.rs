@@ -14,7 +14,7 @@ use super::formats;
 use super::judge::Judge;
 use super::profile::{self, Profile};
 use super::raw::{RawEngine, RawGraphMode, RawKvDtype, RawPerformanceMode, RawPolicy};
-use super::{sparse, speculation};
+use super::{hybrid, sparse, speculation};
 use crate::cost::roofline::Drafting;
 use crate::engine::{EngineConfig, KvGroups, Policy};
 use crate::hardware::Device;
@@ -43,6 +43,8 @@ pub(super) struct EngineFlags {
     pub(super) drafting: Option<Drafting>,
     /// KV is handed over between replicas, of every layer whole.
     pub(super) hands_kv_over: bool,
+    /// Layers with a window keep the KV of all tokens.
+    pub(super) keeps_windows: bool,
 }
 
 /// Largest token counts that are taken seriously: 2³⁰.
@@ -118,6 +120,8 @@ pub(super) fn resolve(
         defaults.async_scheduling,
     );
     let policy = policy(judge, raw, &profile);
+    hybrid::check_formats(judge, raw, model);
+    let keeps_windows = hybrid::keeps_windows(judge, raw, model);
     let around = speculation::Around {
         is_asynchronous: asynchronous,
         runner_tokens: batch.tokens,
@@ -171,6 +175,7 @@ pub(super) fn resolve(
         asynchronous,
         drafting: drafts.map(|drafts| drafts.drafting),
         hands_kv_over: false,
+        keeps_windows,
         profile,
     }
 }

@@ -36,6 +36,59 @@ pub(super) fn caching(judge: &mut Judge, raw: &RawEngine, profile: &Profile) -> 
     false
 }
 
+/// Formats of states, which are the checkpoint's here.
+pub(super) fn check_formats(judge: &mut Judge, raw: &RawEngine, model: Option<&ModelShape>) {
+    let has_states = model.is_some_and(|model| model.recurrence().is_some());
+    for (key, given) in [
+        ("engine.mamba_cache_dtype", &raw.mamba_cache_dtype),
+        ("engine.mamba_ssm_cache_dtype", &raw.mamba_ssm_cache_dtype),
+    ] {
+        let Some(given) = given else { continue };
+        judge.given(key, given);
+        let name = judge.document.name_of(key);
+        if given.eq_ignore_ascii_case("auto") {
+            judge.ignore(format!("{name} auto has no effect: it is what is taken anyway"));
+        } else if !has_states && model.is_some() {
+            judge.ignore(format!(
+                "{name} {given} has no effect: the model has no recurrent layers"
+            ));
+        } else {
+            judge.wrong_help(
+                key,
+                "would change the result, and cannot be honoured",
+                "states of recurrent layers are in the checkpoint's format here",
+                "leave it out, or write auto",
+            );
+        }
+    }
+}
+
+/// Whether layers with a window keep everything, because vLLM's hybrid allocator is off.
+pub(super) fn keeps_windows(judge: &mut Judge, raw: &RawEngine, model: Option<&ModelShape>) -> bool {
+    let key = "engine.disable_hybrid_kv_cache_manager";
+    let (Some(is_off), Some(model)) = (raw.disable_hybrid_kv_cache_manager, model) else {
+        return false;
+    };
+    judge.given(key, is_off);
+    if !is_off {
+        return false;
+    }
+    if model.recurrence().is_some() || model.per_layer_input.is_some() {
+        judge.wrong_help(
+            key,
+            "does not go with this model",
+            "its layers keep unlike things, which only that allocator lays out",
+            "leave it out",
+        );
+    } else if !model.has_windows() {
+        let name = judge.document.name_of(key);
+        judge.ignore(format!(
+            "{name} has no effect: no layer of the model has a window or a state"
+        ));
+    }
+    model.has_windows()
+}
+
 /// Engines whose memory for states is not modelled.
 pub(super) fn check_engine(judge: &mut Judge, raw: &RawScenario, model: &ModelShape) {
     if model.recurrence().is_none() {
@@ -132,9 +185,43 @@ mod tests {
                 .map(|problem| problem.render(false))
                 .collect::<String>()
         };
-        assert!(told("--mamba-ssm-cache-dtype float16").contains("in the checkpoint's format"));
-        assert_eq!(told("--mamba-ssm-cache-dtype auto"), "");
         assert!(told("--use-replayssm").contains("Mamba2"));
+        let of_hybrid = |more: &str| super::tests::told(&format!("max_num_seqs = 128\n{more}"));
+        let wrong = of_hybrid("mamba_ssm_cache_dtype = \"float16\"").err().unwrap();
+        assert!(wrong.contains("in the checkpoint's format"), "{wrong}");
+        assert!(of_hybrid("mamba_ssm_cache_dtype = \"auto\"").is_ok());
+        let plain =
+            resolve_text(&BASE.replacen("[engine]\n", "[engine]\nmamba_ssm_cache_dtype = \"float16\"\n", 1));
+        let ignored = plain.unwrap_or_else(|problems| panic!("{problems}")).ignored;
+        assert!(
+            ignored
+                .iter()
+                .any(|told| told.contains("has no recurrent layers")),
+            "{ignored:?}"
+        );
+    }
+
+    #[test]
+    fn without_the_hybrid_allocator_windows_keep_everything() {
+        let fitted = |line: &str| {
+            let flags =
+                crate::config::flags::tests::flags_of(&format!("--gpu h100 --max-model-len 65536 {line}"));
+            let input = crate::config::assemble(&flags, &crate::config::NoFiles).unwrap();
+            crate::config::capacity(input.document, &crate::config::NoFiles)
+                .map_err(|problems| problems.to_string())
+        };
+        let off = "--disable-hybrid-kv-cache-manager";
+        let requests = |line: &str| fitted(line).unwrap().plan.unwrap().concurrency(65_536);
+        assert!(requests(&format!("openai/gpt-oss-20b {off}")) < requests("openai/gpt-oss-20b"));
+        let dense = fitted(&format!("Qwen/Qwen3-8B {off}")).unwrap().notes;
+        assert!(
+            dense
+                .iter()
+                .any(|note| note.contains("no layer of the model has a window")),
+            "{dense:?}"
+        );
+        let hybrid = fitted(&format!("nvidia/NVIDIA-Nemotron-3-Nano-30B-A3B-BF16 {off}")).unwrap_err();
+        assert!(hybrid.contains("does not go with this model"), "{hybrid}");
     }
 
     #[test]

@@ -302,18 +302,13 @@ impl Judge {
         if low && high {
             return;
         }
-        let ends = match (zero, one) {
-            (true, true) => "must lie between 0 and 1",
-            (true, false) => "must be at least 0 and below 1",
-            (false, true) => "must be above 0 and at most 1",
-            (false, false) => "must lie between 0 and 1, ends left out",
+        let (ends, not) = match (zero, one) {
+            (true, true) => ("must lie between 0 and 1", "does not"),
+            (true, false) => ("must be at least 0 and below 1", "is not"),
+            (false, true) => ("must be above 0 and at most 1", "is not"),
+            (false, false) => ("must lie between 0 and 1, ends left out", "does not"),
         };
-        let fails = if ends.starts_with("must be") {
-            "is not"
-        } else {
-            "does not"
-        };
-        let problem = self.wrong(key, ends, format!("{value} {fails}"));
+        let problem = self.wrong(key, ends, format!("{value} {not}"));
         if (2.0..=100.0).contains(&value) {
             problem.label = format!("{value} is not a fraction");
             problem

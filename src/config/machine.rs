@@ -11,6 +11,7 @@ use super::files::{Files, text_of};
 use super::formats;
 use super::judge::Judge;
 use super::lockstep;
+use super::quantization;
 use super::ranks;
 use super::raw::{RawCluster, RawDtype, RawKvDtype, RawModel, RawScenario};
 use super::serving::Flags;
@@ -22,7 +23,7 @@ use crate::cost::roofline::{Pipeline, Placement, RooflineCost};
 use crate::engine::EngineSpec;
 use crate::engine::memory::{self, MemoryPlan, PoolSize, Shortage};
 use crate::hardware::{self, Device};
-use crate::model::{self, Dtype, KvFormat, ModelShape, Quantization, parse_quantization};
+use crate::model::{self, Dtype, KvFormat, ModelShape};
 use crate::sim::{CostFactory, Frontend};
 
 /// What a scenario runs on.
@@ -68,22 +69,8 @@ pub(super) fn model(judge: &mut Judge, raw: &RawModel, files: &dyn Files) -> Opt
             RawDtype::Float32 | RawDtype::Float => Dtype::Fp32,
         };
     }
-    let of_checkpoint = shape.quantization;
     if let Some(method) = &raw.quantization {
-        judge.given("model.quantization", method);
-        match parse_quantization(method) {
-            Ok(quantization) => shape = shape.with_quantization(quantization),
-            Err(error) => {
-                judge.wrong("model.quantization", "is not a known method", error.to_string());
-            }
-        }
-    }
-    if shape.quantization != of_checkpoint && of_checkpoint != Quantization::None {
-        judge.notes.push(format!(
-            "the checkpoint is {}, and is counted as {} throughout",
-            of_checkpoint.name(),
-            shape.quantization.name()
-        ));
+        shape = quantization::asked(judge, shape, method);
     }
     judge.notes.extend(shape.kept_note());
     Some(shape)
@@ -113,6 +100,15 @@ fn model_by_name(judge: &mut Judge, name: &str, files: &dyn Files) -> Option<(Mo
             None
         }
     }
+}
+
+/// `8` and `h100` of `8xh100`, `8*H100` and `8 x h100`, where that card is known.
+fn several(name: &str) -> Option<(u32, &str)> {
+    let digits = name.find(|letter: char| !letter.is_ascii_digit())?;
+    let (count, rest) = name.split_at(digits);
+    let card = rest.trim_start().strip_prefix(['x', 'X', '*', '×'])?.trim_start();
+    hardware::find(card).is_ok().then_some(())?;
+    Some((count.parse().ok()?, card))
 }
 
 /// The text of the file that `key` names; `None` was reported.
@@ -187,6 +183,9 @@ fn card(judge: &mut Judge, raw: &RawCluster, files: &dyn Files) -> Option<Device
         }
         Err(unknown) => {
             let mut problem = Diagnostic::new(format!("unknown GPU `{name}`")).at(judge.place(key));
+            if let Some((count, card)) = several(name) {
+                problem = problem.help(format!("`--gpu` names one card: write --gpu {card} -tp {count}"));
+            }
             if !unknown.suggestions.is_empty() {
                 problem = problem.help(format!("did you mean {}?", unknown.suggestions.join(" or ")));
             }
@@ -382,9 +381,32 @@ fn plan(
     } else {
         format!("the cell {} does not fit: {why}", cell.join(", "))
     };
-    let problem = Diagnostic::new(message).at(judge.place(key)).misfit(why);
+    let notes = beside_a_misfit(judge);
+    let mut problem = Diagnostic::new(message).at(judge.place(key)).misfit(why);
+    if let Some(misfit) = &mut problem.misfit {
+        misfit.notes = notes;
+    }
     judge.report(problem.help(misfit.smallest_changes()));
     None
+}
+
+/// What was said before nothing fitted, and the values that nobody gave of those that decide the memory.
+fn beside_a_misfit(judge: &Judge) -> Vec<String> {
+    const DECIDE: [&str; 4] = [
+        "gpu_memory_utilization",
+        "max_model_len",
+        "max_num_batched_tokens",
+        "max_num_seqs",
+    ];
+    let assumed = judge.provenance.iter().filter(|value| value.is_assumed());
+    let assumed: Vec<String> = assumed
+        .filter_map(|value| {
+            let key = value.key.strip_prefix("engine.")?;
+            DECIDE.contains(&key).then(|| format!("{key} = {}", value.value))
+        })
+        .collect();
+    let assumed = (!assumed.is_empty()).then(|| format!("assumed {}", assumed.join(", ")));
+    judge.notes.iter().cloned().chain(assumed).collect()
 }
 
 #[cfg(test)]

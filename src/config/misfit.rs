@@ -10,8 +10,8 @@ pub(super) fn misfit_of(mut problem: Diagnostic, name: &str, own: &Document) -> 
     let model = own.get("model.name").and_then(Value::as_str);
     let model = model.map_or(String::new(), |model| format!(" ({model})"));
     problem.message = format!("{name}{model}: {}", problem.message);
-    if let Some(why) = &mut problem.misfit {
-        **why = format!("{name}{model}: {why}");
+    if let Some(misfit) = &mut problem.misfit {
+        misfit.why = format!("{name}{model}: {}", misfit.why);
     }
     for help in &mut problem.help {
         let keys = as_keys(help);

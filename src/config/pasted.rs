@@ -2,6 +2,7 @@
 //! `vllm bench serve …` and `python -m sglang.bench_serving …`.
 
 mod around;
+mod others;
 
 use clap::{Args, CommandFactory, FromArgMatches, Parser};
 
@@ -71,6 +72,15 @@ pub struct ResultFlags {
     /// First part of the saved result's name.
     #[arg(long, value_name = "TEXT")]
     pub label: Option<String>,
+    /// Save the result behind those that its file holds already; it needs --result-filename.
+    #[arg(long)]
+    pub append_result: bool,
+    /// The API that a pasted client speaks, as its result names it; it is no flag of this command line.
+    #[arg(skip)]
+    pub backend: Option<String>,
+    /// The model by the name under which a pasted client asks for it.
+    #[arg(skip)]
+    pub asked_for: Option<String>,
 }
 
 /// `vllm serve`, as far as it is understood.
@@ -256,7 +266,19 @@ pub(super) fn bench(command: &str) -> Result<Benchmark, Vec<Diagnostic>> {
         slo,
         results,
     } = parsed;
-    traffic.client.get_or_insert(kind_of(&bare));
+    let kind = kind_of(&bare);
+    let by_default = match kind {
+        // `--backend` of the script that came before the command was `vllm`.
+        ClientKind::Vllm if bare.program == "benchmark_serving.py" => Some("vllm"),
+        ClientKind::Vllm => Some("openai"),
+        ClientKind::Sglang | ClientKind::Plain => None,
+    };
+    let results = ResultFlags {
+        backend: bare.backend.or(by_default.map(str::to_owned)),
+        asked_for: model.clone(),
+        ..results
+    };
+    traffic.client.get_or_insert(kind);
     Ok(Benchmark {
         model,
         traffic,
@@ -279,11 +301,7 @@ fn parse<P: FromArgMatches + CommandFactory>(
     };
     let bare = around::strip(&words, starts, image_serves).map_err(|missing| {
         vec![match missing {
-            Missing::Unknown => unknown(
-                &words,
-                problem(format!("`{flag}` must hold a whole command")),
-                starts,
-            ),
+            Missing::Unknown => others::told(&words, flag, starts),
             Missing::Idle(image) => problem(format!(
                 "in {flag}: the image {} serves only with a command of its own, and none follows",
                 image.name
@@ -291,6 +309,10 @@ fn parse<P: FromArgMatches + CommandFactory>(
             .help("write `python3 -m sglang.launch_server` behind the image"),
         }]
     })?;
+    let mut bare = bare;
+    if !image_serves {
+        bare.backend = others::taken(&mut bare.args, &["--backend", "--endpoint-type"]);
+    }
     let normal = argv::normalise(&bare.args);
     let mut problems: Vec<Diagnostic> = normal.problems;
     let within = |problem: &mut Diagnostic| {
@@ -300,6 +322,11 @@ fn parse<P: FromArgMatches + CommandFactory>(
         problem.message = format!("in {flag}: {}", problem.message);
     };
     problems.iter_mut().for_each(within);
+    problems.extend(unexpanded(&normal.args).map(|what| {
+        problem(format!("in {flag}: {what}")).help(
+            "write its value there, or put the command in double quotes, within which your shell expands it",
+        )
+    }));
     let rules = argv::last_wins(P::command(), argv::Replaced::All);
     let repeated = argv::repeated(&normal.args, &rules, argv::Replaced::All);
     let settings = bare
@@ -314,6 +341,9 @@ fn parse<P: FromArgMatches + CommandFactory>(
         .map(|reason| format!("in {flag}: {reason}"))
         .collect();
     let mut args = normal.args;
+    if unexpanded(&args).is_some() {
+        return Err(problems);
+    }
     loop {
         let matches = rules.clone().try_get_matches_from(&args);
         let error = match matches.and_then(|matches| P::from_arg_matches(&matches)) {
@@ -327,30 +357,19 @@ fn parse<P: FromArgMatches + CommandFactory>(
     }
 }
 
-/// What to do with a command that is none of those that are read.
-fn unknown(words: &[String], problem: Diagnostic, starts: &[&[&str]]) -> Diagnostic {
-    let runs = |program: &str| words.iter().any(|word| word.rsplit('/').next() == Some(program));
-    let begin = format!("begin it with `{}`", starts[0].join(" "));
-    if runs("trtllm-bench") {
-        return problem.help(
-            "of TensorRT-LLM's commands trtllm-serve is read: say what trtllm-bench sends by flags beside",
-        );
-    }
-    let other = words
-        .windows(2)
-        .find(|pair| pair[0] == "bench" && pair[1] != "serve");
-    if let Some([_, other]) = other.filter(|_| runs("vllm")) {
-        return problem.help(format!(
-            "of vLLM's benchmarks `vllm bench serve` is simulated, not `vllm bench {other}`; its results are read by calibrate and audit"
-        ));
-    }
-    let is_composed = runs("docker-compose") || (runs("docker") && runs("compose"));
-    match is_composed {
-        true => {
-            problem.help("what a compose file runs is not read from it: paste the command that stands there")
-        }
-        false => problem.help(begin),
-    }
+/// The variables of a shell that arguments with an effect hold, as a sentence.
+fn unexpanded(args: &[String]) -> Option<String> {
+    let variable = |arg: &String| {
+        let (_, rest) = arg.split_once('$')?;
+        let name = rest.strip_prefix('{').unwrap_or(rest);
+        let is_of_name = |letter: char| letter.is_ascii_alphanumeric() || letter == '_';
+        let name = name.split(|letter| !is_of_name(letter)).next()?;
+        let is_name = name.starts_with(|first: char| first.is_ascii_alphabetic() || first == '_');
+        is_name.then(|| format!("`${name}`"))
+    };
+    let mut names: Vec<String> = args.iter().filter_map(variable).collect();
+    names.dedup();
+    (!names.is_empty()).then(|| format!("{}: variables of a shell are not expanded", names.join(", ")))
 }
 
 /// Takes a flag that is not known, and what may be its value, out of the arguments; whether there is one.

@@ -111,6 +111,8 @@ pub struct Startup {
     pub finest_expert_block: u32,
     /// Asynchronous scheduling goes with several stages; before, `EngineArgs.create_engine_config` refuses both together.
     pub pipelines_ahead: bool,
+    /// `--max-model-len auto` takes the longest that fits (`_auto_fit_max_model_len`, since 0.14).
+    pub fits_context: bool,
 }
 
 /// Tokens of a block of a latent cache (DeepSeek's) where nobody gives them: the first attention backend that takes the GPU

@@ -20,6 +20,10 @@ pub struct Report {
     pub metrics: Vec<SloMetric>,
     /// First part of a saved result's name.
     pub label: Option<String>,
+    /// The client's `backend`; `None` where no client was named.
+    pub backend: Option<String>,
+    /// The model as a client names it.
+    pub model_id: Option<String>,
     /// Pairs kept in the JSON.
     pub metadata: Vec<(String, String)>,
 }
@@ -60,6 +64,15 @@ pub fn apply_report(document: &mut Document, flags: &ResultFlags, from: &str) ->
             Value::from(label.as_str()),
             &format!("{from}--label"),
         );
+    }
+    let of_client = [
+        ("report.backend", "--backend", &flags.backend),
+        ("report.model_id", "--model", &flags.asked_for),
+    ];
+    for (key, flag, name) in of_client {
+        if let Some(name) = name {
+            document.set(key, Value::from(name.as_str()), &format!("{from}{flag}"));
+        }
     }
     if !flags.metadata.is_empty() {
         let pairs = flags.metadata.iter().map(|pair| Value::from(pair.as_str()));
@@ -125,6 +138,8 @@ pub(super) fn resolve(judge: &mut Judge, raw: &RawReport) -> Report {
         percentiles,
         metrics,
         label: raw.label.clone(),
+        backend: raw.backend.clone(),
+        model_id: raw.model_id.clone(),
         metadata,
     }
 }

@@ -12,6 +12,7 @@ use super::jitter::step_jitter;
 use super::judge::{Judge, Provenance};
 use super::lmcache;
 use super::lockstep;
+use super::longest;
 use super::pipeline;
 use super::pools::{self, PoolDraft};
 use super::raw::RawScenario;
@@ -155,6 +156,7 @@ pub fn resolve(mut document: Document, files: &dyn Files) -> Result<Resolved, Di
     document.remove("sweep");
     notes.extend(document.roles_give_way());
     document.roles_become_pools()?;
+    notes.extend(longest::settle(&mut document, files));
     let (mut judge, raw) = Judge::new(document);
     judge.notes = notes;
     let shape = judge.problems.len();

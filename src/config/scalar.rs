@@ -117,6 +117,84 @@ impl JsonSchema for Count {
     }
 }
 
+/// Longest sequence: tokens, or `"auto"` (`-1`, as vLLM has it) for the longest that fits.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Context {
+    /// So many.
+    Tokens(Count),
+    /// As many as the KV pool holds of one request.
+    Longest,
+}
+
+impl Context {
+    /// The tokens, where somebody said them.
+    #[must_use]
+    pub fn tokens(self) -> Option<Count> {
+        match self {
+            Context::Tokens(count) => Some(count),
+            Context::Longest => None,
+        }
+    }
+}
+
+impl FromStr for Context {
+    type Err = String;
+    fn from_str(text: &str) -> Result<Context, String> {
+        match text.trim() {
+            "-1" => Ok(Context::Longest),
+            word if word.eq_ignore_ascii_case("auto") => Ok(Context::Longest),
+            tokens => tokens.parse().map(Context::Tokens),
+        }
+    }
+}
+
+impl Serialize for Context {
+    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        match self {
+            Context::Tokens(count) => count.serialize(serializer),
+            Context::Longest => serializer.serialize_str("auto"),
+        }
+    }
+}
+
+impl<'de> Deserialize<'de> for Context {
+    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Context, D::Error> {
+        struct ContextVisitor;
+        impl Visitor<'_> for ContextVisitor {
+            type Value = Context;
+            fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+                f.write_str("a whole number of at least 0, or \"auto\"")
+            }
+            fn visit_i64<E: Error>(self, value: i64) -> Result<Context, E> {
+                match u64::try_from(value) {
+                    Ok(tokens) => Ok(Context::Tokens(Count(tokens))),
+                    Err(_) if value == -1 => Ok(Context::Longest),
+                    Err(_) => Err(E::invalid_value(serde::de::Unexpected::Signed(value), &self)),
+                }
+            }
+            fn visit_u64<E: Error>(self, value: u64) -> Result<Context, E> {
+                Ok(Context::Tokens(Count(value)))
+            }
+            fn visit_str<E: Error>(self, text: &str) -> Result<Context, E> {
+                text.parse().map_err(E::custom)
+            }
+        }
+        deserializer.deserialize_any(ContextVisitor)
+    }
+}
+
+impl JsonSchema for Context {
+    fn schema_name() -> Cow<'static, str> {
+        "Context".into()
+    }
+    fn json_schema(_: &mut SchemaGenerator) -> Schema {
+        json_schema!({
+            "description": "A whole number of at least 0; as text also with a suffix, 8k = 8,000 and 8K = 8,192; or \"auto\", the longest that fits.",
+            "anyOf": [{ "type": "integer", "minimum": -1 }, { "type": "string" }]
+        })
+    }
+}
+
 /// Requests per second: a number, or `"inf"` for all at once.
 #[derive(Clone, Copy, Debug, PartialEq, PartialOrd)]
 pub struct Rate(pub f64);

@@ -279,6 +279,7 @@ impl Flags {
             Flags::Vllm(flags) if flags.hands_kv_over => {
                 keeps("between pools KV is handed over whole, as vLLM does with its hybrid allocator off")
             }
+            Flags::Vllm(flags) if flags.keeps_windows => keeps("--disable-hybrid-kv-cache-manager says so"),
             Flags::Vllm(_) if model.attends_in_chunks() => {
                 keeps("vLLM's hybrid allocator is off for attention within chunks, unless its environment says otherwise")
             }
@@ -377,13 +378,14 @@ fn vllm_memory(
     MemoryOptions {
         tensor_parallel,
         pipeline_parallel: flags.config.stages,
+        can_pipeline: flags.drafting.is_none() && !flags.hands_kv_over,
         gpu_memory_utilization: flags.gpu_memory_utilization,
         budget: Budget::vllm(flags.profile.defaults.gpu_memory_utilization),
         kv_format,
         block_size: flags.config.block_size,
         max_num_batched_tokens: flags.max_num_batched_tokens,
         max_in_flight_tokens: flags.max_num_batched_tokens * (1 + flags.config.unsettled_steps()),
-        windowed: match flags.hands_kv_over {
+        windowed: match flags.hands_kv_over || flags.keeps_windows {
             true => Windowed::KeepAll,
             false => Windowed::of_vllm(model, flags.config.enable_prefix_caching),
         },

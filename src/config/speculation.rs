@@ -11,7 +11,7 @@ use super::raw::{RawEngine, RawScenario, RawSpeculation};
 use crate::cluster::{ClusterSpec, Group};
 use crate::cost::roofline::Drafting;
 use crate::engine::{BlockHashes, EngineConfig, Policy, Speculation};
-use crate::model::{self, Drafter, ModelShape};
+use crate::model::{self, Drafter, ModelShape, UNCOUNTED_PREDICTION};
 use crate::sim::Pool;
 
 /// What drafts.
@@ -266,6 +266,9 @@ fn drafter(
         }
     };
     let gigabytes = drafter.weight_bytes(1).0 as f64 / 1e9;
+    if method == Method::Mtp {
+        judge.notes.retain(|note| note != UNCOUNTED_PREDICTION);
+    }
     judge.notes.push(match method {
         Method::DraftModel => {
             format!("{} drafts: {gigabytes:.2} GB of weights beside the model's", drafter.shape.name)

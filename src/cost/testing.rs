@@ -64,6 +64,7 @@ pub(crate) fn llama_8b() -> ModelShape {
         max_position: 131_072,
         dtype: Dtype::Bf16,
         quantization: Quantization::None,
+        quant_method: None,
         kv_scheme: None,
         layers: vec![LayerGroup {
             count: 32,

@@ -58,6 +58,7 @@ impl Drafter {
                 target.vocab_size
             },
             quantization: Quantization::None,
+            quant_method: None,
             tied_embeddings: true,
             layers: vec![layer],
             other_parameters: 0,

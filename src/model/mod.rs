@@ -11,6 +11,7 @@ mod hf_config;
 mod indexer;
 mod kv_format;
 mod matrices;
+mod methods;
 mod names;
 mod options;
 mod recurrence;
@@ -19,10 +20,11 @@ mod stages;
 
 pub use checkpoints::find_checkpoint;
 pub use drafter::Drafter;
-pub use hf_config::{MODELOPT_FILE, ModelError};
+pub use hf_config::{MODELOPT_FILE, ModelError, UNCOUNTED_PREDICTION};
 pub use indexer::Indexer;
 pub use kv_format::KvFormat;
 pub use matrices::{Matrix, Precision, Sharding};
+pub use methods::Loading;
 pub use names::{is_other, is_same_name};
 pub use options::{UnknownChoice, parse_dtype, parse_kv_cache_dtype, parse_quantization};
 pub use recurrence::{Recurrence, Rule};
@@ -50,6 +52,8 @@ pub struct ModelShape {
     pub dtype: Dtype,
     /// How the linear layers' weights are stored, but for those in [`LayerGroup::kept`].
     pub quantization: Quantization,
+    /// The method by which the checkpoint says that, in vLLM's word (`quant_method`); `None` where its config was not read.
+    pub quant_method: Option<String>,
     /// What the checkpoint asks of the KV cache, which engines take under `--kv-cache-dtype auto`.
     pub kv_scheme: Option<KvScheme>,
     /// Layers, grouped by equal shape; order within the stack is not kept.

@@ -113,6 +113,7 @@ impl ModelShape {
         };
         ModelShape {
             quantization,
+            quant_method: None,
             kv_scheme: None,
             layers: self.layers.into_iter().map(whole).collect(),
             ..self

@@ -5,6 +5,7 @@
 
 use std::fmt;
 
+use super::hf_config::UNCOUNTED_VISION;
 use super::{ModelShape, Quantization};
 use crate::nearest::{nearest, squash};
 
@@ -16,6 +17,8 @@ struct Shipped {
     context: Option<u32>,
     /// The checkpoint's linear layers are stored otherwise than the file says.
     stored: Option<Quantization>,
+    /// The checkpoint has a vision tower beside the language model of the file.
+    sees: bool,
 }
 
 const fn shipped(id: &'static str, file: &'static str) -> Shipped {
@@ -24,12 +27,18 @@ const fn shipped(id: &'static str, file: &'static str) -> Shipped {
         file,
         context: None,
         stored: None,
+        sees: false,
     }
 }
 
 impl Shipped {
     const fn context(mut self, tokens: u32) -> Shipped {
         self.context = Some(tokens);
+        self
+    }
+
+    const fn sees(mut self) -> Shipped {
+        self.sees = true;
         self
     }
 
@@ -47,7 +56,7 @@ impl Shipped {
 
 /// Every id that resolves without a network, family by family. Of ids that end alike the first is meant.
 #[rustfmt::skip]
-const SHIPPED: [Shipped; 176] = [
+const SHIPPED: [Shipped; 199] = [
     shipped("meta-llama/Llama-2-7b-hf", "llama-2-7b"),
     shipped("meta-llama/Llama-2-7b-chat-hf", "llama-2-7b"),
     shipped("meta-llama/Llama-2-13b-hf", "llama-2-13b"),
@@ -99,6 +108,11 @@ const SHIPPED: [Shipped; 176] = [
     shipped("Qwen/Qwen2.5-72B", "qwen2.5-72b").context(131_072),
     shipped("Qwen/Qwen2.5-Coder-7B-Instruct", "qwen2.5-7b"),
     shipped("Qwen/Qwen2.5-Coder-32B-Instruct", "qwen2.5-32b"),
+    shipped("Qwen/QwQ-32B", "qwen2.5-32b").context(40_960),
+    shipped("Qwen/Qwen2.5-VL-3B-Instruct", "qwen2.5-3b").context(128_000).sees(),
+    shipped("Qwen/Qwen2.5-VL-7B-Instruct", "qwen2.5-7b").context(128_000).sees(),
+    shipped("Qwen/Qwen2.5-VL-32B-Instruct", "qwen2.5-32b").context(128_000).sees(),
+    shipped("Qwen/Qwen2.5-VL-72B-Instruct", "qwen2.5-72b").context(128_000).sees(),
     shipped("Qwen/Qwen2-7B-Instruct", "qwen2.5-7b"),
     shipped("Qwen/Qwen2-7B", "qwen2.5-7b").context(131_072),
     shipped("Qwen/Qwen2-72B-Instruct", "qwen2.5-72b"),
@@ -127,6 +141,7 @@ const SHIPPED: [Shipped; 176] = [
     shipped("Qwen/Qwen3-235B-A22B-Instruct-2507", "qwen3-235b-a22b").context(262_144),
     shipped("Qwen/Qwen3-235B-A22B-Thinking-2507", "qwen3-235b-a22b").context(262_144),
     shipped("Qwen/Qwen3-Coder-480B-A35B-Instruct", "qwen3-coder-480b-a35b"),
+    shipped("Qwen/Qwen3-Coder-30B-A3B-Instruct", "qwen3-30b-a3b").context(262_144),
     shipped("Qwen/Qwen3-VL-2B-Instruct", "qwen3-vl-2b"),
     shipped("Qwen/Qwen3-VL-4B-Instruct", "qwen3-vl-4b"),
     shipped("Qwen/Qwen3-VL-8B-Instruct", "qwen3-vl-8b"),
@@ -152,6 +167,10 @@ const SHIPPED: [Shipped; 176] = [
     shipped("mistralai/Mistral-Nemo-Base-2407", "mistral-nemo-12b").context(128_000),
     shipped("mistralai/Mistral-Small-24B-Instruct-2501", "mistral-small-24b"),
     shipped("mistralai/Mistral-Small-24B-Base-2501", "mistral-small-24b"),
+    shipped("mistralai/Mistral-Small-3.1-24B-Instruct-2503", "mistral-small-24b").context(131_072).sees(),
+    shipped("mistralai/Mistral-Small-3.2-24B-Instruct-2506", "mistral-small-24b").context(131_072).sees(),
+    shipped("mistralai/Devstral-Small-2505", "mistral-small-24b").context(131_072),
+    shipped("mistralai/Devstral-Small-2507", "mistral-small-24b").context(131_072),
     shipped("mistralai/Mistral-Large-Instruct-2407", "mistral-large-123b"),
     shipped("mistralai/Mixtral-8x7B-Instruct-v0.1", "mixtral-8x7b"),
     shipped("mistralai/Mixtral-8x7B-v0.1", "mixtral-8x7b"),
@@ -193,10 +212,21 @@ const SHIPPED: [Shipped; 176] = [
     shipped("deepseek-ai/DeepSeek-R1", "deepseek-v3"),
     shipped("deepseek-ai/DeepSeek-R1-0528", "deepseek-v3"),
     shipped("deepseek-ai/DeepSeek-V3.1", "deepseek-v3"),
+    shipped("deepseek-ai/DeepSeek-V3.1-Terminus", "deepseek-v3"),
     shipped("deepseek-ai/DeepSeek-V3.2-Exp", "deepseek-v3.2"),
     shipped("deepseek-ai/DeepSeek-V3.2", "deepseek-v3.2"),
     shipped("moonshotai/Kimi-K2-Instruct", "kimi-k2"),
+    shipped("moonshotai/Kimi-K2-Instruct-0905", "kimi-k2").context(262_144),
+    shipped("moonshotai/Kimi-K2-Thinking", "kimi-k2-thinking"),
     shipped("moonshotai/Kimi-K2.5", "kimi-k2.5"),
+    shipped("zai-org/GLM-4.5", "glm-4.5"),
+    shipped("zai-org/GLM-4.5-FP8", "glm-4.5").fp8(),
+    shipped("zai-org/GLM-4.5-Air", "glm-4.5-air"),
+    shipped("zai-org/GLM-4.5-Air-FP8", "glm-4.5-air").fp8(),
+    shipped("zai-org/GLM-4.6", "glm-4.5").context(202_752),
+    shipped("zai-org/GLM-4.6-FP8", "glm-4.5").context(202_752).fp8(),
+    shipped("zai-org/GLM-4.7", "glm-4.5").context(202_752),
+    shipped("zai-org/GLM-4.7-FP8", "glm-4.5").context(202_752).fp8(),
     shipped("zai-org/GLM-4.7-Flash", "glm-4.7-flash"),
     shipped("zai-org/GLM-5", "glm-5"),
     shipped("zai-org/GLM-5-FP8", "glm-5").fp8_blocks(),
@@ -208,6 +238,8 @@ const SHIPPED: [Shipped; 176] = [
     shipped("nvidia/NVIDIA-Nemotron-3-Super-120B-A12B-BF16", "nemotron-3-super-120b-a12b"),
     shipped("nvidia/NVIDIA-Nemotron-3-Super-120B-A12B-FP8", "nemotron-3-super-120b-a12b").fp8(),
     shipped("nvidia/Nemotron-H-56B-Base-8K", "nemotron-h-56b"),
+    shipped("MiniMaxAI/MiniMax-M2", "minimax-m2.5"),
+    shipped("MiniMaxAI/MiniMax-M2.1", "minimax-m2.5"),
     shipped("MiniMaxAI/MiniMax-M2.5", "minimax-m2.5"),
     shipped("MiniMaxAI/MiniMax-M2.7", "minimax-m2.7"),
     shipped("XiaomiMiMo/MiMo-7B-Base", "mimo-7b"),
@@ -234,7 +266,7 @@ macro_rules! shapes {
 
 /// File stem and text of each shape.
 #[rustfmt::skip]
-const FILES: [(&str, &str); 88] = shapes![
+const FILES: [(&str, &str); 91] = shapes![
     "codellama-13b",
     "codellama-34b",
     "codellama-70b",
@@ -253,12 +285,15 @@ const FILES: [(&str, &str); 88] = shapes![
     "gemma-4-31b",
     "gemma-4-e2b",
     "gemma-4-e4b",
+    "glm-4.5",
+    "glm-4.5-air",
     "glm-4.7-flash",
     "glm-5",
     "glm-5.2",
     "gpt-oss-120b",
     "gpt-oss-20b",
     "kimi-k2",
+    "kimi-k2-thinking",
     "kimi-k2.5",
     "llama-2-13b",
     "llama-2-70b",
@@ -417,11 +452,16 @@ fn read(shipped: &Shipped) -> (ModelShape, Vec<String>) {
         .iter()
         .find(|(stem, _)| *stem == shipped.file)
         .expect("every id names a shipped file, a test finds them all");
-    let (mut shape, notes) = ModelShape::from_hf_config(text, shipped.id)
+    let (mut shape, mut notes) = ModelShape::from_hf_config(text, shipped.id)
         .expect("shipped shapes are valid, a test reads them all");
     shape.max_position = shipped.context.unwrap_or(shape.max_position);
     if let Some(stored) = shipped.stored {
         shape.quantization = stored;
+        // Scales of blocks are the fp8 method's own.
+        shape.quant_method = (stored == Quantization::Fp8Block).then(|| "fp8".to_string());
+    }
+    if shipped.sees {
+        notes.push(UNCOUNTED_VISION.to_owned());
     }
     (shape, notes)
 }

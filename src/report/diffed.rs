@@ -122,6 +122,11 @@ fn cells(figure: &Moved) -> [String; 5] {
 
 /// A change with its sign; no change has none.
 fn signed(change: f64) -> String {
+    /// Per cent from which on digits say nothing.
+    const MOST_SPELT_OUT: f64 = 1e7;
+    if (100.0 * change).abs() >= MOST_SPELT_OUT {
+        return format!("{:+.2e} %", 100.0 * change);
+    }
     let text = format!("{:+.1}", 100.0 * change);
     let is_none = text.trim_start_matches(['+', '-']) == "0.0";
     format!("{} %", if is_none { "0.0" } else { &text })

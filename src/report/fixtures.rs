@@ -62,6 +62,7 @@ pub(super) fn meta() -> ResultMeta {
     ResultMeta {
         date: jiff::civil::date(2026, 8, 16).at(16, 8, 53, 0),
         backend: "plimsoll".into(),
+        asked_for: None,
         label: None,
         model_id: "meta-llama/Llama-3.1-8B-Instruct".into(),
         gpu: "H100-SXM-80GB".into(),

@@ -25,8 +25,10 @@ pub struct Interrupted {
 pub struct ResultMeta {
     /// When it was made: the one field that is not a function of scenario and seed.
     pub date: DateTime,
-    /// The client's `backend` and `endpoint_type`: the engine that it is pointed at.
+    /// The client's `backend` and `endpoint_type`; the engine that it is pointed at where no client was named.
     pub backend: String,
+    /// The model as a client names it, where that is another name.
+    pub asked_for: Option<String>,
     /// `--label`.
     pub label: Option<String>,
     /// `meta-llama/Llama-3.1-8B-Instruct`.

@@ -8,6 +8,7 @@
 
 mod aiperf;
 mod block;
+mod columns;
 mod console;
 mod course;
 mod error;
@@ -25,6 +26,7 @@ mod text;
 mod trtllm;
 mod vllm;
 
+pub use columns::strange_columns;
 pub use error::{PROBLEMS_SHOWN, Problem, ReadError};
 pub use measured::{Left, Load, Measured, Outcome, Own, RequestTimes, ResultFile, Setup, Stats, Tool};
 pub use table::{RowOfLine, columns as columns_of_table, rows_by_line};

@@ -8,14 +8,15 @@
 use std::borrow::Cow;
 use std::collections::BTreeMap;
 
+use super::columns::{NOT_A_NUMBER, STRANGE};
 use super::error::{Problem, Problems};
 use super::measured::{Load, Measured, Own, Stats, Tool};
 use super::text::{self, Lines};
 use super::vllm;
 
 const MEASURES: [&str; 4] = ["ttft_", "tpot_", "itl_", "e2e_"];
-const RATES: [&str; 4] = ["req_throughput", "output_tok_s", "total_tok_s", "duration_s"];
-const KNOWN: [&str; 38] = [
+pub(super) const RATES: [&str; 4] = ["req_throughput", "output_tok_s", "total_tok_s", "duration_s"];
+pub(super) const KNOWN: [&str; 38] = [
     "request_rate",
     "max_concurrency",
     "id",
@@ -98,7 +99,7 @@ pub(super) fn column_of_requests(text: &str) -> Option<&'static str> {
 }
 
 /// Other names of columns. All of these lists stand in docs/calibrate.md, too.
-const OTHER_NAMES: [(&str, &str); 12] = [
+pub(super) const OTHER_NAMES: [(&str, &str); 12] = [
     ("request_throughput", "req_throughput"),
     ("output_throughput", "output_tok_s"),
     ("total_token_throughput", "total_tok_s"),
@@ -232,11 +233,17 @@ fn each(text: &str, problems: &Problems, mut take: impl FnMut(u64, Option<Measur
             true => cells_of_row.predicted(),
             false => cells_of_row.row(),
         };
+        for (name, _) in cells
+            .iter()
+            .filter(|(name, cell)| is_figure(name) && cell.eq_ignore_ascii_case("nan"))
+        {
+            row.leave(name, NOT_A_NUMBER);
+        }
         for name in unknown
             .iter()
             .filter(|name| cells.get(*name).is_some_and(|cell| !cell.is_empty()))
         {
-            row.leave(name, "is no column that is known");
+            row.leave(name, STRANGE);
         }
         take(line, Some(row));
     }

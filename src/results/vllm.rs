@@ -4,6 +4,7 @@
 //! Definitions are the ones of this crate (vLLM 0.33 `calculate_metrics`, B-7 to B-12). Milliseconds in statistics,
 //! seconds in per-request lists. Where no request was answered the client writes zeros; they are no measurements.
 
+use super::columns::NOT_A_NUMBER;
 use super::json::{Fields, plain_number};
 use super::measured::{Load, Measured, Own, RequestTimes, Setup, Stats, Tool};
 
@@ -24,7 +25,7 @@ pub(super) fn read(fields: &Fields<'_>, place: &str) -> Measured {
         *[&mut row.ttft, &mut row.tpot, &mut row.itl, &mut row.e2el][stats] = found;
     }
     for key in fields.not_numbers() {
-        row.leave(key, "NaN, which is no measurement");
+        row.leave(key, NOT_A_NUMBER);
         row.not_numbers.push(key.to_owned());
     }
     row.ttft.samples = row.outcome.completed;
@@ -34,6 +35,8 @@ pub(super) fn read(fields: &Fields<'_>, place: &str) -> Measured {
     row.own = judged.as_ref().map(own);
     if let Some(scenario) = judged.and_then(|judged| judged.object("scenario")) {
         row.setup.gpu = scenario.text("gpu");
+        // Under the client's name for it the model may not be known.
+        row.setup.model = scenario.text("model").or(row.setup.model);
         let count = |key: &str| scenario.count(key).and_then(|count| u32::try_from(count).ok());
         let gpus = count("gpus_per_replica");
         row.setup.pipeline_parallel = count("pipeline_parallel_size");

@@ -143,6 +143,16 @@ fn number(row: &Row, key: &str) -> Result<f64, String> {
     number.ok_or_else(|| format!("`{key}` is `{text}`, not a number"))
 }
 
+/// A whole number, not negative, which a float holds exactly.
+fn count(row: &Row, key: &str) -> Result<u64, String> {
+    const LARGEST: f64 = 9_007_199_254_740_992.0;
+    let value = number(row, key)?;
+    let is_count = value >= 0.0 && value.fract() == 0.0 && value <= LARGEST;
+    is_count
+        .then_some(value as u64)
+        .ok_or_else(|| format!("`{key}` is {value}, which is no number of tokens"))
+}
+
 /// Reads `request_id, arrival_s, first_token_s, last_token_s, input_tokens, output_tokens`, times on one clock; in order
 /// of arrival.
 ///
@@ -159,8 +169,8 @@ pub fn read_requests(file: &str, text: &str) -> Result<Vec<Recorded>, RequestsEr
         Ok(Recorded {
             id: row.get("request_id").cloned().unwrap_or_default(),
             moments,
-            input_tokens: number(row, "input_tokens")? as u64,
-            output_tokens: number(row, "output_tokens")? as u64,
+            input_tokens: count(row, "input_tokens")?,
+            output_tokens: count(row, "output_tokens")?,
         })
     })?;
     all.sort_by(|a, b| a.moments.arrival_s.total_cmp(&b.moments.arrival_s));

@@ -88,7 +88,13 @@ pub fn impossible(rows: &[Measured]) -> Vec<String> {
         let rates = rates
             .into_iter()
             .filter_map(|(name, rate)| Some((name, rate?, RATE_MAX, "a second")));
-        let (name, value, most, unit) = times.chain(rates).find(|(_, value, most, _)| value > most)?;
+        let duration = outcome
+            .duration_s
+            .map(|seconds| ("duration", seconds, SECONDS_MAX, "s"));
+        let (name, value, most, unit) = times
+            .chain(rates)
+            .chain(duration)
+            .find(|(_, value, most, _)| value > most)?;
         Some(format!(
             "{}: {name} is {value:.3e} {unit}, and no run has more than {most:.1e}",
             row.place

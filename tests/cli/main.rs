@@ -3,6 +3,7 @@
 mod classes;
 mod input;
 mod limits;
+mod pasted;
 mod promises;
 mod readme;
 mod results;

@@ -33,7 +33,7 @@ fn pasted_commands_run_and_save_under_vllms_file_name() {
     desk.expect(0, words);
     let saved = desk
         .path()
-        .join("vllm-10.0qps-Llama-3.1-8B-Instruct-20260101-000000.json");
+        .join("openai-10.0qps-Llama-3.1-8B-Instruct-20260101-000000.json");
     let result: serde_json::Value = serde_json::from_slice(&std::fs::read(saved).unwrap()).unwrap();
     assert_eq!(result["num_prompts"], 100);
     assert_eq!(result["latencies"].as_array().unwrap().len(), 100);

@@ -22,6 +22,10 @@ pub(super) fn causes(predicted: &Measured, measured: &Measured, comparison: &Com
     if is_other_machine == Some(true) || found.iter().any(|cause| cause.kind == "load") {
         return found;
     }
+    if let Some(units) = other_unit(comparison) {
+        found.push(units);
+        return found;
+    }
     // Columns of two workloads that are unlike agree by chance only.
     if !found.iter().any(|cause| cause.kind == "lengths") {
         found.extend(other_definition(predicted, measured));
@@ -84,6 +88,40 @@ fn other_run(predicted: &Measured, measured: &Measured) -> Vec<Cause> {
         });
     }
     found
+}
+
+/// Times that are all about a thousand times as long, or a thousandth, are the same times in another unit.
+fn other_unit(comparison: &Comparison) -> Option<Cause> {
+    const THOUSAND: f64 = 1e3;
+    /// How far a factor may be from it.
+    const NEAR: f64 = 3.0;
+    let times: Vec<f64> = comparison
+        .figures
+        .iter()
+        .filter(|figure| figure.is_time && figure.predicted > 0.0 && figure.measured > 0.0)
+        .map(|figure| figure.measured / figure.predicted)
+        .collect();
+    let is_near = |factor: f64| move |ratio: &f64| (factor / NEAR..=factor * NEAR).contains(ratio);
+    let (longer, shorter) = match times.is_empty() {
+        true => return None,
+        false => (
+            times.iter().all(is_near(THOUSAND)),
+            times.iter().all(is_near(1.0 / THOUSAND)),
+        ),
+    };
+    let which = match (longer, shorter) {
+        (true, _) => {
+            "a thousand times those of the first: the first may be in seconds, where milliseconds are read"
+        }
+        (_, true) => {
+            "a thousandth of those of the first: the second may be in seconds, where milliseconds are read"
+        }
+        _ => return None,
+    };
+    Some(Cause {
+        kind: "units",
+        words: format!("the times of the second result are about {which}"),
+    })
 }
 
 /// A column that agrees with another one of the prediction is that other thing.

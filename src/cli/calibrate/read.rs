@@ -21,6 +21,7 @@ use crate::cost::calibration::{Calibration, Input};
 use crate::hardware::Device;
 use crate::report::calibrated::Told;
 use crate::results::{self, Tool};
+use crate::validate::impossible;
 
 /// Everything that was read.
 pub(super) struct Read<'a> {
@@ -121,6 +122,11 @@ impl<'a> Read<'a> {
     }
 
     fn serving(&mut self, path: &str, text: &str, index: usize) -> anyhow::Result<u64> {
+        let wrong =
+            results::read(text.as_bytes(), path).map_or_else(|_| Vec::new(), |file| impossible(&file.rows));
+        if !wrong.is_empty() {
+            bail!("{path}, {}", wrong.join("\n  "));
+        }
         let serving = serving::read(text, self.args.engine_name(), index)
             .with_context(|| format!("cannot read {path}"))?;
         self.says_nothing_of(path);
@@ -183,6 +189,10 @@ impl<'a> Read<'a> {
                 "{path} is no kernel table (its header has none of their columns) and no result"
             ))
         })?;
+        let wrong = impossible(&file.rows);
+        if !wrong.is_empty() {
+            bail!("{path}, {}", wrong.join("\n  "));
+        }
         file.name = file_name(path);
         if file.rows.iter().any(|row| row.tool == Tool::Plimsoll) {
             if !self.args.allow_predictions {

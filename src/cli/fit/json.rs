@@ -3,7 +3,7 @@
 use serde_json::{Value, json};
 
 use super::drafts::{speculation, tokens_per_decode};
-use super::{TYPICAL_OUTPUT, TYPICAL_PROMPT, assumed, loading, states, too_long, windows};
+use super::{assumed, loading, states, too_long, typical, windows};
 use crate::config::Capacity;
 use crate::engine::ceilings::ceilings;
 use crate::engine::memory::{DoesNotFit, MemoryPlan};
@@ -48,7 +48,7 @@ pub(super) fn fits_json(question: &Capacity, plan: &MemoryPlan) -> Value {
     let options = &question.options;
     let (tensor, stages) = (options.tensor_parallel, options.pipeline_parallel);
     let ceilings = ceilings(&question.device, &question.model, tensor, stages);
-    let typical = TYPICAL_PROMPT + TYPICAL_OUTPUT;
+    let typical = typical(question);
     let mut fits = json!({
         "version": 1,
         "fits": true,

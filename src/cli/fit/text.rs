@@ -4,7 +4,7 @@ use std::io::Write;
 
 use super::arithmetic::write_arithmetic;
 use super::drafts::{of_step, tokens_per_decode};
-use super::{TYPICAL_OUTPUT, TYPICAL_PROMPT, assumed, loading, running_at_most, states, too_long, windows};
+use super::{assumed, loading, running_at_most, states, too_long, typical, windows};
 use crate::cli::figures::{grouped, plain, short};
 use crate::config::Capacity;
 use crate::engine::ceilings::ceilings;
@@ -48,14 +48,20 @@ pub(super) fn write_text(
         grouped(u64::from(plan.num_gpu_blocks)),
         kv_per_token(model, options),
     )?;
-    let typical = TYPICAL_PROMPT + TYPICAL_OUTPUT;
+    let typical = typical(question);
+    let usual = match typical < question.max_model_len {
+        true => format!(
+            "  |  {} × {} tokens typical",
+            grouped(plan.concurrency(typical)),
+            grouped(u64::from(typical))
+        ),
+        false => "  |  a typical request is longer".to_string(),
+    };
     writeln!(
         out,
-        " concurrency   {} × {} tokens worst case  |  {} × {} tokens typical{}",
+        " concurrency   {} × {} tokens worst case{usual}{}",
         requests(plan.concurrency(question.max_model_len)),
         grouped(u64::from(question.max_model_len)),
-        grouped(plan.concurrency(typical)),
-        grouped(u64::from(typical)),
         at_most(running_at_most(question), plan.concurrency(typical)),
     )?;
     if let Some(told) = windows(question, plan) {
@@ -87,11 +93,7 @@ pub(super) fn write_text(
             ceilings.ridge_tokens
         )?;
     }
-    let assumed = assumed(question);
-    if !assumed.is_empty() {
-        let profile = &question.profile;
-        writeln!(out, " assumed       {profile} defaults {}", assumed.join(" "))?;
-    }
+    write_assumed(out, question)?;
     if let Some(assumed) = loading::assumptions(question) {
         writeln!(out, " assumed       {assumed}")?;
     }
@@ -102,6 +104,20 @@ pub(super) fn write_text(
         }
     };
     writeln!(out, " estimated     runtime: {runtime}")?;
+    write_notes(out, question)
+}
+
+/// Flags that decide memory, with the values that the profile gave them.
+pub(super) fn write_assumed(out: &mut dyn Write, question: &Capacity) -> anyhow::Result<()> {
+    let assumed = assumed(question);
+    if !assumed.is_empty() {
+        let profile = &question.profile;
+        writeln!(out, " assumed       {profile} defaults {}", assumed.join(" "))?;
+    }
+    Ok(())
+}
+
+pub(super) fn write_notes(out: &mut dyn Write, question: &Capacity) -> anyhow::Result<()> {
     for note in &question.notes {
         writeln!(out, " note          {note}")?;
     }

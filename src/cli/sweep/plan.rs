@@ -39,7 +39,7 @@ pub struct Misfit {
 impl Misfit {
     fn new(index: usize, labels: Labels, problems: &Diagnostics) -> Misfit {
         let sentence = |problem: &Diagnostic| {
-            let why = problem.misfit.as_deref().unwrap_or(&problem.message);
+            let why = (problem.misfit.as_deref()).map_or(&problem.message, |misfit| &misfit.why);
             let help = problem.help.iter();
             help.fold(why.clone(), |why, help| why + "; " + help)
         };

@@ -291,14 +291,6 @@ const SERVE: &[(&str, Takes, Effect)] = &[
         ),
     ),
     (
-        "disable-hybrid-kv-cache-manager",
-        Nothing,
-        NotModelled(
-            "false",
-            "layers with a window free the KV cache that slid out of it; keeping it is not modelled",
-        ),
-    ),
-    (
         "kv-sharing-fast-prefill",
         Nothing,
         NotModelled("false", "layers that share a KV cache are not modelled"),

@@ -122,10 +122,13 @@ fn a_dotted_flag_does_not_take_a_flag_for_its_value() {
 }
 
 #[test]
-fn a_length_that_vllm_chooses_is_the_models() {
-    check("m --max-model-len auto --seed 1", "m --seed 1");
-    check("m --max_model_len=-1", "m");
-    check("m --max-model-len -1", "m");
+fn a_length_that_vllm_chooses_is_a_value() {
+    check(
+        "m --max-model-len auto --seed 1",
+        "m --max-model-len auto --seed 1",
+    );
+    check("m --max_model_len=-1", "m --max-model-len=-1");
+    check("m --max-model-len -1", "m --max-model-len=-1");
     check("m --max-model-len 4096", "m --max-model-len 4096");
 }
 

@@ -6,7 +6,7 @@ use crate::config::hybrid;
 use crate::config::judge::Judge;
 use crate::config::profile::Profile;
 use crate::config::raw::{RawEngine, RawPerformanceMode};
-use crate::config::scalar::Count;
+use crate::config::scalar::{Context, Count};
 use crate::hardware::Device;
 use crate::model::ModelShape;
 
@@ -37,7 +37,7 @@ pub(super) fn batch(
     model: Option<&ModelShape>,
 ) -> Batch {
     let model_len = model.map(|model| model.max_position);
-    let max_model_len = max_model_len(judge, raw, model_len);
+    let max_model_len = max_model_len(judge, raw, profile, model_len);
     let chunked = chunked(judge, raw, profile);
     let caching = match model.is_some_and(|model| model.recurrence().is_some()) {
         true => hybrid::caching(judge, raw, profile),
@@ -85,16 +85,29 @@ fn chunked(judge: &mut Judge, raw: &RawEngine, profile: &Profile) -> bool {
     chunked
 }
 
-fn max_model_len(judge: &mut Judge, raw: &RawEngine, model_len: Option<u32>) -> u32 {
+/// The longest that fits is known once memory is planned ([`crate::config::longest`]): until then it is what the model allows.
+fn max_model_len(judge: &mut Judge, raw: &RawEngine, profile: &Profile, model_len: Option<u32>) -> u32 {
     let key = "engine.max_model_len";
+    if raw.max_model_len == Some(Context::Longest) && !profile.startup.fits_context {
+        judge.wrong_help(
+            key,
+            "must be a number of tokens",
+            format!(
+                "{} finds no length by itself, which vLLM does since 0.14",
+                profile.profile
+            ),
+            "write a number, leave it out for what the model allows, or use vllm@0.33",
+        );
+    }
+    let given = raw.max_model_len.and_then(Context::tokens);
     let allowed = model_len.unwrap_or(u32::MAX >> 2);
     let source = Source::Assumption("what the model allows".to_string());
     let most = (1 << 30) - 1;
-    let value = match (raw.max_model_len, model_len) {
+    let value = match (given, model_len) {
         (None, None) => return allowed,
-        _ => judge.count(key, raw.max_model_len, (2, most), u64::from(allowed), source),
+        _ => judge.count(key, given, (2, most), u64::from(allowed), source),
     };
-    if value > allowed && raw.max_model_len.is_some() && !judge.is_wrong(&[key]) {
+    if value > allowed && given.is_some() && !judge.is_wrong(&[key]) {
         let label = format!("the model's context is {allowed} tokens");
         judge.wrong_help(
             key,

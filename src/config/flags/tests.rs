@@ -48,14 +48,19 @@ pub(in crate::config) const FILES: Memory = Memory(&[
     ),
 ]);
 
-pub(in crate::config) fn resolve_line(line: &str) -> Result<Resolved, Diagnostics> {
+/// A command line as clap has it.
+pub(in crate::config) fn flags_of(line: &str) -> ScenarioFlags {
     let words = shlex::split(line).unwrap();
     let normal = argv::normalise(&words);
     assert!(normal.problems.is_empty(), "{:?}", normal.problems);
     let matches = Line::command()
         .try_get_matches_from(normal.args)
         .unwrap_or_else(|error| panic!("{error}"));
-    let Line { flags } = Line::from_arg_matches(&matches).unwrap();
+    Line::from_arg_matches(&matches).unwrap().flags
+}
+
+pub(in crate::config) fn resolve_line(line: &str) -> Result<Resolved, Diagnostics> {
+    let flags = flags_of(line);
     let input = assemble_run(&flags, &FILES)?;
     let mut resolved = resolve(input.document, &FILES)?;
     resolved.said_before(&input.notes, &input.ignored);

@@ -15,6 +15,8 @@ pub(super) struct Bare {
     pub(super) image: Option<Image>,
     /// What was dropped, as sentences.
     pub(super) dropped: Vec<String>,
+    /// The API that a client speaks, taken from its arguments: servers have flags of this name that say other things.
+    pub(super) backend: Option<String>,
 }
 
 /// `vllm/vllm-openai:v0.11.0` and its tag.
@@ -143,6 +145,7 @@ pub(super) fn strip(words: &[String], starts: &[&[&str]], serves: bool) -> Resul
         settings: before.settings,
         image: image.map(|(_, image)| image),
         dropped: before.dropped,
+        backend: None,
     })
 }
 

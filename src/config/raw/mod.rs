@@ -94,6 +94,10 @@ pub struct RawReport {
     pub metrics: Option<Vec<String>>,
     /// First part of a saved result's name.
     pub label: Option<String>,
+    /// The client's `backend` in a saved result; the engine's name if not given.
+    pub backend: Option<String>,
+    /// The model as a client names it, where the server has a name of its own for it.
+    pub model_id: Option<String>,
     /// Pairs to keep in the JSON, KEY=VALUE.
     pub metadata: Option<Vec<String>>,
 }

@@ -5,7 +5,7 @@ use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 use super::RawPreemptionMode;
-use crate::config::scalar::Count;
+use crate::config::scalar::{Context, Count};
 
 /// What is served.
 #[derive(Args, Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
@@ -82,9 +82,9 @@ pub struct RawEngine {
     #[arg(long = "engine", value_name = "NAME@VERSION")]
     #[serde(rename = "profile")]
     pub profile: Option<String>,
-    /// Longest sequence, prompt plus output; default what the model allows.
-    #[arg(long, value_name = "TOKENS")]
-    pub max_model_len: Option<Count>,
+    /// Longest sequence, prompt plus output; default what the model allows; auto or -1 takes the longest that fits.
+    #[arg(long, value_name = "TOKENS", allow_negative_numbers = true)]
+    pub max_model_len: Option<Context>,
     /// Most sequences that run at once.
     #[arg(long, value_name = "N")]
     pub max_num_seqs: Option<Count>,
@@ -124,6 +124,15 @@ pub struct RawEngine {
     /// Admit a request only when its whole sequence fits in free blocks.
     #[arg(long, value_name = "BOOL", num_args = 0..=1, require_equals = true, default_missing_value = "true")]
     pub scheduler_reserve_full_isl: Option<bool>,
+    /// Layers with a window keep the KV of all tokens, too.
+    #[arg(long, value_name = "BOOL", num_args = 0..=1, require_equals = true, default_missing_value = "true")]
+    pub disable_hybrid_kv_cache_manager: Option<bool>,
+    /// Format of what recurrent layers keep of their inputs; auto is what is modelled.
+    #[arg(long, value_name = "DTYPE")]
+    pub mamba_cache_dtype: Option<String>,
+    /// Format of the states of recurrent layers; auto is what is modelled.
+    #[arg(long, value_name = "DTYPE")]
+    pub mamba_ssm_cache_dtype: Option<String>,
     /// Share of blocks kept free when admitting beside running sequences.
     #[arg(long, value_name = "FRACTION", allow_negative_numbers = true)]
     pub watermark: Option<f64>,

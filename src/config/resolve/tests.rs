@@ -229,6 +229,8 @@ fn mistakes_in_model_and_cluster_are_located_and_mended() {
       |       ^^^^
       |
     help: smallest change that fits: --quantization fp8   |   -tp 2
+    note: T4-16GB has no bfloat16: the model runs in float16
+    note: assumed max_num_batched_tokens = 2048, max_num_seqs = 256, gpu_memory_utilization = 0.92
     "#);
     assert_snapshot!(told("Llama-3.1-8B-Instruct", "Llama-3.1-8B-Instrukt"), @r#"
     error: no shape of the model `meta-llama/Llama-3.1-8B-Instrukt` is bundled

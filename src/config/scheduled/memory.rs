@@ -53,6 +53,7 @@ impl ScheduledFlags {
         MemoryOptions {
             tensor_parallel,
             pipeline_parallel: 1,
+            can_pipeline: false,
             gpu_memory_utilization: self.gpu_memory_utilization,
             budget: Budget::vllm(USUAL_SHARE),
             kv_format: kv_dtype.into(),

@@ -192,10 +192,18 @@ fn count(
 
 fn context(judge: &mut Judge, raw: &RawEngine, model_len: Option<u32>) -> u32 {
     let most = model_len.map_or(TOKENS_MAX - 1, u64::from);
+    if raw.max_model_len == Some(super::scalar::Context::Longest) {
+        judge.wrong_help(
+            "engine.max_model_len",
+            "must be a number of tokens",
+            "this engine finds no length by itself, which vLLM does since 0.14",
+            "write a number, or leave it out for what the model allows",
+        );
+    }
     let source = Source::Assumption("what the model allows".to_string());
     judge.count(
         "engine.max_model_len",
-        raw.max_model_len,
+        raw.max_model_len.and_then(super::scalar::Context::tokens),
         (2, most.max(2)),
         most,
         source,

@@ -86,7 +86,10 @@ pub(super) fn check_rest(
         .help
         .push(help);
     let last = judge.problems.last_mut().expect("one was just reported");
-    last.misfit = Some(Box::new(last.message.clone()));
+    last.misfit = Some(Box::new(crate::config::diagnostic::Misfit {
+        why: last.message.clone(),
+        notes: Vec::new(),
+    }));
 }
 
 /// Bytes as people read them.
@@ -122,6 +125,7 @@ fn options(tensor_parallel: u32, kv_dtype: Dtype, value: f64, usual: f64, page_s
     MemoryOptions {
         tensor_parallel,
         pipeline_parallel: 1,
+        can_pipeline: false,
         gpu_memory_utilization: value,
         budget: Budget {
             flag: "--mem-fraction-static",

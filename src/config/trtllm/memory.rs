@@ -15,6 +15,7 @@ impl TrtllmFlags {
         MemoryOptions {
             tensor_parallel,
             pipeline_parallel: 1,
+            can_pipeline: false,
             gpu_memory_utilization: self.free_fraction,
             budget: Budget {
                 flag: "--kv-cache-free-gpu-memory-fraction",

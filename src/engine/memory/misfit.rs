@@ -112,7 +112,7 @@ impl DoesNotFit {
     #[must_use]
     pub fn smallest_changes(&self) -> String {
         if self.remedies.is_empty() {
-            return "no change of quantization, context or up to 8 GPUs makes it fit".to_owned();
+            return "no change of quantization, context or GPUs that was tried makes it fit".to_owned();
         }
         let flags: Vec<&str> = self.remedies.iter().map(|remedy| remedy.flags.as_str()).collect();
         format!("smallest change that fits: {}", flags.join("   |   "))

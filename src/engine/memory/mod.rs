@@ -25,6 +25,7 @@ pub use layout::{KvLayout, StateLayout, kv_groups};
 pub use misfit::{DoesNotFit, PoolSize, Remedy, Shortage};
 pub use options::{Budget, Estimates, MemoryOptions, PoolRules, StateBlocks, Windowed, sparse_kv_dtype};
 pub use plan::{MemoryPlan, plan};
+pub use remedies::longest_context;
 pub use unlike::KindLayout;
 
 #[cfg(test)]

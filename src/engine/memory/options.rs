@@ -118,6 +118,8 @@ pub struct MemoryOptions {
     pub tensor_parallel: u32,
     /// Stages that share the stack.
     pub pipeline_parallel: u32,
+    /// The engine takes stages with its other flags as they are, so that more of them are a way out.
+    pub can_pipeline: bool,
     /// Share of the device's memory that the engine may use.
     pub gpu_memory_utilization: f64,
     /// The flag that gives that share.
@@ -212,6 +214,7 @@ impl MemoryOptions {
         MemoryOptions {
             tensor_parallel: 1,
             pipeline_parallel: 1,
+            can_pipeline: true,
             gpu_memory_utilization: 0.92,
             budget: Budget::vllm(0.92),
             kv_format: model.dtype.into(),

@@ -39,7 +39,7 @@ pub(super) fn remedies(device: &Device, model: &ModelShape, options: &MemoryOpti
     if !found.is_empty() {
         return found;
     }
-    // Four bits come last: they take a checkpoint of their own.
+    // Four bits come late, since they take a checkpoint of their own, and several nodes last.
     let awq_and = |change: Change| quantized_and("awq", in_four_bits(model)?, change, device, options);
     let awq = || {
         let flags = "--quantization awq".to_string();
@@ -52,6 +52,7 @@ pub(super) fn remedies(device: &Device, model: &ModelShape, options: &MemoryOpti
         .or_else(|| awq_and(shorter_context))
         .or_else(|| more.into_iter().find_map(awq_and))
         .into_iter()
+        .chain(more_stages(device, model, options))
         .collect()
 }
 
@@ -157,10 +158,10 @@ fn quantizable(model: &ModelShape) -> Option<ModelShape> {
     (model.quantization == Quantization::None).then(|| model.clone().with_quantization(Quantization::Fp8))
 }
 
+/// An engine takes no other format than that of a checkpoint that is quantized already.
 fn in_four_bits(model: &ModelShape) -> Option<ModelShape> {
     let narrow = Quantization::Int4 { group_size: 128 };
-    let is_wider = model.quantization.bytes_per_weight() >= 1.0;
-    is_wider.then(|| model.clone().with_quantization(narrow))
+    (model.quantization == Quantization::None).then(|| model.clone().with_quantization(narrow))
 }
 
 fn fp8_weights(device: &Device, model: &ModelShape, options: &MemoryOptions) -> Option<Remedy> {
@@ -200,27 +201,70 @@ fn more_gpus(device: &Device, model: &ModelShape, options: &MemoryOptions) -> Op
     })
 }
 
+/// Stages that are proposed where one node is too small: nodes of as many ranks as one has.
+const STAGES: [u32; 4] = [2, 3, 4, 8];
+
+/// The fewest stages of a whole node's ranks, where no number of ranks of one node is enough.
+fn more_stages(device: &Device, model: &ModelShape, options: &MemoryOptions) -> Option<Remedy> {
+    let asked = (options.tensor_parallel, options.pipeline_parallel);
+    let divides = |ranks: &u32| model.indivisible_heads(*ranks).is_none();
+    let ranks = RANKS.into_iter().rev().find(divides)?.max(asked.0);
+    STAGES
+        .into_iter()
+        .filter(|&stages| options.can_pipeline && stages > asked.1)
+        .find_map(|stages| {
+            let changed = MemoryOptions {
+                tensor_parallel: ranks,
+                pipeline_parallel: stages,
+                ..options.clone()
+            };
+            let is_plain = changed.has_plain_stages(model);
+            tried(device, model, &changed, format!("-tp {ranks} -pp {stages}")).filter(|_| is_plain)
+        })
+}
+
 /// The longest context of whole kibitokens (or, below, whole blocks) that fits.
 fn shorter_context(device: &Device, model: &ModelShape, options: &MemoryOptions) -> Option<Remedy> {
-    let with = |max_model_len: u32| MemoryOptions {
-        max_model_len,
+    let kibitoken = MemoryOptions {
+        max_model_len: 1024,
         ..options.clone()
     };
-    let fits = |length: &u32| attempt(device, model, &with(*length)).is_ok();
-    let unit = if fits(&1024) { 1024 } else { options.block_size };
+    let unit = match attempt(device, model, &kibitoken) {
+        Ok(_) => 1024,
+        Err(_) => options.block_size,
+    };
+    let length = longest_context(device, model, options, unit)?;
+    let changed = MemoryOptions {
+        max_model_len: length,
+        ..options.clone()
+    };
+    tried(device, model, &changed, format!("--max-model-len {length}"))
+}
+
+/// The longest context in whole `unit`s of tokens that fits, up to the one that was asked for; `None` if not one does.
+#[must_use]
+pub fn longest_context(
+    device: &Device,
+    model: &ModelShape,
+    options: &MemoryOptions,
+    unit: u32,
+) -> Option<u32> {
+    let fits = |max_model_len: u32| {
+        let changed = MemoryOptions {
+            max_model_len,
+            ..options.clone()
+        };
+        attempt(device, model, &changed).is_ok()
+    };
     // Fitting is monotone in the length, so the largest multiple is found by bisection.
     let (mut low, mut high) = (0, options.max_model_len / unit + 1);
     while high - low > 1 {
         let middle = low + (high - low) / 2;
-        if fits(&(middle * unit)) {
+        if fits(middle * unit) {
             low = middle;
         } else {
             high = middle;
         }
     }
-    let length = low * unit;
-    if length == 0 {
-        return None;
-    }
-    tried(device, model, &with(length), format!("--max-model-len {length}"))
+    (low > 0).then_some(low * unit)
 }

@@ -43,6 +43,13 @@ impl fmt::Display for ModelError {
     }
 }
 
+/// What is said of a model that sees.
+pub(super) const UNCOUNTED_VISION: &str =
+    "a multimodal model: the weights of its vision tower are not counted";
+/// What is said of the layers that a config has for multi-token prediction.
+pub const UNCOUNTED_PREDICTION: &str =
+    "multi-token prediction layers are not counted: engines load them only to speculate";
+
 // Limits on what a config may say. They lie well above any model and keep all products of them within 64 bits.
 const WIDTH_MAX: u32 = 1 << 18;
 const LAYERS_MAX: u32 = 1 << 12;
@@ -136,6 +143,7 @@ impl Reader<'_> {
             max_position: max_position?,
             dtype: dtype?,
             quantization: scheme.quantization,
+            quant_method: scheme.method,
             kv_scheme: scheme.kv,
             layers: layers?,
             per_layer_input,
@@ -252,16 +260,14 @@ impl Reader<'_> {
     fn note_what_is_left_out(&mut self) {
         if self.outer.contains_key("vision_config") || self.architecture.ends_with("ForConditionalGeneration")
         {
-            let note = "a multimodal model: the weights of its vision tower are not counted";
-            self.notes.push(note.to_string());
+            self.notes.push(UNCOUNTED_VISION.to_string());
         }
         let predicted = ["num_nextn_predict_layers", "mtp_num_hidden_layers"]
             .iter()
             .filter_map(|key| self.get(key)?.as_u64())
             .max();
         if predicted.is_some_and(|layers| layers > 0) {
-            let note = "multi-token prediction layers are not counted: engines load them only to speculate";
-            self.notes.push(note.to_string());
+            self.notes.push(UNCOUNTED_PREDICTION.to_string());
         }
     }
 }

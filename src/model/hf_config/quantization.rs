@@ -15,12 +15,14 @@ use super::{Reader, WIDTH_MAX, lists};
 /// All that a checkpoint says of its formats.
 pub(super) struct Scheme {
     pub(super) quantization: Quantization,
+    pub(super) method: Option<String>,
     pub(super) stays: Stays,
     pub(super) kv: Option<KvScheme>,
 }
 
 const NONE: Scheme = Scheme {
     quantization: Quantization::None,
+    method: None,
     stays: Stays {
         targets: None,
         except: Vec::new(),
@@ -87,8 +89,14 @@ impl Reader<'_> {
         };
         self.notes.extend(lists::unread(config));
         let kv = self.kv_scheme(config)?;
+        // ModelOpt's own file names none.
+        let method = match method(config) {
+            "" => "modelopt",
+            said => said,
+        };
         Some(Scheme {
             quantization,
+            method: Some(method.to_lowercase()),
             stays,
             kv,
         })

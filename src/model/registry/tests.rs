@@ -9,9 +9,10 @@ use super::*;
 /// MiMo, MiniMax, Nemotron, Qwen3-Coder, Qwen3-Next, Qwen3-VL and Qwen3.5 are what `transformers` 5.20 makes of the language
 /// model of their `config.json`, Qwen3-Next of its class's defaults, which are its own;
 /// DeepSeek-V3.2, Kimi K2.5 and Nemotron with the correction of their routers, which is no parameter there,
-/// and the larger two of Gemma 4 with the values that engines store beside keys that are both.
+/// GLM-4.5 and its Air are the sums of their matrices without that correction, with which a prediction layer and its tables make the Hub's 358.3 and 110.5
+/// thousand million, and the larger two of Gemma 4 with the values that engines store beside keys that are both.
 #[rustfmt::skip]
-const PUBLISHED: [(&str, u64); 88] = [
+const PUBLISHED: [(&str, u64); 91] = [
     ("codellama-13b", 13_016_028_160),
     ("codellama-34b", 33_743_970_304),
     ("codellama-70b", 68_976_910_336),
@@ -30,12 +31,15 @@ const PUBLISHED: [(&str, u64); 88] = [
     ("gemma-4-31b", 30_697_345_280 + 10 * 5_376 * 2_048),
     ("gemma-4-e2b", 4_628_569_344),
     ("gemma-4-e4b", 7_463_013_376),
+    ("glm-4.5", 352_797_829_024 - 89 * 160),
+    ("glm-4.5-air", 106_852_251_264 - 45 * 128),
     ("glm-4.7-flash", 29_943_390_976),
     ("glm-5", 743_911_199_232),
     ("glm-5.2", 743_377_000_704),
     ("gpt-oss-120b", 116_829_156_672),
     ("gpt-oss-20b", 20_914_757_184),
     ("kimi-k2", 1_026_470_731_056),
+    ("kimi-k2-thinking", 1_026_408_209_408 + 60 * 384),
     ("kimi-k2.5", 1_026_408_209_408 + 60 * 384),
     ("llama-2-13b", 13_015_864_320),
     ("llama-2-70b", 68_976_648_192),

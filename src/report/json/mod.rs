@@ -83,7 +83,8 @@ pub fn file_name(meta: &ResultMeta) -> String {
     let concurrency = meta
         .max_concurrency
         .map_or(String::new(), |limit| format!("-concurrency{limit}"));
-    let model = meta.model_id.rsplit('/').next().unwrap_or(&meta.model_id);
+    let model = meta.asked_for.as_ref().unwrap_or(&meta.model_id);
+    let model = model.trim_end_matches('/').rsplit('/').next().unwrap_or(model);
     format!("{label}-{rate}{concurrency}-{model}-{}.json", stamp(meta))
 }
 
@@ -100,7 +101,8 @@ fn identity(object: &mut Object, result: &RunResult, meta: &ResultMeta) {
     object.put("endpoint_type", meta.backend.as_str());
     object.put("backend", meta.backend.as_str());
     object.put("label", meta.label.clone());
-    object.put("model_id", meta.model_id.as_str());
+    let asked_for = meta.asked_for.as_ref().unwrap_or(&meta.model_id);
+    object.put("model_id", asked_for.as_str());
     object.put("tokenizer_id", meta.model_id.as_str());
     object.put("num_prompts", meta.num_prompts.unwrap_or(result.whole.sent));
     for (key, value) in &meta.metadata {

@@ -248,6 +248,9 @@ fn disaggregation(relays: &RelaySummary, replicas: &[ReplicaSummary]) -> Value {
 fn scenario(meta: &ResultMeta) -> Object {
     let mut object = Object::default();
     if agree(meta, |pool| &pool.gpu) {
+        if meta.asked_for.is_some() {
+            object.put("model", meta.model_id.as_str());
+        }
         object.put("gpu", meta.gpu.as_str());
     }
     if agree(meta, |pool| &pool.gpus_per_replica) {

@@ -173,11 +173,6 @@ pub(super) const BENCH: &[(&str, Takes, Effect)] = &[
         NotModelled("false", "lengths are drawn with replacement"),
     ),
     ("skip-chat-template", Nothing, Ignored(TEXT)),
-    (
-        "append-result",
-        Nothing,
-        NotModelled("false", "each result is a file of its own"),
-    ),
     ("lora-assignment", One, Ignored(LORA)),
     (
         "random-batch-size",

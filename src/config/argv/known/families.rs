@@ -319,14 +319,6 @@ pub(super) const FAMILIES: &[Family] = &[
         ],
     ),
     (
-        One,
-        NotModelled(
-            "auto",
-            "states of recurrent layers are in the checkpoint's format here",
-        ),
-        &["mamba-cache-dtype", "mamba-ssm-cache-dtype"],
-    ),
-    (
         Nothing,
         NotModelled(
             "false",

@@ -1,0 +1,150 @@
+//! What people paste and hand over: the client's names in what is saved, files that grow, columns and figures that are no measurement.
+
+use serde_json::Value;
+
+use crate::{Desk, text};
+
+/// A short run of a client that asks for a model by the server's own name for it.
+const SERVED: &str = "run --gpu h100 --serve-cmd 'vllm serve meta-llama/Llama-3.1-8B-Instruct --max-model-len 8192 \
+                      --served-model-name llama'";
+
+fn saved(desk: &Desk, name: &str) -> String {
+    text(&std::fs::read(desk.path().join(name)).unwrap_or_else(|error| panic!("{name}: {error}")))
+}
+
+#[test]
+fn a_saved_result_has_the_names_of_the_client() {
+    let desk = Desk::new();
+    let bench = "vllm bench serve --backend openai-chat --model llama --dataset-name random --input-len 256 --output-len 16 \
+                 --request-rate 8 --max-concurrency 16 --num-prompts 40 --save-result";
+    let run = desk.run(&format!("{SERVED} --bench-cmd '{bench}'"));
+    let told = text(&run.stderr);
+    assert_eq!(run.status.code(), Some(0), "{told}");
+    assert!(!told.contains("--backend"), "{told}");
+    let name = "openai-chat-8.0qps-concurrency16-llama-20260101-000000.json";
+    let result: Value = serde_json::from_str(&saved(&desk, name)).unwrap();
+    for (key, expected) in [
+        ("backend", "openai-chat"),
+        ("endpoint_type", "openai-chat"),
+        ("model_id", "llama"),
+    ] {
+        assert_eq!(result[key], expected, "{key}");
+    }
+    // The file is still our own, of the model that was simulated.
+    let diff = desk.expect(0, &format!("diff {name} {name}"));
+    assert!(diff.contains("nothing moved"), "{diff}");
+    let refused = desk.run(&format!("calibrate {name} --gpu h100"));
+    assert!(text(&refused.stderr).contains("is a prediction of Plimsoll itself"));
+}
+
+#[test]
+fn results_are_appended_as_the_client_appends_them() {
+    let desk = Desk::new();
+    let bench = |rate: u32| {
+        format!(
+            "{SERVED} --bench-cmd 'vllm bench serve --dataset-name random --input-len 256 --output-len 16 --request-rate {rate} \
+             --num-prompts 40 --append-result --result-filename all.json'"
+        )
+    };
+    desk.expect(0, &bench(4));
+    desk.expect(0, &bench(8));
+    let rates: Vec<Value> = saved(&desk, "all.json")
+        .lines()
+        .map(|line| serde_json::from_str::<Value>(line).unwrap()["request_rate"].clone())
+        .collect();
+    assert_eq!(rates, [4.0, 8.0]);
+    let audit = text(&desk.run("audit all.json").stdout);
+    assert!(audit.contains("2 "), "{audit}");
+}
+
+#[test]
+fn a_run_that_does_not_fit_says_which_model_was_counted() {
+    let line = "run --gpu l4 --request-rate 1 --input-len 9 --output-len 9 --serve-cmd 'vllm serve \
+                RedHatAI/Llama-3.3-70B-Instruct-quantized.w8a8 --disable-log-requests'";
+    let run = Desk::new().run(line);
+    let told = text(&run.stderr);
+    assert_eq!(run.status.code(), Some(3), "{told}");
+    for part in [
+        "is not bundled",
+        "assumed max_model_len = 131072",
+        "--disable-log-requests has no effect",
+    ] {
+        assert!(told.contains(part), "`{part}` is not in\n{told}");
+    }
+    assert!(!told.contains("--quantization"), "{told}");
+}
+
+#[test]
+fn columns_and_figures_that_are_no_measurement_are_named() {
+    let desk = Desk::new();
+    let header = "gpu,model,isl_mean,osl_mean,rate_or_concurrency_kind,value,num_prompts,TPOT (ms),ttft_mean_ms,tpot_mean_ms";
+    let row = "H100-SXM-80GB,meta-llama/Llama-3.1-8B-Instruct,256,16,max_concurrency,1,20,5";
+    std::fs::write(desk.path().join("t.csv"), format!("{header}\n{row},NaN,6\n")).unwrap();
+    let run = desk.run("validate t.csv --no-interval --format json");
+    let told = text(&run.stderr);
+    assert!(
+        told.contains("the column `tpot (ms)` is not known and is left out; did you mean `tpot_mean_ms`?"),
+        "{told}"
+    );
+    assert!(told.contains("ttft_mean_ms is NaN in line 2"), "{told}");
+    let result: Value = serde_json::from_slice(&run.stdout).unwrap();
+    let strange = &result
+        .pointer("/unknown_columns")
+        .or(result.pointer("/runs/unknown_columns"));
+    assert_eq!(strange.unwrap()[0]["did_you_mean"], "tpot_mean_ms", "{result}");
+    let other = format!("{header}\n{row},40,6\n");
+    std::fs::write(desk.path().join("u.csv"), other).unwrap();
+    let diff = desk.expect(0, "diff u.csv t.csv");
+    assert!(
+        diff.contains("ttft_mean_ms of the second result is NaN"),
+        "{diff}"
+    );
+}
+
+#[test]
+fn what_no_run_has_is_refused() {
+    let desk = Desk::new();
+    let result = r#"{"backend": "vllm", "model_id": "meta-llama/Llama-3.1-8B-Instruct", "request_rate": "inf", "max_concurrency": 8,
+        "duration": 1e308, "completed": 100, "total_input_tokens": 51200, "total_output_tokens": 12800,
+        "output_throughput": 1e300, "mean_ttft_ms": 40.0, "mean_tpot_ms": 5.9}"#;
+    std::fs::write(desk.path().join("wild.json"), result).unwrap();
+    for command in ["calibrate wild.json --gpu h100", "diff wild.json wild.json"] {
+        let run = desk.run(command);
+        let told = text(&run.stderr);
+        assert_eq!(run.status.code(), Some(2), "{command}: {told}");
+        assert!(told.contains("and no run has more"), "{told}");
+    }
+}
+
+#[test]
+fn seconds_beside_milliseconds_are_suspected() {
+    let desk = Desk::new();
+    let table = |name: &str, ttft: &str, tpot: &str| {
+        let rows = format!(
+            "model,value,rate_or_concurrency_kind,ttft_mean_ms,tpot_mean_ms\nm,4,rate,{ttft},{tpot}\n"
+        );
+        std::fs::write(desk.path().join(name), rows).unwrap();
+    };
+    table("a.csv", "40", "6");
+    table("b.csv", "0.042", "0.0061");
+    let diff = desk.expect(0, "diff a.csv b.csv");
+    assert!(
+        diff.contains("may be in seconds") && !diff.contains("bandwidth"),
+        "{diff}"
+    );
+}
+
+#[test]
+fn a_file_of_a_kind_that_is_not_written_is_refused_and_a_count_before_a_card_explained() {
+    let desk = Desk::new();
+    let line = "run Qwen/Qwen3-8B --gpu h100 --request-rate 1 --input-len 9 --output-len 9 --num-prompts 5";
+    let told = text(&desk.run(&format!("{line} -o x.parquet")).stderr);
+    assert!(told.contains("no result is written as .parquet"), "{told}");
+    let told = text(&desk.run(&line.replace("h100", "8xh100")).stderr);
+    assert!(told.contains("--gpu h100 -tp 8"), "{told}");
+    let told = text(&desk.run(&format!("{line} --gpu-memory-utilization 1.2")).stderr);
+    assert!(
+        told.contains("must be above 0 and at most 1: 1.2 is not"),
+        "{told}"
+    );
+}
