@@ -205,13 +205,13 @@ mod tests {
     fn without_the_hybrid_allocator_windows_keep_everything() {
         let fitted = |line: &str| {
             let flags =
-                crate::config::flags::tests::flags_of(&format!("--gpu h100 --max-model-len 65536 {line}"));
+                crate::config::flags::tests::flags_of(&format!("--gpu h100 --max-model-len 32768 {line}"));
             let input = crate::config::assemble(&flags, &crate::config::NoFiles).unwrap();
             crate::config::capacity(input.document, &crate::config::NoFiles)
                 .map_err(|problems| problems.to_string())
         };
         let off = "--disable-hybrid-kv-cache-manager";
-        let requests = |line: &str| fitted(line).unwrap().plan.unwrap().concurrency(65_536);
+        let requests = |line: &str| fitted(line).unwrap().plan.unwrap().concurrency(32_768);
         assert!(requests(&format!("openai/gpt-oss-20b {off}")) < requests("openai/gpt-oss-20b"));
         let dense = fitted(&format!("Qwen/Qwen3-8B {off}")).unwrap().notes;
         assert!(

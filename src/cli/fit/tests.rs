@@ -254,7 +254,7 @@ fn what_does_not_fit_exits_with_3() {
     insta::assert_snapshot!(text, @r#"
     DOES NOT FIT  needs 131.4 GiB weights + 2.7 GiB activations and runtime a GPU, A100-SXM-80GB offers 72.8 GiB
      smallest change that fits: --quantization fp8 --max-model-len 7168   |   -tp 2 --max-model-len 26624   |   -tp 4
-     assumed       vllm@0.33 defaults --gpu-memory-utilization 0.92 --max-model-len 131072 --max-num-batched-tokens 2048 --max-num-seqs 256 --block-size 16
+    assumed       vllm@0.33 defaults --gpu-memory-utilization 0.92 --max-model-len 131072 --max-num-batched-tokens 2048 --max-num-seqs 256 --block-size 16
     "#);
     assert_eq!(code, ExitCode::from(3));
 }
