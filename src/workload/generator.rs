@@ -16,14 +16,17 @@
 //!   whoever simulates it must see that it never will.
 //! * A source whose next instant lies past the end of the clock ends; [`Generator::clock_exhausted`] says so.
 
+mod starts;
+
 use std::sync::Arc;
 
 use rustc_hash::FxHashMap;
 
-use super::arrivals::Instants;
+use starts::Starts;
+
 use super::bench::{BenchLengths, BenchRun};
 use super::classes::Classes;
-use super::client::{Places, Priorities, Users};
+use super::client::{Places, Priorities};
 use super::endings::EndingSampler;
 use super::groups::GroupSampler;
 use super::lengths::{LengthSampler, TOKENS_MAX};
@@ -57,16 +60,6 @@ pub struct Generator {
     sent: u64,
     sent_output_tokens: u64,
     last_sent: Picos,
-}
-
-/// Where starts come from.
-#[derive(Debug)]
-enum Starts {
-    Open {
-        instants: Box<Instants>,
-        next: Option<Picos>,
-    },
-    Users(Users),
 }
 
 /// What is asked and answered.
@@ -318,38 +311,6 @@ impl Source for Generator {
     fn fresh_until(&self) -> Picos {
         let is_open = matches!(self.starts, Starts::Open { .. });
         self.last_opened.filter(|_| is_open).unwrap_or(Picos::MAX)
-    }
-}
-
-impl Starts {
-    fn new(spec: &WorkloadSpec, seed: u64) -> Starts {
-        if let Arrivals::Users { users, think_time } = spec.arrivals {
-            return Starts::Users(Users::new(users, think_time, seed));
-        }
-        let is_conversation = matches!(spec.prefix, Prefix::Sessions { .. });
-        let is_rescaled = spec.client.rescale_arrivals && !is_conversation;
-        let mut instants = Box::new(Instants::new(spec, seed, is_rescaled));
-        let next = instants.next();
-        Starts::Open { instants, next }
-    }
-
-    #[inline]
-    fn peek(&self) -> Option<Picos> {
-        match self {
-            Starts::Open { next, .. } => *next,
-            Starts::Users(users) => users.peek(),
-        }
-    }
-
-    /// Takes the next start; the user who makes it, if there are users.
-    fn take(&mut self) -> Option<u32> {
-        match self {
-            Starts::Open { instants, next } => {
-                *next = instants.next();
-                None
-            }
-            Starts::Users(users) => Some(users.take()),
-        }
     }
 }
 

@@ -49,7 +49,7 @@ fn a_scenario_spelt_out_gives_the_bytes_of_the_one_it_came_from() {
     let others = [
         "run static-batching",
         "run quickstart --num-prompts 100 --engine vllm@0.6",
-        "run quickstart --num-prompts 100 --engine hf-cb",
+        "run quickstart --num-prompts 100 --engine hf-cb --request-rate 1",
     ];
     for words in [SMALL].into_iter().chain(others).chain([pasted]) {
         let spelt_out = desk.expect(0, &format!("{words} --dry-run"));
