@@ -172,8 +172,9 @@ pub(super) fn experts_note(model: &ModelShape, device: &Device, calibration: &Ca
             let share = |efficiency: f64| 100.0 * efficiency;
             (narrow.bandwidth_efficiency < 0.5 * wide.bandwidth_efficiency).then(|| {
                 format!(
-                    "routed experts in per-tensor fp8 reach {:.0} % of the bandwidth in vLLM 0.24's kernels on {} \
-                     (FlashInfer CUTLASS; 16-bit experts {:.0} %): a checkpoint quantized in blocks runs others",
+                    "routed experts in fp8 are timed by vLLM 0.24's kernels for static per-tensor scales, which reach {:.0} % of \
+                     the bandwidth on {} (FlashInfer CUTLASS; 16-bit experts {:.0} %): scales found while running or of channels, \
+                     blocks and other engines run kernels that no table has, and are likely to be faster",
                     share(narrow.bandwidth_efficiency),
                     device.id,
                     share(wide.bandwidth_efficiency),
