@@ -396,6 +396,9 @@ pub(super) fn quantile_of(
     })
 }
 
+/// Quantiles that have intervals, ascending, as the names of their intervals begin.
+pub(super) const QUANTILES: [(&str, f64); 4] = [("p50", 0.5), ("p90", 0.9), ("p95", 0.95), ("p99", 0.99)];
+
 /// All intervals of a steady stretch by name.
 pub(super) fn intervals(
     seen: &Observation,
@@ -422,7 +425,7 @@ pub(super) fn intervals(
         let mean = mean_of(batches, metric).map(estimate);
         add(metric.name(), mean.map(|mean| widened(mean, None)));
         let quantiles = distribution.quantiles();
-        for (label, p) in [("p50", 0.5), ("p90", 0.9), ("p95", 0.95), ("p99", 0.99)] {
+        for (label, p) in QUANTILES {
             let name = format!("{label}_{}", metric.name());
             let quantile = quantile_of(batches, metric, &quantiles, p);
             add(&name, quantile.map(|quantile| widened(quantile, Some(p))));

@@ -1,7 +1,6 @@
 //! From a valid run and its outcome to what the printers take.
 
 use super::components::{component, host_share};
-pub(super) use super::subject::subject;
 use super::{mix, pools, remarks};
 use crate::analysis::knee::{Constraint, EngineLimits, Objective, Pressure, Statistic};
 use crate::analysis::{Experiment, Outcome, Precision, RunResult, Scaling, heard};

@@ -1,6 +1,5 @@
 //! What was simulated, as titles, headers and the text of a report name it.
 
-use super::present;
 use crate::analysis::{Outcome, Verdict};
 use crate::config::Resolved;
 use crate::report::counted;
@@ -78,7 +77,7 @@ pub(super) fn warning(resolved: &Resolved, outcome: &Outcome) -> String {
 
 /// The subject of a run's pictures.
 pub(super) fn of_run(resolved: &Resolved, outcome: &Outcome) -> String {
-    present::subject(resolved) + &warning(resolved, outcome)
+    subject(resolved) + &warning(resolved, outcome)
 }
 
 /// A model's name without its owner's.

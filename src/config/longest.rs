@@ -10,6 +10,7 @@ use super::capacity::capacity;
 use super::document::Document;
 use super::files::Files;
 use super::profile;
+use super::scalar::Context;
 use crate::engine::memory::longest_context;
 
 const KEY: &str = "engine.max_model_len";
@@ -18,12 +19,8 @@ const OF: &str = "--max-model-len auto, the longest that fits";
 
 /// Puts the longest length that fits where `auto` was asked for; what is to be said of it.
 pub(super) fn settle(document: &mut Document, files: &dyn Files) -> Option<String> {
-    let is_asked = match document.get(KEY)? {
-        Value::String(word) => word.trim() == "-1" || word.trim().eq_ignore_ascii_case("auto"),
-        Value::Integer(number) => *number == -1,
-        _ => false,
-    };
-    if !is_asked {
+    let asked: Context = document.get(KEY)?.clone().try_into().ok()?;
+    if asked != Context::Longest {
         return None;
     }
     let mut without = document.clone();

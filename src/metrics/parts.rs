@@ -36,7 +36,8 @@ pub struct PartSummary {
     pub e2el: Distribution,
     /// Arrival to first scheduling, per request.
     pub queue_time: Distribution,
-    /// Its requests by the pool that they were on, in the pools' order; of a class, where there are several pools.
+    /// Its requests by the pool that they left, in the pools' order (of prefill and decode apart the latter); of a class, where
+    /// there are several pools.
     pub by_pool: Vec<Served>,
     /// When its first and its last request were sent; of a class only, and `None` while none was.
     pub sending: Option<(Picos, Picos)>,

@@ -1,5 +1,6 @@
 //! What a rate must meet to count as served.
 
+use crate::analysis::steady::QUANTILES;
 use crate::analysis::{Estimate, RunResult, Verdict};
 use crate::metrics::{Distribution, Metric, Summary};
 
@@ -218,23 +219,20 @@ impl Constraint {
     }
 }
 
-/// Quantiles that a steady stretch has intervals of.
-const KNOWN: [f64; 4] = [0.5, 0.9, 0.95, 0.99];
-
 /// The interval around a quantile of a latency: its own, or that of the next higher one whose interval is known, which is the
 /// wider. Beyond the highest the half-width grows as that of an exponential tail does, with `√(p/(1 − p))`. `None` of a run
 /// that is no sample.
 fn quantile_interval(run: &RunResult, metric: Metric, p: f64, value: f64) -> Option<Estimate> {
-    let of = KNOWN.into_iter().find(|known| *known >= p - 1e-9);
-    let (of, times) = match of {
-        Some(of) => (of, 1.0),
+    let [.., (last, highest)] = QUANTILES;
+    let next = QUANTILES.iter().find(|(_, known)| *known >= p - 1e-9);
+    let (label, times) = match next {
+        Some((label, _)) => (*label, 1.0),
         None => {
-            let highest = KNOWN[KNOWN.len() - 1];
             let odds = |p: f64| p / (1.0 - p).max(f64::EPSILON);
-            (highest, (odds(p) / odds(highest)).sqrt())
+            (last, (odds(p) / odds(highest)).sqrt())
         }
     };
-    let known = interval(run, &format!("p{:.0}_{}", of * 100.0, metric.name()))?;
+    let known = interval(run, &format!("{label}_{}", metric.name()))?;
     Some(Estimate {
         value,
         low: (value - times * (known.value - known.low)).max(0.0),

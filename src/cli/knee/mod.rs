@@ -20,7 +20,7 @@ use super::progress::Progress;
 use super::reported::unread;
 use super::run::read;
 use super::terminal::Terminal;
-use super::{failures, files, interrupt, mix, present, remarks, why};
+use super::{failures, files, interrupt, mix, present, remarks, subject, why};
 use crate::analysis::knee::{Knee, Objective, Point, SearchOptions, search};
 use crate::analysis::{
     FAILURES_ENOUGH, LoadKind, Outcome, Precision, RunResult, bursts_span_s, failures_span_s, silent_classes,
@@ -449,7 +449,7 @@ fn view(
         Err(why) => (None, Some(why)),
     };
     let context = KneeContext {
-        subject: present::subject(resolved),
+        subject: subject::subject(resolved),
         limits: present::printed_limits(&resolved.slo),
         promises: present::promises(&resolved.slo),
         classes: present::class_promises(resolved),

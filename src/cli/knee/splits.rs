@@ -7,7 +7,7 @@ use toml::Value;
 
 use super::super::outputs::{Format, Outputs};
 use super::super::progress::Progress;
-use super::super::{Exit, files, interrupt, present};
+use super::super::{Exit, files, interrupt, present, subject};
 use super::{Bracket, Disk, Terminal, find, options, precision, run_at};
 use crate::analysis::Outcome;
 use crate::analysis::knee::{Binding, Knee, Objective, Statistic};
@@ -94,7 +94,7 @@ pub(super) fn execute(
         promises: promised(&objective, &present::class_promises(&pair)),
         missing: asked - rows.len(),
         rows,
-        subject: present::subject(&together),
+        subject: subject::subject(&together),
     };
     let text = match outputs.format {
         Format::Table => splits::text(&splits),

@@ -1,8 +1,8 @@
 //! A sweep: every figure against what was varied, a line for each value of a second axis, a pane for each of a third.
 //!
 //! Law: what lies past saturation is hollow and dashed and no value is written beside it, because it is a property of that
-//! run's length: a line that ends there ends in the word `unstable`; what is critical or too short to tell is hollow. Words have no scale, so no line joins them, and none leads
-//! to a rate of `inf`, which stands apart at the right.
+//! run's length; a line that ends there ends in the word `unstable`. What is critical or too short to tell is hollow. Words have
+//! no scale, so no line joins them, and none leads to a rate of `inf`, which stands apart at the right.
 
 use super::super::figures;
 use super::super::sweep_layout::Swept;

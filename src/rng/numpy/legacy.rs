@@ -11,10 +11,7 @@ pub struct RandomState {
 }
 
 impl RandomState {
-    /// Largest seed that NumPy takes.
-    pub const SEED_MAX: u32 = u32::MAX;
-
-    /// As `np.random.seed(seed)` leaves it (`_legacy_seeding`).
+    /// As `np.random.seed(seed)` leaves it (`_legacy_seeding`), which takes seeds below 2³².
     #[must_use]
     pub fn new(seed: u32) -> RandomState {
         RandomState {

@@ -1,0 +1,86 @@
+//! What the command line takes, and what it says of what it does not.
+
+use super::*;
+
+fn parse_line(line: &str) -> Result<Parsed, clap::Error> {
+    let args: Vec<String> = line.split_whitespace().map(str::to_string).collect();
+    parse(&args)
+}
+
+#[test]
+fn every_exit_code_stands_in_the_readme_and_in_help() {
+    let readme = include_str!("../../README.md");
+    let help = Cli::command().render_long_help().to_string();
+    for (exit, meaning) in Exit::ALL {
+        let row = format!("| {} | {meaning} |", exit as u8);
+        assert!(readme.contains(&row), "the README lacks {row}");
+        let words = meaning.split(' ').next().unwrap();
+        assert!(help.contains(&format!("{:<3}  {words}", exit as u8)), "{help}");
+    }
+}
+
+#[test]
+fn the_command_line_is_well_formed() {
+    Cli::command().debug_assert();
+}
+
+#[test]
+fn a_flag_before_the_command_changes_nothing_about_it() {
+    let flags = "m --gpu h100 -tp 2 --request-rate 4 --max_num_seqs 8 --max-num-seqs 4";
+    for before in ["", "--quiet ", "--color never ", "--color=never ", "--color run "] {
+        let parsed = parse_line(&format!("{before}run {flags}"));
+        let right = !before.contains("run");
+        assert_eq!(parsed.is_ok(), right, "{before}: {:?}", parsed.err());
+        let Ok((
+            Cli {
+                command: Command::Run(args),
+                ..
+            },
+            ..,
+        )) = parsed
+        else {
+            continue;
+        };
+        assert_eq!(args.scenario.engine.max_num_seqs.unwrap().0, 4, "{before}");
+    }
+}
+
+#[test]
+fn spellings_of_vllm_are_accepted_where_its_flags_are() {
+    for line in [
+        "run m --gpu h100 -tp 2 --max_num_seqs 8 --no-enable-prefix-caching --request-rate 4",
+        "knee --goodput ttft:500 tpot:50 --attainment 0.99",
+        "run m --max-model-len 32k --enable-prefix-caching --host 0.0.0.0",
+        "sweep course-week1 -L request-rate 1,2 -S max-num-seqs 8..32 step 8",
+    ] {
+        let parsed = parse_line(line);
+        assert!(
+            matches!(parsed, Ok((_, _, None))),
+            "{line}: {}",
+            parsed.err().map_or(String::new(), |error| error.to_string())
+        );
+    }
+    assert!(parse_line("run m --cpu-offload-gb 4").unwrap().2.is_some());
+    // Given again, a flag replaces the first; a list of our own grows.
+    let (cli, ..) =
+        parse_line("sweep m --max-num-seqs 8 -L gpu h100,l40s --max_num_seqs=4 -L block-size 16,32").unwrap();
+    let Command::Sweep(sweep) = cli.command else {
+        panic!("not a sweep")
+    };
+    assert_eq!(sweep.scenario.engine.max_num_seqs.unwrap().0, 4);
+    assert_eq!(sweep.lists.len(), 4);
+    assert!(
+        parse_line("hw show h100 --format text --format json").is_err(),
+        "elsewhere it is a slip"
+    );
+    assert!(parse_line("run m --max-num-sequences 4").is_err());
+    let elsewhere = parse_line("fit m --gpu h100 --request-rate 4")
+        .unwrap_err()
+        .to_string();
+    assert!(
+        elsewhere.contains("`--request-rate` is a flag of run, knee, sweep"),
+        "{elsewhere}"
+    );
+    let negative = parse_line("run m --input-len -5").unwrap_err().to_string();
+    assert!(negative.contains("'-5' for '--input-len"), "{negative}");
+}
