@@ -13,7 +13,7 @@ use criterion::{BenchmarkGroup, Criterion, Throughput, criterion_group, criterio
 use plimsoll::cluster::ClusterSpec;
 use plimsoll::cluster::router::{CacheAware, KvEvents, Policy};
 use plimsoll::cost::StepCost;
-use plimsoll::cost::calibration::for_device;
+use plimsoll::cost::calibration::{KernelFormat, for_device};
 use plimsoll::cost::roofline::{Fp8Inputs, Graphs, Placement, RooflineCost};
 use plimsoll::engine::EngineConfig;
 use plimsoll::metrics::Records;
@@ -66,6 +66,7 @@ fn cost() -> RooflineCost {
         typical_context: 1024,
         drafting: None,
         inputs: Fp8Inputs::AsTimed,
+        fp8_experts: KernelFormat::Fp8,
         pipeline: None,
     };
     let calibration = for_device(&device, "vllm").calibration;

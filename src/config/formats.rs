@@ -6,7 +6,6 @@
 use super::judge::Judge;
 use super::profile::Profile;
 use super::raw::{RawDtype, RawKvDtype, RawModel};
-use crate::cost::calibration::{Calibration, KernelFormat};
 use crate::hardware::{Architecture, Device};
 use crate::model::{Dtype, KvScheme, ModelShape, Quantization};
 
@@ -152,36 +151,6 @@ fn quantization(found: &mut FormatFindings, asked: AskedFormats, model: &ModelSh
             "{} has no {name} units: weights are stored so and computed in 16 bits",
             device.id
         ));
-    }
-}
-
-/// Which kernels the routed experts of an fp8 model are timed by, where that is not what one would expect.
-pub(super) fn experts_note(model: &ModelShape, device: &Device, calibration: &Calibration) -> Option<String> {
-    if !model.has_experts() || device.peaks.fp8.is_none() {
-        return None;
-    }
-    let own = |format: KernelFormat| calibration.moe.get(&format);
-    match model.quantization {
-        Quantization::Fp8Block if own(KernelFormat::Fp8Block).is_none() => Some(format!(
-            "routed experts in block fp8: no kernel table of {} is at hand, timed with the efficiencies of 16-bit experts \
-             at one byte a weight (prior)",
-            device.id
-        )),
-        Quantization::Fp8 => {
-            let (narrow, wide) = (own(KernelFormat::Fp8)?, own(KernelFormat::Bf16)?);
-            let share = |efficiency: f64| 100.0 * efficiency;
-            (narrow.bandwidth_efficiency < 0.5 * wide.bandwidth_efficiency).then(|| {
-                format!(
-                    "routed experts in fp8 are timed by vLLM 0.24's kernels for static per-tensor scales, which reach {:.0} % of \
-                     the bandwidth on {} (FlashInfer CUTLASS; 16-bit experts {:.0} %): scales found while running or of channels, \
-                     blocks and other engines run kernels that no table has, and are likely to be faster",
-                    share(narrow.bandwidth_efficiency),
-                    device.id,
-                    share(wide.bandwidth_efficiency),
-                )
-            })
-        }
-        _ => None,
     }
 }
 

@@ -7,6 +7,7 @@ use super::calibrated::calibration;
 use super::checkpoint::{self, Unreadable};
 use super::diagnostic::Diagnostic;
 use super::document::Source;
+use super::experts;
 use super::files::{Files, text_of};
 use super::formats;
 use super::judge::Judge;
@@ -267,8 +268,10 @@ pub(super) fn build(
         tensor_parallel,
         data_parallel,
     );
-    let about_experts = formats::experts_note(model, device, &calibration.0);
-    judge.notes.extend(about_experts);
+    let fp8_experts = experts::kernels(&flags, model, device);
+    judge
+        .notes
+        .extend(experts::note(fp8_experts, model, device, &calibration.0));
     let placement = Placement {
         tensor_parallel,
         data_parallel,
@@ -281,6 +284,7 @@ pub(super) fn build(
         typical_context: context,
         drafting: flags.drafting(),
         inputs: flags.fp8_inputs(model, tensor_parallel, kv_format.dtype),
+        fp8_experts,
         pipeline,
     };
     let cost: CostFactory = match RooflineCost::maker(device, model, &calibration.0, &placement) {

@@ -109,6 +109,9 @@ pub struct Startup {
     /// The smallest side, in weights, of the blocks to which those of experts in fp8 are cut where a rank's slice is no
     /// multiple of 128 (`refine_fp8_moe_block_shape`); 128 where they are not cut (`validate_fp8_block_shape_moe`).
     pub finest_expert_block: u32,
+    /// On Hopper, experts in fp8 whose scales the checkpoint brings run in FlashInfer's CUTLASS kernels, of which the tables are
+    /// (`FlashInferExperts._supports_quant_scheme`); else, as all other experts in fp8, in Triton's (`select_fp8_moe_backend`).
+    pub flashinfer_experts: bool,
     /// Asynchronous scheduling goes with several stages; before, `EngineArgs.create_engine_config` refuses both together.
     pub pipelines_ahead: bool,
     /// `--max-model-len auto` takes the longest that fits (`_auto_fit_max_model_len`, since 0.14).

@@ -1,5 +1,6 @@
 //! Devices and a model for this module's tests, with the figures of their data sheets.
 
+use super::calibration::KernelFormat;
 use super::roofline::{CudagraphMode, Fp8Inputs, Graphs, Placement};
 use crate::hardware::{Architecture, Device, Peaks};
 use crate::model::{Attention, Dtype, LayerGroup, Mlp, ModelShape, Quantization};
@@ -65,6 +66,7 @@ pub(crate) fn llama_8b() -> ModelShape {
         dtype: Dtype::Bf16,
         quantization: Quantization::None,
         quant_method: None,
+        static_scales: false,
         kv_scheme: None,
         layers: vec![LayerGroup {
             count: 32,
@@ -107,6 +109,7 @@ pub(crate) fn placement() -> Placement {
         typical_context: 1024,
         drafting: None,
         inputs: Fp8Inputs::AsTimed,
+        fp8_experts: KernelFormat::Fp8,
         pipeline: None,
     }
 }

@@ -67,12 +67,12 @@ pub fn find_checkpoint(name: &str) -> Result<(ModelShape, Vec<String>), UnknownM
             ..unknown
         });
     };
-    let stored = match said {
+    let (stored, static_scales) = match said {
         Quantization::Fp8 if last.ends_with("-fp8") => {
             let whose = if name.contains('/') { name } else { &shape.name };
             fp8_of(whose.split('/').next().unwrap_or_default())
         }
-        said => said,
+        said => (said, last.ends_with("-fp8-static")),
     };
     notes.push(format!(
         "{name} is not bundled: counted as {} with its linear layers in {}, as its name says; its config.json would be exact",
@@ -81,26 +81,25 @@ pub fn find_checkpoint(name: &str) -> Result<(ModelShape, Vec<String>), UnknownM
     ));
     let shape = ModelShape {
         name: name.to_owned(),
+        static_scales,
         ..shape.with_quantization(stored)
     };
     Ok((shape, notes))
 }
 
-/// What a publisher means by `-FP8`: the same as in the shipped checkpoints of that publisher, of which Qwen's are in blocks.
-fn fp8_of(publisher: &str) -> Quantization {
+/// What a publisher means by `-FP8`, and whether its checkpoints bring scales of their inputs: the same as in the shipped ones of
+/// that publisher, of which Qwen's are in blocks. Nothing is known of any other's, and most find those scales while running.
+fn fp8_of(publisher: &str) -> (Quantization, bool) {
     let is_own = |id: &&str| {
         let own = id.split('/').next().unwrap_or_default();
         id.ends_with("-FP8") && own.eq_ignore_ascii_case(publisher)
     };
-    let is_in_blocks = registry::names()
+    registry::names()
         .filter(is_own)
-        .filter_map(|id| registry::find(id).ok())
-        .any(|(shape, _)| shape.quantization == Quantization::Fp8Block);
-    if is_in_blocks {
-        Quantization::Fp8Block
-    } else {
-        Quantization::Fp8
-    }
+        .find_map(|id| registry::find(id).ok())
+        .map_or((Quantization::Fp8, false), |(shape, _)| {
+            (shape.quantization, shape.static_scales)
+        })
 }
 
 /// The shipped model that a copy's name begins with, by its last part. Some who quantize leave out a `Meta-` or an `-hf`.
@@ -204,6 +203,21 @@ mod tests {
             "meta-llama/Meta-Llama-3-8B-Instruct",
             "int4 (group 128)",
         );
+    }
+
+    #[test]
+    fn a_copy_s_name_says_whether_it_brings_scales_of_inputs() {
+        for (name, expected) in [
+            ("RedHatAI/Qwen3-30B-A3B-FP8", true),
+            ("nvidia/Mixtral-8x7B-Instruct-v0.1-FP8", true),
+            ("acme/Qwen3-30B-A3B-FP8-static", true),
+            ("acme/Qwen3-30B-A3B-FP8", false),
+            ("RedHatAI/Qwen3-30B-A3B-FP8-dynamic", false),
+            ("zai-org/GLM-4.5-Air-FP8", false),
+            ("Qwen/Qwen3-30B-A3B-FP8", false),
+        ] {
+            assert_eq!(find_checkpoint(name).unwrap().0.static_scales, expected, "{name}");
+        }
     }
 
     #[test]

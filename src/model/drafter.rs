@@ -59,6 +59,7 @@ impl Drafter {
             },
             quantization: Quantization::None,
             quant_method: None,
+            static_scales: false,
             tied_embeddings: true,
             layers: vec![layer],
             other_parameters: 0,

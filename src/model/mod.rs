@@ -54,6 +54,8 @@ pub struct ModelShape {
     pub quantization: Quantization,
     /// The method by which the checkpoint says that, in vLLM's word (`quant_method`); `None` where its config was not read.
     pub quant_method: Option<String>,
+    /// The checkpoint brings one scale for each input of a product in fp8; else scales are found while running, of tokens or of blocks.
+    pub static_scales: bool,
     /// What the checkpoint asks of the KV cache, which engines take under `--kv-cache-dtype auto`.
     pub kv_scheme: Option<KvScheme>,
     /// Layers, grouped by equal shape; order within the stack is not kept.

@@ -114,6 +114,7 @@ impl ModelShape {
         ModelShape {
             quantization,
             quant_method: None,
+            static_scales: false,
             kv_scheme: None,
             layers: self.layers.into_iter().map(whole).collect(),
             ..self

@@ -17,6 +17,8 @@ struct Shipped {
     context: Option<u32>,
     /// The checkpoint's linear layers are stored otherwise than the file says.
     stored: Option<Quantization>,
+    /// Then: with scales of its inputs, too.
+    static_scales: bool,
     /// The checkpoint has a vision tower beside the language model of the file.
     sees: bool,
 }
@@ -27,6 +29,7 @@ const fn shipped(id: &'static str, file: &'static str) -> Shipped {
         file,
         context: None,
         stored: None,
+        static_scales: false,
         sees: false,
     }
 }
@@ -42,7 +45,14 @@ impl Shipped {
         self
     }
 
+    /// One scale for each matrix and, in the checkpoint, one for each of its inputs.
     const fn fp8(mut self) -> Shipped {
+        self.static_scales = true;
+        self.fp8_dynamic()
+    }
+
+    /// Scales of channels, those of inputs found while running (`input_activations.dynamic` in their config.json).
+    const fn fp8_dynamic(mut self) -> Shipped {
         self.stored = Some(Quantization::Fp8);
         self
     }
@@ -87,7 +97,7 @@ const SHIPPED: [Shipped; 199] = [
     shipped("RedHatAI/Meta-Llama-3.1-8B-Instruct-FP8", "llama-3.1-8b").fp8(),
     shipped("RedHatAI/Meta-Llama-3.1-70B-Instruct-FP8", "llama-3.1-70b").fp8(),
     shipped("nvidia/Llama-3.1-70B-Instruct-FP8", "llama-3.1-70b").fp8(),
-    shipped("RedHatAI/Llama-3.3-70B-Instruct-FP8-dynamic", "llama-3.1-70b").fp8(),
+    shipped("RedHatAI/Llama-3.3-70B-Instruct-FP8-dynamic", "llama-3.1-70b").fp8_dynamic(),
     shipped("deepseek-ai/DeepSeek-R1-Distill-Llama-8B", "llama-3.1-8b"),
     shipped("deepseek-ai/DeepSeek-R1-Distill-Llama-70B", "llama-3.1-70b"),
     shipped("meta-llama/Llama-4-Scout-17B-16E-Instruct", "llama-4-scout"),
@@ -220,13 +230,13 @@ const SHIPPED: [Shipped; 199] = [
     shipped("moonshotai/Kimi-K2-Thinking", "kimi-k2-thinking"),
     shipped("moonshotai/Kimi-K2.5", "kimi-k2.5"),
     shipped("zai-org/GLM-4.5", "glm-4.5"),
-    shipped("zai-org/GLM-4.5-FP8", "glm-4.5").fp8(),
+    shipped("zai-org/GLM-4.5-FP8", "glm-4.5").fp8_dynamic(),
     shipped("zai-org/GLM-4.5-Air", "glm-4.5-air"),
-    shipped("zai-org/GLM-4.5-Air-FP8", "glm-4.5-air").fp8(),
+    shipped("zai-org/GLM-4.5-Air-FP8", "glm-4.5-air").fp8_dynamic(),
     shipped("zai-org/GLM-4.6", "glm-4.5").context(202_752),
-    shipped("zai-org/GLM-4.6-FP8", "glm-4.5").context(202_752).fp8(),
+    shipped("zai-org/GLM-4.6-FP8", "glm-4.5").context(202_752).fp8_dynamic(),
     shipped("zai-org/GLM-4.7", "glm-4.5").context(202_752),
-    shipped("zai-org/GLM-4.7-FP8", "glm-4.5").context(202_752).fp8(),
+    shipped("zai-org/GLM-4.7-FP8", "glm-4.5").context(202_752).fp8_dynamic(),
     shipped("zai-org/GLM-4.7-Flash", "glm-4.7-flash"),
     shipped("zai-org/GLM-5", "glm-5"),
     shipped("zai-org/GLM-5-FP8", "glm-5").fp8_blocks(),
@@ -457,6 +467,7 @@ fn read(shipped: &Shipped) -> (ModelShape, Vec<String>) {
     shape.max_position = shipped.context.unwrap_or(shape.max_position);
     if let Some(stored) = shipped.stored {
         shape.quantization = stored;
+        shape.static_scales = shipped.static_scales;
         // Scales of blocks are the fp8 method's own.
         shape.quant_method = (stored == Quantization::Fp8Block).then(|| "fp8".to_string());
     }

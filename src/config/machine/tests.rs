@@ -196,25 +196,37 @@ fn the_gpus_of_a_rack_are_one_node() {
 
 #[test]
 fn the_kernels_of_fp8_experts_are_named() {
-    let about = |gpu: &str, model: &str, engine: &str| {
-        let text = BASE.replacen("H100-SXM-80GB", gpu, 1).replacen(
-            "meta-llama/Llama-3.1-8B-Instruct\"",
-            &format!("{model}\"{engine}"),
-            1,
-        );
-        let resolved = resolve_text(&text).unwrap_or_else(|problems| panic!("{problems}"));
-        let about = resolved
-            .notes
-            .into_iter()
-            .find(|note| note.starts_with("routed experts"));
-        about.unwrap_or_default()
+    let about = |line: &str| {
+        let line = format!("{TRAFFIC} --model {line}");
+        let resolved = resolve_line(&line).unwrap_or_else(|problems| panic!("{problems}"));
+        let mut notes = resolved.notes.into_iter();
+        notes
+            .find(|note| note.starts_with("routed experts"))
+            .unwrap_or_default()
     };
-    assert!(about("H100-SXM-80GB", "Qwen/Qwen3-30B-A3B-FP8", "").contains("in block fp8"));
-    let fp8 = "\nquantization = \"fp8\"";
-    assert!(about("H100-SXM-80GB", "Qwen/Qwen3-30B-A3B-FP8", fp8).contains("in block fp8"));
-    assert!(about("H100-SXM-80GB", "Qwen/Qwen3-30B-A3B", fp8).contains("reach 20 % of the bandwidth"));
-    assert_eq!(about("L40S-48GB", "Qwen/Qwen3-30B-A3B", fp8), "");
-    assert_eq!(about("H100-SXM-80GB", "Qwen/Qwen3-8B-FP8", ""), "");
+    let blocks = "Qwen/Qwen3-30B-A3B-FP8 --gpu h100-sxm";
+    for line in [blocks.to_string(), format!("{blocks} --quantization fp8")] {
+        assert!(about(&line).contains("in block fp8: no table"), "{line}");
+    }
+    // Scales that the checkpoint brings, where the engine has kernels for them.
+    let with_scales = "RedHatAI/Qwen3-30B-A3B-FP8 --gpu h100-sxm";
+    assert!(about(with_scales).contains("reach 20 % of the bandwidth"));
+    for line in [
+        "Qwen/Qwen3-30B-A3B --gpu h100-sxm --quantization fp8",
+        "RedHatAI/Qwen3-30B-A3B-FP8-dynamic --gpu h100-sxm",
+        &format!("{with_scales} --engine vllm@0.11"),
+        &format!("{with_scales} --engine sglang"),
+    ] {
+        assert!(
+            about(line).contains("in fp8: no table"),
+            "{line}: {}",
+            about(line)
+        );
+    }
+    let of_triton = "Qwen/Qwen3-30B-A3B --gpu l40s --quantization fp8";
+    for line in [of_triton, "Qwen/Qwen3-8B-FP8 --gpu h100-sxm"] {
+        assert_eq!(about(line), "", "{line}");
+    }
 }
 
 #[test]

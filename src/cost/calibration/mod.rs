@@ -171,7 +171,8 @@ pub enum KernelFormat {
     Bf16,
     /// W8A8 floating point.
     Fp8,
-    /// W8A8 floating point with a scale for each 128×128 block of weights; told apart for experts only.
+    /// W8A8 floating point with a scale for each 128×128 block of weights, and on Hopper all of which CUTLASS's kernels of static
+    /// scales have no part; told apart for experts only.
     Fp8Block,
     /// W8A8 integer.
     Int8,

@@ -46,7 +46,7 @@ impl Operators {
     ) -> Result<Operators, String> {
         let tp = placement.tensor_parallel;
         let with_gemm = |linear| with_gemm(linear, shape, calibration, placement);
-        let with_moe = |experts| with_moe(experts, calibration);
+        let with_moe = |experts| with_moe(experts, calibration, placement);
         let is_own = |linear: &Linear| !(placement.gathers_mlp && is_of_mlp(linear));
         let linears = linears(shape, &device.peaks, tp)
             .into_iter()
@@ -116,7 +116,7 @@ impl Operators {
     ) -> Result<Operators, String> {
         let all = placement.tensor_parallel * placement.data_parallel;
         let slices = if placement.expert_parallel { 1 } else { all };
-        let with_moe = |experts| with_moe(experts, calibration);
+        let with_moe = |experts| with_moe(experts, calibration, placement);
         let gathered = match placement.gathers_mlp {
             true => linears(shape, &device.peaks, all),
             false => Vec::new(),
@@ -306,8 +306,8 @@ fn gemm_for(calibration: &Calibration, format: KernelFormat) -> Result<Gemm, Str
     Ok(gemm)
 }
 
-/// A format's own block, or the 16-bit one's efficiencies: block fp8 has no published table, and its kernels share nothing
-/// with those of per-tensor fp8. No table has experts without a gate.
+/// A format's own block, or the 16-bit one's efficiencies: Triton's kernels of experts in fp8 have no published table on Hopper, and
+/// share nothing with CUTLASS's. No table has experts without a gate.
 fn moe_for(calibration: &Calibration, experts: &Experts) -> Result<Moe, String> {
     if let Some(moe) = calibration.moe.get(&experts.format.kernel) {
         let mut moe = moe.clone();
@@ -338,7 +338,14 @@ fn with_gemm(
 }
 
 /// Experts and what times them.
-fn with_moe(experts: Experts, calibration: &Calibration) -> Result<(Experts, Moe), String> {
+fn with_moe(
+    mut experts: Experts,
+    calibration: &Calibration,
+    placement: &Placement,
+) -> Result<(Experts, Moe), String> {
+    if experts.format.kernel == KernelFormat::Fp8 {
+        experts.format.kernel = placement.fp8_experts;
+    }
     let moe = moe_for(calibration, &experts)?;
     Ok((experts, moe))
 }

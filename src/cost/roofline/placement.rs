@@ -1,6 +1,7 @@
 //! How a model lies on its GPUs, and which of its batches replay CUDA graphs.
 
 use super::{Drafting, Fp8Inputs, Pipeline};
+use crate::cost::calibration::KernelFormat;
 use crate::model::KvFormat;
 
 /// How an engine puts a model on its GPUs, as far as step time depends on it.
@@ -30,6 +31,8 @@ pub struct Placement {
     pub drafting: Option<Drafting>,
     /// Who quantizes the inputs of fp8 products.
     pub inputs: Fp8Inputs,
+    /// Kernels of experts in fp8 whose scales are not of blocks.
+    pub fp8_experts: KernelFormat,
     /// Stages that the layers are spread over, if there are several.
     pub pipeline: Option<Pipeline>,
 }

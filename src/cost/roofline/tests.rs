@@ -2,7 +2,7 @@
 
 use super::*;
 use crate::cost::Chunk;
-use crate::cost::calibration::for_device;
+use crate::cost::calibration::{KernelFormat, for_device};
 use crate::cost::testing::{device, llama_8b, placement};
 use crate::model::{Attention, KvFormat, Quantization};
 use proptest::prelude::*;
@@ -334,16 +334,26 @@ fn experts_in_blocks_of_fp8_are_faster_than_in_sixteen_bits_and_their_kernels_a_
         let device = device(card);
         let calibration = for_device(&device, "vllm").calibration;
         let blocks = crate::model::find(model).unwrap().0;
-        let experts = |quantization: Quantization, batch: u32| {
+        let experts = |(quantization, fp8_experts): (Quantization, KernelFormat), batch: u32| {
             let mut shape = blocks.clone();
             shape.quantization = quantization;
-            let cost = RooflineCost::new(&device, &shape, &calibration, &placement()).unwrap();
+            let placement = Placement {
+                fp8_experts,
+                ..placement()
+            };
+            let cost = RooflineCost::new(&device, &shape, &calibration, &placement).unwrap();
             let parts = cost.breakdown(&decode_load(batch, 1000, 100)).parts;
             parts.into_iter().find(|part| part.operator == "experts").unwrap()
         };
         for batch in [1, 8, 64] {
-            let [narrow, wide, pathological] =
-                [blocks.quantization, Quantization::None, Quantization::Fp8].map(|q| experts(q, batch));
+            let [narrow, wide, pathological, others] = [
+                (blocks.quantization, KernelFormat::Fp8),
+                (Quantization::None, KernelFormat::Fp8),
+                (Quantization::Fp8, KernelFormat::Fp8),
+                (Quantization::Fp8, KernelFormat::Fp8Block),
+            ]
+            .map(|formats| experts(formats, batch));
+            assert_eq!(others, narrow, "{model} at {batch}: neither has a table");
             assert!(narrow.seconds < wide.seconds, "{model} at {batch}");
             assert!(
                 pathological.seconds > wide.seconds,
@@ -363,7 +373,6 @@ fn ranks_share_the_time_of_weights_but_not_of_floors() {
     assert!((1.5..3.0).contains(&ratio), "{ratio}");
 }
 
-/// A Llama of eight billion parameters with an EAGLE-3 head that makes so many drafts.
 /// gpt-oss-20b, all of it or its layers with a window (or without) alone, with a cache in that format.
 fn attention_seconds(is_kept: fn(Option<u32>) -> bool, format: KvFormat, load: &StepLoad) -> f64 {
     let (mut model, _) = crate::model::find("openai/gpt-oss-20b").unwrap();

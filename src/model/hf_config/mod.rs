@@ -144,6 +144,7 @@ impl Reader<'_> {
             dtype: dtype?,
             quantization: scheme.quantization,
             quant_method: scheme.method,
+            static_scales: scheme.static_scales,
             kv_scheme: scheme.kv,
             layers: layers?,
             per_layer_input,

@@ -16,6 +16,7 @@ use super::{Reader, WIDTH_MAX, lists};
 pub(super) struct Scheme {
     pub(super) quantization: Quantization,
     pub(super) method: Option<String>,
+    pub(super) static_scales: bool,
     pub(super) stays: Stays,
     pub(super) kv: Option<KvScheme>,
 }
@@ -23,6 +24,7 @@ pub(super) struct Scheme {
 const NONE: Scheme = Scheme {
     quantization: Quantization::None,
     method: None,
+    static_scales: false,
     stays: Stays {
         targets: None,
         except: Vec::new(),
@@ -97,6 +99,7 @@ impl Reader<'_> {
         Some(Scheme {
             quantization,
             method: Some(method.to_lowercase()),
+            static_scales: quantization == Quantization::Fp8 && has_static_scales(config),
             stays,
             kv,
         })
@@ -295,6 +298,30 @@ impl Reader<'_> {
     fn note_once(&mut self, note: String) {
         if !self.notes.contains(&note) {
             self.notes.push(note);
+        }
+    }
+}
+
+/// Whether a config of fp8 has one scale for all inputs of a product, which is in the checkpoint. vLLM's own method finds them while
+/// running unless it is told (`Fp8Config.activation_scheme`), FBGEMM's always for each token.
+fn has_static_scales(config: &Value) -> bool {
+    match method(config) {
+        "fp8" => config.get("activation_scheme").and_then(Value::as_str) == Some("static"),
+        "fbgemm_fp8" => false,
+        "compressed-tensors" => {
+            let groups = config.get("config_groups").and_then(Value::as_object);
+            let mut inputs = groups
+                .into_iter()
+                .flat_map(|groups| groups.values())
+                .filter_map(|group| group.get("input_activations").filter(|inputs| !inputs.is_null()))
+                .peekable();
+            let is_static = |inputs: &Value| inputs.get("dynamic").and_then(Value::as_bool) != Some(true);
+            inputs.peek().is_some() && inputs.all(is_static)
+        }
+        // ModelOpt's.
+        _ => {
+            let algorithm = config.get("quant_algo").and_then(Value::as_str);
+            algorithm.is_some_and(|algorithm| algorithm.eq_ignore_ascii_case("FP8"))
         }
     }
 }

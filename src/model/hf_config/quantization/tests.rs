@@ -52,6 +52,36 @@ fn quantization_schemes_are_recognised() {
     );
 }
 
+#[test]
+fn scales_of_inputs_are_static_where_the_checkpoint_brings_them() {
+    let compressed = |dynamic: Value| {
+        json!({"quant_method": "compressed-tensors", "config_groups": {"group_0": {
+            "weights": {"num_bits": 8, "type": "float"}, "input_activations": {"num_bits": 8, "dynamic": dynamic}}}})
+    };
+    for (config, expected) in [
+        (json!({"quant_method": "fp8"}), false),
+        (
+            json!({"quant_method": "fp8", "activation_scheme": "dynamic"}),
+            false,
+        ),
+        (
+            json!({"quant_method": "fp8", "activation_scheme": "static"}),
+            true,
+        ),
+        (json!({"quant_method": "fbgemm_fp8"}), false),
+        (json!({"quant_method": "modelopt", "quant_algo": "FP8"}), true),
+        (
+            json!({"quant_method": "modelopt", "quant_algo": "FP8_PER_CHANNEL_PER_TOKEN"}),
+            false,
+        ),
+        (json!({"quant_method": "modelopt", "quant_algo": "NVFP4"}), false),
+        (compressed(json!(false)), true),
+        (compressed(json!(true)), false),
+    ] {
+        assert_eq!(llama(config.clone()).0.static_scales, expected, "{config}");
+    }
+}
+
 /// `quantization_config` on top of Llama-3.1-8B (32 layers); the whole shape and what was noted.
 pub(in super::super) fn llama(config: Value) -> (ModelShape, Vec<String>) {
     read(&with(LLAMA, "quantization_config", config))
