@@ -11,7 +11,7 @@ mod figures;
 mod lengths;
 mod spread;
 
-use super::plan::{Plan, plan};
+use super::plan::{Plan, Unmade, plan};
 use super::runs::{Figure, Run};
 use crate::config::{Document, Files, Resolved, resolve};
 use crate::hardware;
@@ -368,7 +368,7 @@ fn resolved(
     recorded: Option<&Recorded>,
     files: &dyn Files,
 ) -> Result<(Resolved, Plan), String> {
-    let attempt = |plan: &Plan| -> Result<Resolved, String> {
+    let attempt = |plan: &Plan| -> Result<Resolved, Unmade> {
         let mut document = Document::parse("run.toml", &plan.scenario).map_err(|problem| problem.message)?;
         if row.tool == Tool::VllmLatency {
             // vLLM 0.33 `benchmarks/latency.py` sets it so; prompts repeat in every iteration.
@@ -388,8 +388,7 @@ fn resolved(
         }
         let files = WithFile { recorded, files };
         resolve(document, &files).map_err(|problems| {
-            let first = problems.0.first();
-            first.map_or("it makes no valid scenario".to_owned(), |problem| {
+            Unmade::of(&problems, |problem| {
                 let help = problem
                     .help
                     .first()

@@ -13,6 +13,7 @@ use std::fmt::Write as _;
 use toml::Value;
 
 use self::flags::Said;
+use crate::config::{Diagnostic, Diagnostics};
 use crate::results::Measured;
 
 /// A run to simulate.
@@ -71,17 +72,17 @@ impl Plan {
     pub fn attempt<T>(
         self,
         row: &Measured,
-        make: impl Fn(&Plan) -> Result<T, String>,
+        make: impl Fn(&Plan) -> Result<T, Unmade>,
     ) -> Result<(T, Plan), String> {
-        let reason = match make(&self) {
+        let unmade = match make(&self) {
             Ok(made) => return Ok((made, self)),
-            Err(reason) => reason,
+            Err(unmade) => unmade,
         };
-        if !reason.starts_with("does not fit: one request") || self.scenario.contains("max_model_len") {
-            return Err(reason);
+        if !unmade.is_of_context || self.scenario.contains("max_model_len") {
+            return Err(unmade.reason);
         }
         let shorter = self.with_context(row);
-        let made = make(&shorter).map_err(|_| reason)?;
+        let made = make(&shorter).map_err(|_| unmade.reason)?;
         Ok((made, shorter))
     }
 
@@ -93,6 +94,38 @@ impl Plan {
                 .scenario
                 .replacen("\nseed = 0\n", &format!("\nseed = {seed}\n"), 1),
             ..self.clone()
+        }
+    }
+}
+
+/// Why nothing came of a plan.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Unmade {
+    /// As one sentence.
+    pub reason: String,
+    /// The model's whole context does not fit, but for which it might.
+    pub is_of_context: bool,
+}
+
+impl Unmade {
+    /// Why a scenario is none, `worded` from its first problem.
+    #[must_use]
+    pub fn of(problems: &Diagnostics, worded: impl Fn(&Diagnostic) -> String) -> Unmade {
+        let Some(first) = problems.0.first() else {
+            return Unmade::from("the row makes no valid scenario".to_owned());
+        };
+        Unmade {
+            reason: worded(first),
+            is_of_context: first.misfit.as_ref().is_some_and(|misfit| misfit.is_of_context),
+        }
+    }
+}
+
+impl From<String> for Unmade {
+    fn from(reason: String) -> Unmade {
+        Unmade {
+            reason,
+            is_of_context: false,
         }
     }
 }

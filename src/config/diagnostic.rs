@@ -60,6 +60,8 @@ pub struct Misfit {
     pub why: String,
     /// What was assumed or substituted before it was found.
     pub notes: Vec<String>,
+    /// The weights fit, and one request of the whole context beside them does not.
+    pub is_of_context: bool,
 }
 
 impl Diagnostic {
@@ -80,7 +82,7 @@ impl Diagnostic {
         let why = why.into();
         self.misfit = Some(Box::new(Misfit {
             why,
-            notes: Vec::new(),
+            ..Misfit::default()
         }));
         self
     }

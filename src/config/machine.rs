@@ -363,6 +363,7 @@ fn plan(
         }
         Err(misfit) => misfit,
     };
+    let is_of_context = matches!(misfit.shortage, Shortage::OneRequestDoesNotFit { .. });
     let key = match misfit.shortage {
         Shortage::HeadsNotDivisible { .. } => "cluster.tensor_parallel_size",
         Shortage::OneRequestDoesNotFit { .. } if judge.document.source("engine.max_model_len").is_some() => {
@@ -389,6 +390,7 @@ fn plan(
     let mut problem = Diagnostic::new(message).at(judge.place(key)).misfit(why);
     if let Some(misfit) = &mut problem.misfit {
         misfit.notes = notes;
+        misfit.is_of_context = is_of_context;
     }
     judge.report(problem.help(misfit.smallest_changes()));
     None

@@ -14,7 +14,7 @@ pub fn answer(versus: &Versus) -> String {
     let text = if versus.variants.len() == 2 {
         of_two(versus, &rows)
     } else {
-        of_many(versus, &rows)
+        of_many(versus, &rows).join("; ")
     };
     let shares = |key: &str, words: &str| {
         let row = rows.iter().find(|row| row.measure.key == key)?;
@@ -53,8 +53,7 @@ pub(super) fn headline(versus: &Versus) -> String {
 fn finding(versus: &Versus) -> String {
     let rows = versus.rows();
     if versus.variants.len() != 2 {
-        let text = of_many(versus, &rows);
-        return text.split(';').next().unwrap_or_default().to_owned();
+        return of_many(versus, &rows).into_iter().next().unwrap_or_default();
     }
     let [a, b] = [&versus.variants[0].name, &versus.variants[1].name];
     let count = |wanted: bool| rows.iter().filter(|row| judged(row, 0) == Some(wanted)).count();
@@ -106,7 +105,7 @@ fn of_two(versus: &Versus, rows: &[Row]) -> String {
 }
 
 /// Who is best in what, and how far from the base; where nobody stands out, that.
-fn of_many(versus: &Versus, rows: &[Row]) -> String {
+fn of_many(versus: &Versus, rows: &[Row]) -> Vec<String> {
     const TOLD: [(&str, &str, &str); 4] = [
         ("mean_ttft_s", "lowest mean TTFT", "mean TTFT"),
         ("p99_ttft_s", "lowest p99 TTFT", "p99 TTFT"),
@@ -151,5 +150,5 @@ fn of_many(versus: &Versus, rows: &[Row]) -> String {
     if !alike.is_empty() {
         parts.push(format!("{} no different by more than chance", alike.join(", ")));
     }
-    parts.join("; ")
+    parts
 }

@@ -3,7 +3,7 @@
 use super::interval::{OTHER_SEEDS, Uncertainty, of_model, reading_reach, sampling_sigma};
 use crate::analysis::{Experiment, RunResult, Verdict, simulate};
 use crate::calibrate::interval::model_interval;
-use crate::calibrate::plan::Plan;
+use crate::calibrate::plan::{Plan, Unmade};
 use crate::config::{Diagnostic, Document, Files, Resolved, resolve};
 use crate::metrics::{Distribution, Records, Summary};
 use crate::results::{Load, Measured, Stats};
@@ -263,16 +263,13 @@ fn reason(problem: &Diagnostic) -> String {
     }
 }
 
-fn run(plan: &Plan, files: &dyn Files, records: Records) -> Result<(Resolved, RunResult), String> {
+fn run(plan: &Plan, files: &dyn Files, records: Records) -> Result<(Resolved, RunResult), Unmade> {
     let document = Document::parse("row.toml", &plan.scenario).map_err(|problem| problem.message)?;
-    let resolved = resolve(document, files).map_err(|problems| {
-        let first = problems.0.first();
-        first.map_or("the row makes no valid scenario".to_owned(), reason)
-    })?;
+    let resolved = resolve(document, files).map_err(|problems| Unmade::of(&problems, reason))?;
     let experiment = Experiment::of_whole_run(records);
     let outcome = simulate(&resolved.scenario, &experiment, |_| true);
     if outcome.is_livelocked || outcome.result.whole.completed == 0 {
-        return Err("no request of the simulated run was answered".to_owned());
+        return Err("no request of the simulated run was answered".to_owned().into());
     }
     Ok((resolved, outcome.result))
 }

@@ -88,7 +88,7 @@ pub(super) fn check_rest(
     let last = judge.problems.last_mut().expect("one was just reported");
     last.misfit = Some(Box::new(crate::config::diagnostic::Misfit {
         why: last.message.clone(),
-        notes: Vec::new(),
+        ..crate::config::diagnostic::Misfit::default()
     }));
 }
 
