@@ -59,6 +59,7 @@ fn cost() -> RooflineCost {
         graphs: Graphs {
             capture_sizes: capture_sizes.collect(),
             pads: true,
+            routes_padding: true,
             ..Graphs::default()
         },
         asynchronous: true,

@@ -426,7 +426,7 @@ fn load(kind: LoadKind, scenario: &Scenario, span_s: f64, simulation: &Simulatio
         span_s,
         is_disturbed: cycle_s > 0.0 || (span_s > 0.0 && failures(scenario, simulation) != Some(0)),
         cycle_s,
-        servers_change: LoadKind::of(&scenario.workload) == LoadKind::Open,
+        servers_change: kind == LoadKind::Varying && LoadKind::of(&scenario.workload) == LoadKind::Open,
     }
 }
 

@@ -31,6 +31,8 @@ const MEAN_INCREMENT_CORRELATION: f64 = 1.5;
 pub struct Growth {
     /// Requests per second that the number grew by.
     pub per_s: f64,
+    /// Between which instants, in seconds.
+    pub between_s: (f64, f64),
     /// Requests per second that came meanwhile, where that was asked.
     pub offered_per_s: f64,
     /// Growth over its standard error.
@@ -95,6 +97,7 @@ impl Growth {
         let significant = requests >= GROWTH_MIN && t >= T_SIGNIFICANT && late >= SECOND_HALF_MIN;
         Growth {
             per_s: requests / (last.0 - first.0),
+            between_s: (first.0, last.0),
             offered_per_s: 0.0,
             t,
             requests,

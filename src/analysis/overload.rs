@@ -9,13 +9,16 @@ use super::growth::{Growth, T_RETURNING};
 use super::judge::Evidence;
 use super::saturation::offered_load;
 use super::steady;
-use crate::metrics::{Metric, SeriesPoint};
+use crate::metrics::{Metric, SeriesPoint, Stretch};
 
 /// Share of the span of a load that varies in which what is left over at its end may be worked off. With more,
 /// fewer requests were completed in the span than were offered by about this share.
 const DRAIN_MAX: f64 = 0.05;
-/// Or so many stays of a request when the system was at its emptiest: the last to come must be served too.
+/// Or so many stays of a request when the system was at its emptiest, or one that is longer than the mean by so many deviations: the
+/// last to come must be served too, and one of the longest may be among them.
 const DRAIN_STAYS: f64 = 3.0;
+/// Share of the requests that tell how long a stay was then.
+const EMPTIEST: f64 = 0.25;
 /// Share of the requests that may still be inside when the rest counts as worked off: one long answer is no backlog.
 const STRAGGLERS: f64 = 0.01;
 
@@ -36,16 +39,13 @@ pub(super) fn left_over(evidence: &Evidence<'_>) -> Option<Growth> {
     let over_s = after.clone().filter(is_left).map(|point| point.t_s).next_back();
     // Requests still inside at the end: the run was cut before its drain.
     after.clone().next_back().filter(|point| !is_left(point))?;
-    let stay_s = batches
-        .iter()
-        .map(|batch| batch.sum_and_count(Metric::E2el))
-        .filter(|stays| stays.1 > 0)
-        .map(|(sum_s, count)| sum_s / count as f64)
-        .fold(f64::INFINITY, f64::min);
+    let longest_stay_s = stay_at_the_emptiest(batches, last_arrival_s).map_or(f64::INFINITY, |(mean_s, deviation_s)| {
+        (DRAIN_STAYS * mean_s).max(mean_s + DRAIN_STAYS * deviation_s)
+    });
     let sending_s = last_arrival_s - first_arrival_s;
     let drain_s = over_s.map_or(0.0, |over_s| over_s - last_arrival_s);
     // What comes at one instant has no rate to fall behind.
-    let is_behind = sending_s > 0.0 && drain_s > (DRAIN_MAX * sending_s).max(DRAIN_STAYS * stay_s);
+    let is_behind = sending_s > 0.0 && drain_s > (DRAIN_MAX * sending_s).max(longest_stay_s);
     let drained_per_s = sent / (sending_s + drain_s).max(f64::MIN_POSITIVE);
     Some(if is_behind {
         Growth {
@@ -58,6 +58,26 @@ pub(super) fn left_over(evidence: &Evidence<'_>) -> Option<Growth> {
     } else {
         Growth::default()
     })
+}
+
+/// Mean and deviation, in seconds, of the stays that ended while the fewest were inside. Stretches are chosen by the number inside and
+/// not by the stays, of which the shortest would be those of short answers; those who are worked off after the last arrival waited longest.
+fn stay_at_the_emptiest(batches: &[Stretch], last_arrival_s: f64) -> Option<(f64, f64)> {
+    let level = |batch: &Stretch| batch.system_area_s() / batch.duration_s();
+    let mut by_level: Vec<&Stretch> = batches
+        .iter()
+        .filter(|batch| batch.begin_s() < last_arrival_s && batch.duration_s() > 0.0)
+        .filter(|batch| batch.sum_and_count(Metric::E2el).1 > 0)
+        .collect();
+    by_level.sort_by(|a, b| level(a).total_cmp(&level(b)));
+    let ended = |batches: &[&Stretch]| -> u64 {
+        let counts = batches.iter().map(|batch| batch.sum_and_count(Metric::E2el).1);
+        counts.sum()
+    };
+    let enough = EMPTIEST * ended(&by_level) as f64;
+    let taken = (1..by_level.len()).find(|&taken| ended(&by_level[..taken]) as f64 >= enough);
+    let emptiest = &by_level[..taken.unwrap_or(by_level.len())];
+    Stretch::mean_and_deviation_s(emptiest.iter().copied(), Metric::E2el)
 }
 
 /// Load from which a growing number running is overload. After 2,000 requests the estimate is within 3 %.
@@ -122,11 +142,12 @@ pub(super) fn growth(evidence: &Evidence<'_>, generations: &Generations) -> Grow
     let is_queue = queues.count() > 0;
     let is_batch = inside.significant && running.significant && !is_queue;
     let is_client = client.significant && is_settled && client.per_s > inside.per_s;
+    let came = |(begin_s, end_s)| generations.arrivals_per_s(begin_s, end_s);
     let offered_per_s = match piled.significant {
         true => evidence.offered_per_s(),
         // What is held back has come, too.
-        false if is_client => generations.arrivals_per_s(from_s, last_arrival_s) + client.per_s,
-        false => generations.arrivals_per_s(from_s, last_arrival_s),
+        false if is_client => came(inside.between_s) + client.per_s,
+        false => came(inside.between_s),
     };
     let load = evidence.output_tokens.filter(|_| is_batch).and_then(|tokens| {
         offered_load(
@@ -145,13 +166,15 @@ pub(super) fn growth(evidence: &Evidence<'_>, generations: &Generations) -> Grow
     let is_overloaded = is_queue || load.is_some_and(|load| load > overload && inside.significant);
     let per_s = match piled.significant {
         true => piled.per_s,
-        false => inside.per_s + client.per_s,
+        // No more can have stayed than came; levels are means over intervals, and their instants half of one off.
+        false => (inside.per_s + client.per_s).min(offered_per_s),
     };
     Growth {
         // A queue may grow while as many more leave the batch.
         significant: is_overloaded && per_s > 0.0,
         ambiguous: inside.significant && !is_overloaded,
         per_s,
+        between_s: inside.between_s,
         offered_per_s,
         t: inside.t.max(queue_t),
         requests: inside.requests + client.requests,

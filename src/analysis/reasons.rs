@@ -114,17 +114,18 @@ fn not_begun(ended: u64, generations: usize, needed: f64) -> String {
     if ended < FEW {
         let are = if ended == 1 { "request is" } else { "requests are" };
         return format!(
-            "{ended} {are} too few to tell a steady state from chance, or how many it takes: more than {needed:.0}, and a \
-             run that chooses its length begins with {}",
+            "{ended} {are} too few to tell a steady state from chance, or how many it takes; a run that chooses its length (without \
+             --num-prompts) begins with {}",
             Precision::default().min_requests
         );
     }
+    let needed = needed.max(MORE * ended as f64);
     let lacks = match generations {
         1 => "everybody inside was replaced once, too seldom to tell a steady state from the filling up".to_owned(),
         times if times <= STEADY_MIN => {
             format!("everybody inside was replaced {times} times, too seldom to tell a steady state from the filling up")
         }
-        _ => "there is no stretch in which as many left as came, and as many were inside as the law of Little says".to_owned(),
+        _ => "in no part of the run did as many leave as came and Little's law hold".to_owned(),
     };
     format!("after {ended} requests {lacks}; at least {needed:.0} requests would be needed")
 }
@@ -206,6 +207,10 @@ fn verdict_reason(seen: &Observation, assessment: &Assessment, asked: Asked) -> 
             "after {ended} requests the number in the system still grows by {:.3} requests/s{}",
             growth.per_s,
             match growth.load {
+                Some(load) if load > 1.0 => format!(
+                    ": {load:.2} times what the engine can do is asked of it, within the error of that estimate; a longer run would \
+                     tell overload from filling up"
+                ),
                 Some(load) => format!(": it is filling up, at {load:.2} of what the engine can do"),
                 None => ": a longer run would tell overload from filling up".to_owned(),
             }

@@ -30,8 +30,11 @@ const F_SIGNIFICANT: f64 = 8.02;
 /// Determinant, of columns scaled to a mean of one, below which steps, tokens and prompts cannot be told apart.
 const SINGULAR: f64 = 1e-12;
 
+/// Standard error of the load above which it says nothing.
+const ERROR_MAX: f64 = 0.1;
+
 /// The offered load ρ, from what happened between the first arrival and the last, in seconds. `None` where too little
-/// happened, or always the same.
+/// happened, or always the same, or where it fits no engine: none of the three costs is below nothing.
 pub(super) fn offered_load(
     series: &[SeriesPoint],
     first_arrival_s: f64,
@@ -69,29 +72,38 @@ pub(super) fn offered_load(
         .iter()
         .map(|row| [0, 1, 2].map(|column| row[column] / scale[column]))
         .collect();
-    let shares = fit_to_one(&scaled)?;
-    if explained(&scaled, &shares) < F_SIGNIFICANT {
+    let sum = |of: &dyn Fn(&[f64; 3]) -> f64| scaled.iter().map(of).sum::<f64>();
+    let products = [0, 1, 2].map(|i| [0, 1, 2].map(|j| sum(&|row| row[i] * row[j])));
+    // The shares with which the columns best add up to 1 in every row: the normal equations.
+    let shares = solved(&products, [0, 1, 2].map(|i| sum(&|row| row[i])))?;
+    if shares.iter().any(|&share| share < 0.0) || explained(&scaled, &shares) < F_SIGNIFICANT {
         return None;
     }
-    let per_token = shares[1] / scale[1];
-    let per_arrival = shares[2] / scale[2];
-    Some(arrivals_per_s * (per_token * output_tokens + per_arrival))
+    let weights = [
+        0.0,
+        arrivals_per_s * output_tokens / scale[1],
+        arrivals_per_s / scale[2],
+    ];
+    let left = sum(&|row| (1.0 - dot(row, &shares)).powi(2)) / (scaled.len() as f64 - 3.0);
+    let error = (left * dot(&weights, &solved(&products, weights)?)).sqrt();
+    (error <= ERROR_MAX).then(|| dot(&weights, &shares))
 }
 
-/// The coefficients with which the columns of `rows` best add up to 1 in every row, by Cramer's rule on the normal
-/// equations.
-fn fit_to_one(rows: &[[f64; 3]]) -> Option<[f64; 3]> {
-    let sum = |of: &dyn Fn(&[f64; 3]) -> f64| rows.iter().map(of).sum::<f64>() / rows.len() as f64;
-    let products = [0, 1, 2].map(|i| [0, 1, 2].map(|j| sum(&|row| row[i] * row[j])));
-    let ones = [0, 1, 2].map(|i| sum(&|row| row[i]));
-    let whole = determinant(&products);
-    if whole.is_nan() || whole.abs() < SINGULAR {
+fn dot(a: &[f64; 3], b: &[f64; 3]) -> f64 {
+    a.iter().zip(b).map(|(a, b)| a * b).sum()
+}
+
+/// The solution of three linear equations by Cramer's rule; `None` where they say too little.
+fn solved(equations: &[[f64; 3]; 3], right: [f64; 3]) -> Option<[f64; 3]> {
+    let whole = determinant(equations);
+    let size = equations[0][0] * equations[1][1] * equations[2][2];
+    if whole.is_nan() || whole.abs() < SINGULAR * size {
         return None;
     }
     Some([0, 1, 2].map(|column| {
-        let mut replaced = products;
-        for (row, one) in replaced.iter_mut().zip(ones) {
-            row[column] = one;
+        let mut replaced = *equations;
+        for (row, right) in replaced.iter_mut().zip(right) {
+            row[column] = right;
         }
         determinant(&replaced) / whole
     }))
@@ -104,7 +116,7 @@ fn explained(rows: &[[f64; 3]], shares: &[f64; 3]) -> f64 {
         .iter()
         .fold((0.0, 0.0), |sum, row| (sum.0 + row[0], sum.1 + row[0] * row[0]));
     let by_steps = left(&|row| row[0] * steps / squares);
-    let by_all = left(&|row| (0..3).map(|column| row[column] * shares[column]).sum());
+    let by_all = left(&|row| dot(row, shares));
     let freedom = rows.len() as f64 - 3.0;
     // A perfect fit leaves rounding errors only.
     (by_steps - by_all) / 2.0 / (by_all / freedom).max(f64::EPSILON)

@@ -2,7 +2,7 @@
 //!
 //! vLLM 0.24's tables of Hopper are of FlashInfer's CUTLASS kernels, as its choice among kernels has it for one static scale a tensor
 //! (`fused_moe/oracle/fp8.py`, `FlashInferExperts._supports_quant_scheme`). Scales found while running or of channels, blocks, older
-//! versions and SGLang take Triton's, which no table of Hopper has. Those of Ada are Triton's, and Blackwell's kernels do not differ in this.
+//! versions and SGLang take Triton's, which no table of Hopper has; nor has any TensorRT-LLM's, which tunes its own. Those of Ada are Triton's, and Blackwell's kernels do not differ in this.
 //! Law: what no table has is timed as experts of 16 bits with half the bytes, and said to be a prior.
 
 use super::serving::Flags;
@@ -14,9 +14,7 @@ use crate::model::{ModelShape, Quantization};
 pub(super) fn kernels(flags: &Flags, model: &ModelShape, device: &Device) -> KernelFormat {
     let runs_cutlass = match flags {
         Flags::Vllm(flags) => model.static_scales && flags.profile.startup.flashinfer_experts,
-        // FlashInfer's are TensorRT-LLM's own.
-        Flags::Trtllm(_) => true,
-        Flags::Sglang(_) | Flags::Scheduled(_) => false,
+        Flags::Sglang(_) | Flags::Trtllm(_) | Flags::Scheduled(_) => false,
     };
     match device.architecture {
         Architecture::Hopper if !runs_cutlass => KernelFormat::Fp8Block,
@@ -51,7 +49,7 @@ pub(super) fn note(
     let share = |efficiency: f64| 100.0 * efficiency;
     (found.bandwidth_efficiency < 0.5 * wide.bandwidth_efficiency).then(|| {
         format!(
-            "routed experts in {scales} are timed by CUTLASS's kernels as vLLM 0.24 runs them, untuned, which reach {:.0} % of the \
+            "routed experts in {scales} are timed by CUTLASS's kernels as vLLM 0.24 ran them, which reach {:.0} % of the \
              bandwidth on {} (16-bit experts {:.0} %)",
             share(found.bandwidth_efficiency),
             device.id,

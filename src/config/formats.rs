@@ -70,6 +70,17 @@ pub(super) fn check(judge: &mut Judge, raw: &RawModel, model: &mut ModelShape, d
 
 /// Tells a judge which formats this version of the engine refuses on the GPU.
 pub(super) fn check_version(judge: &mut Judge, profile: &Profile, model: &ModelShape, device: &Device) {
+    if device.architecture == Architecture::Blackwell && model.quantization == Quantization::Int8 {
+        judge.wrong_help(
+            "model.quantization",
+            "is a format that the engine does not run on this GPU",
+            format!(
+                "{} is of compute capability 10.0 or more, and vLLM's products of 8-bit integers end at 9.0",
+                device.id
+            ),
+            "--quantization fp8 has as many bits",
+        );
+    }
     let is_turing = device.architecture == Architecture::Turing;
     if is_turing && model.quantization == Quantization::Fp8 && !profile.startup.fp8_on_turing {
         judge.wrong_help(

@@ -112,6 +112,8 @@ pub struct Startup {
     /// On Hopper, experts in fp8 whose scales the checkpoint brings run in FlashInfer's CUTLASS kernels, of which the tables are
     /// (`FlashInferExperts._supports_quant_scheme`); else, as all other experts in fp8, in Triton's (`select_fp8_moe_backend`).
     pub flashinfer_experts: bool,
+    /// Rows that only fill a CUDA graph are sent to experts, too; since `VLLM_MOE_SKIP_PADDING` they are not.
+    pub routes_padding: bool,
     /// Asynchronous scheduling goes with several stages; before, `EngineArgs.create_engine_config` refuses both together.
     pub pipelines_ahead: bool,
     /// `--max-model-len auto` takes the longest that fits (`_auto_fit_max_model_len`, since 0.14).

@@ -193,6 +193,7 @@ impl Flags {
                 capture_sizes: flags.capture_sizes.clone(),
                 piece_sizes: None,
                 pads: true,
+                routes_padding: flags.profile.startup.routes_padding,
                 is_compiled: !flags.is_eager,
             },
             Flags::Sglang(flags) => Graphs {
@@ -204,6 +205,7 @@ impl Flags {
                 capture_sizes: flags.capture_sizes(),
                 piece_sizes: flags.prefill_capture_sizes(),
                 pads: true,
+                routes_padding: true,
                 is_compiled: false,
             },
             Flags::Trtllm(flags) => flags.graphs(),

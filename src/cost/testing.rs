@@ -102,6 +102,7 @@ pub(crate) fn placement() -> Placement {
             is_compiled: true,
             piece_sizes: None,
             pads: true,
+            routes_padding: true,
             capture_sizes: [1, 2, 4].into_iter().chain((8..=512).step_by(8)).collect(),
         },
         asynchronous: false,

@@ -141,7 +141,11 @@ impl Calibration {
     ) -> Option<f64> {
         let tp = placement.tensor_parallel;
         let attention = |part: &str| {
-            let trust = self.attention.as_ref()?.trust;
+            // No table has latent attention.
+            let trust = match model.has_latent_cache() {
+                true => Trust::Prior,
+                false => self.attention.as_ref()?.trust,
+            };
             Some(self.block_sigma(&format!("attention.{part}"), trust))
         };
         // Of a cache in two formats, the less certain kernels'.
@@ -167,7 +171,7 @@ impl Calibration {
             Component::Experts => {
                 let formats = experts(model, &device.peaks, tp);
                 let sigma = |experts: &Experts| {
-                    let format = experts.format.kernel;
+                    let format = placement.kernels_of(experts);
                     let own = self.moe.get(&format).filter(|_| experts.are_gated());
                     let trust = own.map_or(Trust::Prior, |moe| moe.trust);
                     self.block_sigma(&format!("moe.{}", key(format)), trust)
@@ -184,6 +188,9 @@ impl Calibration {
             Component::Small => Some(without_evidence(self.elementwise.as_ref()?.trust)),
             Component::Collectives => (tp > 1).then(|| {
                 let own = self.allreduce.iter().find(|link| link.gpus == tp);
+                if own.is_none() && tp > 2 && device.nvlink_of(tp).is_none() {
+                    return UNKNOWN_HOST_BRIDGE;
+                }
                 let trust = own.map_or(Trust::Prior, |link| link.trust);
                 self.block_sigma(&format!("allreduce.{tp}"), trust)
             }),
@@ -251,6 +258,10 @@ fn scale_front_end(host: &mut Host, factor: f64) {
 
 /// σ of a host whose terms were not measured.
 const UNKNOWN_HOST: f64 = 0.5;
+
+/// σ of an all-reduce of more than two GPUs that speak through the host: on the one server of four and eight L40S whose tables are known its
+/// bus carries 3.6 to 5.2 and 1.1 to 2.7 GB/s, where two carry 18 to 20.
+const UNKNOWN_HOST_BRIDGE: f64 = 0.7;
 
 /// σ where no fit says it: a probe of this card; published fits without intervals; cards of the family (10 % in the
 /// median, 31 to 41 % at the 95th percentile); datasheets alone (27 to 82 % in the median).

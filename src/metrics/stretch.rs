@@ -261,7 +261,10 @@ impl Stretch {
 
     /// Mean and deviation of a latency over several stretches, in seconds; `None` where there is none.
     #[must_use]
-    pub fn mean_and_deviation_s(stretches: &[Stretch], metric: Metric) -> Option<(f64, f64)> {
+    pub fn mean_and_deviation_s<'a>(
+        stretches: impl IntoIterator<Item = &'a Stretch>,
+        metric: Metric,
+    ) -> Option<(f64, f64)> {
         let mut moments = Moments::default();
         for stretch in stretches {
             moments.merge(&stretch.tally.latencies[metric as usize].moments);

@@ -199,7 +199,12 @@ fn fleet(sizing: &Sizing) -> Vec<(&'static str, String)> {
         ("for_rate", sizing.demand.rate.to_string()),
         ("replicas", whole(|fleet| fleet.replicas)),
         ("replicas_low", whole(|fleet| fleet.replicas_95.0)),
-        ("replicas_high", whole(|fleet| fleet.replicas_95.1)),
+        (
+            "replicas_high",
+            fleet
+                .and_then(|fleet| fleet.replicas_95.1)
+                .map_or(String::new(), |most| most.to_string()),
+        ),
         ("gpus", whole(|fleet| fleet.gpus)),
         ("usd_per_hour", cell(fleet.and_then(|fleet| fleet.usd_per_hour))),
         (

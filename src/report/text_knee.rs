@@ -281,8 +281,12 @@ fn state(point: &KneePoint, at_knee: bool) -> String {
     }
 }
 
+/// An interval, of which no rate that was tried may be the lower end.
 fn bounds(estimate: &Estimate) -> String {
-    interval(estimate.low, estimate.high)
+    match estimate.low > 0.0 {
+        true => interval(estimate.low, estimate.high),
+        false => format!("at most {}", significant(estimate.high)),
+    }
 }
 
 #[cfg(test)]

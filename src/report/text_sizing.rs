@@ -13,7 +13,7 @@ pub(super) fn headline(sizing: &Sizing, certainty: &str) -> Option<String> {
         "{} for {rate} req/s  ({certainty} [{}, {}])   {} × {}",
         counted(fleet.replicas, "replica"),
         count(fewest),
-        count(most),
+        most.map_or("not bounded".to_owned(), count),
         count(fleet.gpus),
         sizing.gpu
     );

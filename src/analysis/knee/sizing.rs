@@ -22,8 +22,8 @@ pub struct Demand {
 pub struct Fleet {
     /// `⌈rate / knee⌉`.
     pub replicas: u64,
-    /// At the two ends of the knee's 95 % interval, fewest first.
-    pub replicas_95: (u64, u64),
+    /// At the two ends of the knee's 95 % interval, fewest first; `None` where the interval has no lower end.
+    pub replicas_95: (u64, Option<u64>),
     /// At the two ends of the model's 90 % interval of the knee, fewest first; `None` where that is not known.
     pub replicas_model_90: Option<(u64, u64)>,
     /// GPUs in all.
@@ -61,7 +61,7 @@ pub fn fleet(
     let per_million = |tokens: f64| Some(usd_per_hour? / (demand.rate * 3600.0 * tokens / 1e6));
     Fleet {
         replicas,
-        replicas_95: (needed(knee.high), needed(knee.low)),
+        replicas_95: (needed(knee.high), (knee.low > 0.0).then(|| needed(knee.low))),
         replicas_model_90: model_factors
             .map(|(low, high)| (needed(knee.value * high), needed(knee.value * low))),
         gpus,
@@ -97,7 +97,7 @@ mod tests {
         assert_eq!((fleet.replicas, fleet.gpus), (4, 8));
         assert_eq!(
             (fleet.replicas_95, fleet.replicas_model_90),
-            ((3, 5), Some((2, 7)))
+            ((3, Some(5)), Some((2, 7)))
         );
         assert_eq!((fleet.rate_each, fleet.load), (8.75, 0.875));
         assert!((fleet.load_one_lost.unwrap() - 3.5 / 3.0).abs() < 1e-12);
@@ -105,6 +105,14 @@ mod tests {
         assert_eq!(fleet.usd_per_hour, Some(24.0));
         assert!((fleet.usd_per_million_output_tokens.unwrap() - 24.0 / 12.6).abs() < 1e-12);
         assert!((fleet.usd_per_million_tokens.unwrap() - 24.0 / 138.6).abs() < 1e-12);
+        let open = Estimate { low: 0.0, ..knee };
+        let demand = Demand {
+            rate: 35.0,
+            gpus_per_replica: 1,
+            usd_per_gpu_hour: None,
+        };
+        let of_open = super::fleet(open, &demand, None, None);
+        assert_eq!(of_open.replicas_95, (3, None), "not known from below");
         assert_eq!(of(30.0).replicas, 3, "a whole multiple needs no further one");
         assert_eq!((of(0.1).replicas, of(0.1).load_one_lost), (1, None));
     }

@@ -33,6 +33,7 @@ impl ScheduledFlags {
                 capture_sizes: Vec::new(),
                 piece_sizes: None,
                 pads: true,
+                routes_padding: true,
                 is_compiled: false,
             };
         }
@@ -43,6 +44,7 @@ impl ScheduledFlags {
             capture_sizes: sizes.filter(|&size| size <= most).collect(),
             piece_sizes: None,
             pads: true,
+            routes_padding: true,
             is_compiled: false,
         }
     }

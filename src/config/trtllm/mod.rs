@@ -301,6 +301,7 @@ impl TrtllmFlags {
             capture_sizes: self.captured.clone().unwrap_or_default(),
             piece_sizes: None,
             pads: self.pads,
+            routes_padding: true,
             is_compiled: false,
         }
     }

@@ -101,6 +101,14 @@ pub fn for_device(device: &Device, engine: &str) -> Chosen {
                 note,
             }
         }
+        None if let Some(twin) = twin(device, engine) => Chosen {
+            trust: Trust::Prior,
+            note: format!(
+                "no measurements of {} ship: calibration {} ({}), of a card with the same chip",
+                device.id, twin.name, twin.provenance.credit
+            ),
+            calibration: twin.over(&base),
+        },
         None => {
             let trust = base.provenance.source.trust();
             let note = match trust {
@@ -124,6 +132,34 @@ pub fn for_device(device: &Device, engine: &str) -> Chosen {
             }
         }
     }
+}
+
+/// Cards that have another's chip, and that one's measurements: memory, clocks and links differ, which ceilings say.
+const TWINS: [(&str, &str); 6] = [
+    ("a100-sxm-40gb", "A100-SXM-80GB"),
+    ("a100-pcie-40gb", "A100-PCIE-80GB"),
+    ("h100-pcie-80gb", "H100-SXM-80GB"),
+    ("h100-nvl-94gb", "H100-SXM-80GB"),
+    ("b300-sxm-288gb", "B200-SXM-180GB"),
+    ("gb200-186gb", "B200-SXM-180GB"),
+];
+
+/// What ships of a card with the same chip, as a prior. What its links take is another's only where the links are.
+fn twin(device: &Device, engine: &str) -> Option<Calibration> {
+    let id = device.id.to_lowercase();
+    let (_, other) = TWINS.iter().find(|(known, _)| *known == id)?;
+    let (other, _) = crate::hardware::find(other).ok()?;
+    let of = |engine: &str| shipped(&format!("{}-{engine}", other.id.to_lowercase()));
+    let of_vllm = of("vllm");
+    let mut found = match (of(engine), of_vllm) {
+        (Some(own), Some(vllm)) if engine != "vllm" => own.over(&vllm),
+        (Some(own), _) => own,
+        (None, vllm) => vllm?,
+    };
+    if device.nvlink != other.nvlink {
+        found.allreduce.clear();
+    }
+    Some(found.distrusted(Trust::Prior))
 }
 
 /// A prior with the host that servers of other cards had: scheduling, launching and the front end are a CPU's work.
@@ -194,15 +230,26 @@ mod tests {
             (own.calibration.name.as_str(), own.trust),
             ("h100-sxm-80gb-vllm", Trust::Calibrated)
         );
-        let mut cousin = device("h100");
-        cousin.id = "H100-NVL-94GB".to_owned();
-        let cousin = for_device(&cousin, "vllm");
-        assert_eq!(
-            (cousin.calibration.name.as_str(), cousin.trust),
-            ("prior-hopper", Trust::Prior)
-        );
+        let named = |id: &str| {
+            let (card, _) = crate::hardware::find(id).expect("it ships");
+            for_device(&card, "vllm")
+        };
         let request_ms = |chosen: &Chosen| chosen.calibration.host["vllm"].request_ms;
-        assert!((request_ms(&cousin) - request_ms(&own)).abs() < 1e-12);
-        assert_eq!(cousin.calibration.host["vllm"].trust, Trust::Prior);
+        for (id, name) in [
+            ("RTX-4090-24GB", "prior-ada"),
+            ("H100-NVL-94GB", "h100-sxm-80gb-vllm"),
+        ] {
+            let cousin = named(id);
+            assert_eq!(
+                (cousin.calibration.name.as_str(), cousin.trust),
+                (name, Trust::Prior),
+                "{id}"
+            );
+            assert!((request_ms(&cousin) - request_ms(&own)).abs() < 1e-12, "{id}");
+            assert_eq!(cousin.calibration.host["vllm"].trust, Trust::Prior, "{id}");
+        }
+        // Its links are no NVLink switch's.
+        assert!(named("H100-PCIE-80GB").calibration.allreduce.is_empty());
+        assert!(!named("GB200-186GB").calibration.allreduce.is_empty());
     }
 }

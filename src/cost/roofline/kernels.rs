@@ -228,6 +228,24 @@ impl Operators {
         parts
     }
 
+    /// Whether this rank has routed experts of its own.
+    pub(super) fn has_experts(&self) -> bool {
+        !self.experts.is_empty()
+    }
+
+    /// What depends on the tokens that are routed to experts alone.
+    pub(super) fn routed_parts(&self, tokens: u64) -> Vec<Part> {
+        if tokens == 0 {
+            return Vec::new();
+        }
+        let experts = self.experts.iter();
+        self.scaled(
+            experts
+                .map(|(experts, moe)| self.experts_part(experts, moe, tokens))
+                .collect(),
+        )
+    }
+
     /// What depends on the step's padded tokens alone.
     pub(super) fn token_parts(&self, tokens: u64) -> Vec<Part> {
         if tokens == 0 {
@@ -238,11 +256,6 @@ impl Operators {
             .iter()
             .map(|linear| self.linear_part(linear, tokens))
             .collect();
-        parts.extend(
-            self.experts
-                .iter()
-                .map(|(experts, moe)| self.experts_part(experts, moe, tokens)),
-        );
         let kernels = self.sublayers / 2.0 * self.elementwise.kernels_per_layer;
         let embedding = if self.embeds { 2.0 * self.hidden_bytes } else { 0.0 };
         let bytes = tokens as f64 * (self.elementwise_bytes_per_token + embedding);
@@ -292,14 +305,18 @@ fn is_of_mlp(linear: &Linear) -> bool {
     NAMES.contains(&linear.operator)
 }
 
-/// A format's own block, or the 16-bit one's efficiencies at the format's peak.
+/// A format's own block; of other 8-bit inputs, which have to be quantized too; or the 16-bit one's efficiencies at the format's peak.
 fn gemm_for(calibration: &Calibration, format: KernelFormat) -> Result<Gemm, String> {
-    if let Some(gemm) = calibration.gemm.get(&format) {
+    let of = |format: KernelFormat| calibration.gemm.get(&format);
+    if let Some(gemm) = of(format) {
         return Ok(gemm.clone());
     }
-    let mut gemm = calibration
-        .gemm
-        .get(&KernelFormat::Bf16)
+    let alike = match format {
+        KernelFormat::Int8 => of(KernelFormat::Fp8),
+        _ => None,
+    };
+    let mut gemm = alike
+        .or_else(|| of(KernelFormat::Bf16))
         .cloned()
         .ok_or("gemm.bf16")?;
     gemm.trust = gemm.trust.max(Trust::Prior);
@@ -343,9 +360,7 @@ fn with_moe(
     calibration: &Calibration,
     placement: &Placement,
 ) -> Result<(Experts, Moe), String> {
-    if experts.format.kernel == KernelFormat::Fp8 {
-        experts.format.kernel = placement.fp8_experts;
-    }
+    experts.format.kernel = placement.kernels_of(&experts);
     let moe = moe_for(calibration, &experts)?;
     Ok((experts, moe))
 }

@@ -78,6 +78,7 @@ pub struct RooflineCost {
     /// The LM head is here; not on the earlier stages of a pipeline.
     samples: bool,
     token_picos: Vec<u64>,
+    routed_picos: Vec<u64>,
     row_picos: Vec<u64>,
 }
 
@@ -145,7 +146,11 @@ impl RooflineCost {
         };
         let (decode, prefill) = kernels(placement.kv_format.dtype);
         let mut terms = AttentionTerms::new(device, shape, placement, kernels);
-        terms.trust = attention.trust;
+        terms.trust = match shape.has_latent_cache() {
+            // No table has latent attention.
+            true => attention.trust.max(Trust::Prior),
+            false => attention.trust,
+        };
         terms.derate = calibration
             .gemm
             .get(&KernelFormat::Bf16)
@@ -192,6 +197,7 @@ impl RooflineCost {
             },
             samples: true,
             token_picos: Vec::new(),
+            routed_picos: Vec::new(),
             row_picos: Vec::new(),
         })
     }
@@ -277,6 +283,24 @@ impl RooflineCost {
     }
 
     #[inline]
+    fn routed_picos(&mut self, routed: u64) -> u64 {
+        if !self.operators.has_experts() {
+            return 0;
+        }
+        let operators = &self.operators;
+        look_up(&mut self.routed_picos, routed, || operators.routed_parts(routed))
+    }
+
+    /// Of a step's tokens and those of the graph that it replays, the ones that are sent to experts.
+    #[inline]
+    fn routed(&self, tokens: u64, padded: u64) -> u64 {
+        match self.graphs.routes_padding {
+            true => padded,
+            false => tokens,
+        }
+    }
+
+    #[inline]
     fn rows_picos(&mut self, rows: u32) -> u64 {
         if !self.samples {
             return 0;
@@ -290,7 +314,9 @@ impl RooflineCost {
     /// The part of a step that its decoding sequences, tokens and rows decide, as an affine function of the contexts.
     #[inline]
     fn affine(&mut self, load: &Counts, launch: Launch) -> DecodeCost {
-        let gpu = self.tokens_picos(self.padded_tokens(load.tokens, launch))
+        let padded = self.padded_tokens(load.tokens, launch);
+        let gpu = self.tokens_picos(padded)
+            + self.routed_picos(self.routed(load.tokens, padded))
             + self.rows_picos(load.rows)
             + self.attention.base_picos(load.decode_seqs, load.chunks > 0)
             + self.recurrence.base_picos(load.decode_seqs, load.chunks > 0)
@@ -385,6 +411,7 @@ impl StepCost for RooflineCost {
         let launch = self.launch(tokens, self.is_uniform(load));
         let padded = self.padded_tokens(tokens, launch);
         let mut parts = self.operators.token_parts(padded);
+        parts.extend(self.operators.routed_parts(self.routed(tokens, padded)));
         if let Some((shared, ranks)) = &self.shared {
             // As if all ranks computed the same.
             parts.extend(shared.parts(padded * ranks));

@@ -2,6 +2,7 @@
 
 use super::{Drafting, Fp8Inputs, Pipeline};
 use crate::cost::calibration::KernelFormat;
+use crate::cost::operators::Experts;
 use crate::model::KvFormat;
 
 /// How an engine puts a model on its GPUs, as far as step time depends on it.
@@ -44,6 +45,14 @@ impl Placement {
         self.pipeline.as_ref().map_or(1, |pipeline| pipeline.stages)
     }
 
+    /// The kernels that compute these experts.
+    pub(crate) fn kernels_of(&self, experts: &Experts) -> KernelFormat {
+        match experts.format.kernel {
+            KernelFormat::Fp8 => self.fp8_experts,
+            format => format,
+        }
+    }
+
     /// GPUs of one replica.
     #[must_use]
     pub fn gpus(&self) -> u32 {
@@ -62,6 +71,8 @@ pub struct Graphs {
     pub piece_sizes: Option<Vec<u32>>,
     /// A batch between two of them is padded up to the next one; else it replays nothing.
     pub pads: bool,
+    /// Rows that only fill a graph are sent to experts, too.
+    pub routes_padding: bool,
     /// The code is compiled (`torch.compile`); if not, Python dispatches every operator that no graph replays.
     pub is_compiled: bool,
 }
