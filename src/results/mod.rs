@@ -59,4 +59,6 @@ pub fn read(bytes: &[u8], name: &str) -> Result<ResultFile, ReadError> {
 }
 
 #[cfg(test)]
+#[cfg(test)]
+pub(crate) mod published;
 mod tests;

@@ -387,10 +387,8 @@ fn all_problems_of_a_file_come_at_once_with_their_places() {
 }
 
 #[test]
-#[expect(clippy::print_stderr, reason = "a test that lacks its data says so")]
 fn authentic_results_are_read() {
-    let Some(data) = std::env::var_os("PLIMSOLL_DATA").map(PathBuf::from) else {
-        eprintln!("PLIMSOLL_DATA is not set: authentic results are not read");
+    let Some(data) = published::data("authentic results are not read") else {
         return;
     };
     let mut read_some = 0;
