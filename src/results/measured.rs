@@ -258,27 +258,6 @@ pub struct Setup {
     pub confidence: String,
 }
 
-impl Setup {
-    /// Whether a speculative decoder is named: several tokens may come out of one step.
-    #[must_use]
-    pub fn speculates(&self) -> bool {
-        let text = format!("{} {} {}", self.flags, self.notes, self.workload).to_lowercase();
-        [
-            "speculative",
-            "spec-",
-            "eagle",
-            "medusa",
-            "mtp",
-            "ngram",
-            "accept_length",
-            "draft",
-        ]
-        .iter()
-        .any(|word| text.contains(word))
-            && !text.contains("spec-decoding status not in")
-    }
-}
-
 /// How requests were sent.
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
 pub enum Load {

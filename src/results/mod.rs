@@ -21,6 +21,7 @@ mod llmperf;
 mod measured;
 mod recognise;
 mod sglang;
+mod speculation;
 mod table;
 mod text;
 mod trtllm;
@@ -59,6 +60,6 @@ pub fn read(bytes: &[u8], name: &str) -> Result<ResultFile, ReadError> {
 }
 
 #[cfg(test)]
-#[cfg(test)]
 pub(crate) mod published;
+#[cfg(test)]
 mod tests;
