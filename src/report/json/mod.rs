@@ -20,7 +20,7 @@ use crate::metrics::{Distribution, RequestRecord, SpeculationSummary, Summary};
 use crate::sim::Outcome;
 
 /// Version of the object under `plimsoll`; grows when a key changes its meaning.
-pub const FORMAT_VERSION: u64 = 1;
+pub const FORMAT_VERSION: u64 = 2;
 
 /// Which arrays of per-request figures are written; they need records of the requests.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
