@@ -51,12 +51,16 @@ pub fn time_interval(low_s: f64, high_s: f64) -> String {
     format!("[{}, {}] {name}", end(low_s), end(high_s))
 }
 
-/// A fraction as a percentage: `15.0 %`, `0.320 %`, `99.9 %`.
+/// A fraction as a percentage: `15.0 %`, `0.320 %`, `99.9 %`; `100 %` is the whole, to the last digit.
 #[must_use]
 pub fn percent(fraction: f64) -> String {
     if fraction.is_finite() && (0.9995..1.0).contains(&fraction) {
         // Three figures would round a share that is not whole up to 100 %.
         return format!("{:.2} %", (fraction * 1e4).floor() / 1e2);
+    }
+    if fraction > 1.0 + 1e-9 && fraction < 1.005 {
+        // Nor down to it one that is more than the whole, by more than a sum's last bit.
+        return format!("{:.2} %", (fraction * 1e4).ceil() / 1e2);
     }
     share(fraction * 100.0)
 }
@@ -219,6 +223,10 @@ mod tests {
         assert_eq!(percent(f64::INFINITY), "not bounded");
         assert_eq!(signed_percent(-1e-11), "−<0.0001 %");
         assert_eq!(signed_percent(0.0042), "+0.420 %");
+        assert_eq!(percent(1.000_001), "100.01 %");
+        assert_eq!(percent(1.003), "100.30 %");
+        assert_eq!(percent(1.006), "101 %");
+        assert_eq!(percent(1.0 + f64::EPSILON), "100 %");
         assert_eq!(interval(22.9, f64::INFINITY), "[22.9, not bounded]");
     }
 
