@@ -155,8 +155,8 @@ impl Bytes {
         self.0 as f64 / (1u64 << 30) as f64
     }
     /// From units of 2³⁰ bytes, rounded to the nearest byte.
-    #[must_use]
-    pub fn from_gib(gib: f64) -> Bytes {
+    #[cfg(test)]
+    pub(crate) fn from_gib(gib: f64) -> Bytes {
         Bytes((gib * (1u64 << 30) as f64).round() as u64)
     }
 }
