@@ -124,14 +124,7 @@ impl fmt::Display for Picos {
             s if s >= 1e-6 => (s * 1e6, "µs"),
             s => (s * 1e9, "ns"),
         };
-        let decimals = if value >= 99.95 {
-            0
-        } else if value >= 9.995 {
-            1
-        } else {
-            2
-        };
-        write!(f, "{value:.decimals$} {unit}")
+        write!(f, "{} {unit}", crate::quantity::significant(value))
     }
 }
 

@@ -138,9 +138,15 @@ fn with_prefix(value: f64, units: &[(f64, &str)]) -> String {
     if !value.is_finite() {
         return significant(value);
     }
+    let (figures, name) = scaled(value, units);
+    format!("{figures} {name}")
+}
+
+/// Three significant figures of a value in the unit that becomes it, and that unit's name.
+pub fn scaled<'a>(value: f64, units: &[(f64, &'a str)]) -> (String, &'a str) {
     let rounded = round_to_three(value);
     let (size, name) = prefix(rounded, units);
-    format!("{} {name}", significant(rounded / size))
+    (significant(rounded / size), name)
 }
 
 /// The unit of a value that has been rounded.
@@ -217,16 +223,16 @@ mod tests {
     fn a_share_that_is_not_whole_never_reads_100_percent() {
         assert_eq!(percent(1.0), "100 %");
         assert_eq!(percent(0.99999), "99.99 %");
+        assert_eq!(percent(1.000_001), "100.01 %");
+        assert_eq!(percent(1.003), "100.30 %");
+        assert_eq!(percent(1.006), "101 %");
+        assert_eq!(percent(1.0 + f64::EPSILON), "100 %");
         assert_eq!(percent(0.15), "15.0 %");
         assert_eq!(percent(0.0), "0 %");
         assert_eq!(percent(3e-12), "<0.0001 %");
         assert_eq!(percent(f64::INFINITY), "not bounded");
         assert_eq!(signed_percent(-1e-11), "−<0.0001 %");
         assert_eq!(signed_percent(0.0042), "+0.420 %");
-        assert_eq!(percent(1.000_001), "100.01 %");
-        assert_eq!(percent(1.003), "100.30 %");
-        assert_eq!(percent(1.006), "101 %");
-        assert_eq!(percent(1.0 + f64::EPSILON), "100 %");
         assert_eq!(interval(22.9, f64::INFINITY), "[22.9, not bounded]");
     }
 
