@@ -3,7 +3,7 @@
 //! The core is a pure function of (scenario, seed): no input or output, no wall clock, no threads. Data flows one way,
 //! and a lower module never imports a higher one:
 //! [`units`], [`stats`] → [`hardware`], [`model`] → [`cost`], [`workload`] → [`kv`], [`facts`] → [`engine`] →
-//! [`sim`] → [`metrics`], [`results`] → [`analysis`], [`audit`] → [`config`], [`conform`] → [`sweep`], [`calibrate`],
+//! [`cluster`] → [`sim`] → [`metrics`], [`results`] → [`analysis`], [`audit`] → [`config`], [`conform`] → [`sweep`], [`calibrate`],
 //! [`validate`] → [`report`] → [`probe`], [`cli`].
 
 pub mod ids;

@@ -49,11 +49,19 @@ pub const Z_90: f64 = 1.645;
 /// The `p`-quantile of ascending values, numpy's linear interpolation at rank `(n − 1)·p`; `None` when empty.
 #[must_use]
 pub fn quantile_sorted(sorted: &[f64], p: f64) -> Option<f64> {
-    let last = sorted.len().checked_sub(1)?;
-    let rank = last as f64 * p.clamp(0.0, 1.0);
-    let below = rank.floor() as usize;
-    let (low, high) = (sorted[below], sorted[(below + 1).min(last)]);
-    Some(low + (high - low) * (rank - below as f64))
+    quantile_by(sorted.len() as u64, p, |index| sorted[index as usize])
+}
+
+/// The same of `count` values of which `at` gives the one at an index, smallest first.
+#[must_use]
+pub fn quantile_by(count: u64, p: f64, at: impl Fn(u64) -> f64) -> Option<f64> {
+    let rank = count.checked_sub(1)? as f64 * p.clamp(0.0, 1.0);
+    let below = rank.floor() as u64;
+    let (low, weight) = (at(below), rank - below as f64);
+    Some(match weight == 0.0 {
+        true => low,
+        false => low + (at(below + 1) - low) * weight,
+    })
 }
 
 /// The `p`-quantile of values in any order.

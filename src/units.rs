@@ -124,14 +124,7 @@ impl fmt::Display for Picos {
             s if s >= 1e-6 => (s * 1e6, "µs"),
             s => (s * 1e9, "ns"),
         };
-        let decimals = if value >= 99.95 {
-            0
-        } else if value >= 9.995 {
-            1
-        } else {
-            2
-        };
-        write!(f, "{value:.decimals$} {unit}")
+        write!(f, "{} {unit}", crate::quantity::significant(value))
     }
 }
 
@@ -155,8 +148,8 @@ impl Bytes {
         self.0 as f64 / (1u64 << 30) as f64
     }
     /// From units of 2³⁰ bytes, rounded to the nearest byte.
-    #[must_use]
-    pub fn from_gib(gib: f64) -> Bytes {
+    #[cfg(test)]
+    pub(crate) fn from_gib(gib: f64) -> Bytes {
         Bytes((gib * (1u64 << 30) as f64).round() as u64)
     }
 }

@@ -3,6 +3,8 @@
 use std::collections::BTreeSet;
 use std::path::{Path, PathBuf};
 
+#[path = "tidy/known_errors.rs"]
+mod known_errors;
 #[path = "tidy/rules.rs"]
 mod rules;
 

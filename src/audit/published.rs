@@ -1,11 +1,11 @@
 //! Published tables give away what is wrong with them, sound ones raise no alarm, and no value in a file makes the audit panic.
 
-use std::path::{Path, PathBuf};
+use std::path::Path;
 
 use proptest::prelude::*;
 
 use super::*;
-use crate::results::read;
+use crate::results::{published, read};
 
 fn course() -> Vec<Measured> {
     let path = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/data/results/course_tables.json");
@@ -97,13 +97,9 @@ fn admits_a_fault(row: &Measured) -> bool {
 }
 
 #[test]
-#[expect(
-    clippy::print_stderr,
-    reason = "a test that lacks its data says so, and the rates are for people"
-)]
+#[expect(clippy::print_stderr, reason = "the rates are for people")]
 fn sound_published_rows_raise_no_alarm() {
-    let Some(data) = std::env::var_os("PLIMSOLL_DATA").map(PathBuf::from) else {
-        eprintln!("PLIMSOLL_DATA is not set: published rows are not audited");
+    let Some(data) = published::data("published rows are not audited") else {
         return;
     };
     let file = read(

@@ -97,10 +97,13 @@ fn growth(row: &Measured, timed: &[(f64, &RequestTimes)], found: &mut Vec<Findin
 
 /// In an open loop nobody waits for another's end; where most do, a limit sent them.
 fn sent_at_an_end(row: &Measured, timed: &[(f64, &RequestTimes)], found: &mut Vec<Finding>) {
-    let mut ends: Vec<f64> = timed
+    let ends: Option<Vec<f64>> = timed
         .iter()
-        .map(|(start, request)| start + request.e2el_s)
+        .map(|(start, request)| Some(start + request.e2el_s?))
         .collect();
+    let Some(mut ends) = ends else {
+        return;
+    };
     ends.sort_by(f64::total_cmp);
     let most = most_in_flight(timed, &ends);
     let later = &timed[most.min(timed.len())..];

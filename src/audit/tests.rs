@@ -425,3 +425,33 @@ fn printed_digits_say_how_exactly_a_number_is_known() {
     assert!((case::printed_slack(400.0) - 0.5 / 400.0).abs() < 1e-12);
     assert_eq!(case::printed_slack(0.0), 0.0);
 }
+
+#[test]
+fn a_file_that_lacks_its_gaps_is_no_worse_than_one_that_has_them() {
+    let with = |lists: &str| {
+        let each = |of: fn(usize) -> String| (0..60).map(of).collect::<Vec<_>>().join(",");
+        let ttfts = each(|index| format!("{}", 0.05 + 0.001 * (index % 7) as f64));
+        let starts = each(|index| format!("{}", 0.5 * index as f64));
+        let (lengths, inputs) = (each(|_| "21".into()), each(|_| "64".into()));
+        let lists = lists.replace("EACH", &each(|_| format!("[{}]", ["0.04"; 20].join(","))));
+        let lists = lists.replace("CUT", &each(|_| "[0.04]".into()));
+        let text = format!(
+            r#"{{"backend": "vllm", "request_rate": 2.0, "num_prompts": 60, "completed": 60, "duration": 30.4,
+            "total_input_tokens": 3840, "total_output_tokens": 1260, "request_throughput": 1.9737, "mean_ttft_ms": 52.9,
+            "mean_tpot_ms": 40.0, "input_lens": [{inputs}], "output_lens": [{lengths}], "ttfts": [{ttfts}],
+            "start_times": [{starts}]{lists}}}"#
+        );
+        read(text.as_bytes(), "detailed.json").unwrap().rows.remove(0)
+    };
+    let whole = with(", \"itls\": [EACH]");
+    assert_eq!(found(std::slice::from_ref(&whole)), "note few-samples");
+    assert!((whole.e2el.mean.unwrap() - 0.8529).abs() < 1e-3);
+    for lists in ["", ", \"itls\": []", ", \"itls\": [CUT]"] {
+        let row = with(lists);
+        assert_eq!(found(std::slice::from_ref(&row)), "note few-samples", "{lists}");
+        assert!(row.e2el.is_empty() && row.requests.len() == 60, "{lists}");
+        // Nothing has moved, and nothing is said of what is not known.
+        let compared = compare::compare(&whole, &row);
+        assert!(compared.figure("mean e2el").is_none(), "{lists}");
+    }
+}

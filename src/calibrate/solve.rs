@@ -1,7 +1,7 @@
 //! Robust, bounded least squares with priors: the one solver of every fit.
 //!
-//! Minimises `Σ w·ρ(ln(model/measured)/σ) + Σ ((x − prior)/sd)²` with `ρ(r) = 2s²(√(1 + (r/s)²) − 1)`, soft-L1, by
-//! Levenberg-Marquardt with a numeric Jacobian from several starts. Parameters move freely on a line that a logistic
+//! Minimises `Σ w·ρ(ln(model/measured)/σ) + Σ ((x − prior)/sd)²` by Levenberg-Marquardt with a numeric Jacobian from several
+//! starts; by [`Loss`] `ρ(r) = 2s²(√(1 + (r/s)²) − 1)`, soft-L1, or `ρ(r) = r²/(1 + (r/s)²)`, Geman-McClure. Parameters move freely on a line that a logistic
 //! curve bends into their bounds. Deterministic: starts come from a seeded stream, and ties go to the first.
 
 use levenberg_marquardt::{LeastSquaresProblem, LevenbergMarquardt};

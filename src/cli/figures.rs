@@ -2,6 +2,7 @@
 
 /// `443440` as `443,440`.
 pub use crate::report::figures::count as grouped;
+use crate::report::figures::scaled;
 
 /// Three significant figures with a decimal prefix: `443440` as `443k`, `8.03e9` as `8.03G`.
 #[must_use]
@@ -25,19 +26,10 @@ pub fn plain(value: f64) -> String {
 }
 
 fn prefixed(value: f64) -> (String, &'static str) {
-    let prefixes = [(1e12, "T"), (1e9, "G"), (1e6, "M"), (1e3, "k"), (1.0, "")];
-    // A value that would round up to 1000 belongs to the next prefix.
-    let (scale, prefix) = prefixes
-        .into_iter()
-        .find(|(scale, _)| value >= 0.9995 * scale)
-        .unwrap_or((1.0, ""));
-    let value = value / scale;
-    let decimals = match value {
-        v if v >= 99.95 => 0,
-        v if v >= 9.995 => 1,
-        _ => 2,
-    };
-    (format!("{value:.decimals$}"), prefix)
+    scaled(
+        value,
+        &[(1e12, "T"), (1e9, "G"), (1e6, "M"), (1e3, "k"), (1.0, "")],
+    )
 }
 
 #[cfg(test)]
@@ -50,7 +42,7 @@ mod tests {
         assert_eq!(short(70_882.0), "70.9k");
         assert_eq!(short(999_700.0), "1.00M");
         assert_eq!(short(12.34), "12.3");
-        assert_eq!(short(0.0), "0.00");
+        assert_eq!(short(0.0), "0");
         assert_eq!(with_unit(13.9586e9, "FLOP"), "14.0 GFLOP");
         assert_eq!(plain(4164.5), "4164.5");
         assert_eq!(plain(72.0), "72");

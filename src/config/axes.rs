@@ -1,5 +1,7 @@
 //! Sweeps: the axes of a scenario or of flags, and the scenario of every cell.
 
+mod twice;
+
 use clap::{CommandFactory, FromArgMatches, Parser};
 use toml::{Table, Value};
 
@@ -181,7 +183,7 @@ pub struct Cell {
 /// # Errors
 /// Names that are neither keys nor flags, values that do not parse, too many cells, linked axes of unequal length.
 pub fn cells(document: &Document, axes: &[Axis], linked: bool) -> Result<Vec<Cell>, Diagnostics> {
-    if let Some(twice) = given_twice(axes) {
+    if let Some(twice) = twice::given_twice(axes).or_else(|| twice::repeated(document, axes, linked)) {
         return Err(twice.into());
     }
     let lengths: Vec<usize> = axes.iter().map(|axis| axis.values.len()).collect();
@@ -233,22 +235,6 @@ pub fn cells(document: &Document, axes: &[Axis], linked: bool) -> Result<Vec<Cel
     } else {
         Err(Diagnostics(problems))
     }
-}
-
-/// Two axes that set the same thing: the last would win in every cell.
-fn given_twice(axes: &[Axis]) -> Option<Diagnostic> {
-    let path = |axis: &Axis| axis.name.trim_start_matches('-').replace('-', "_");
-    let last = |path: &str| path.rsplit_once('.').map_or(path, |(_, last)| last).to_string();
-    let is_same = |one: &str, other: &str| {
-        one == other || (!(one.contains('.') && other.contains('.')) && last(one) == last(other))
-    };
-    let at = (1..axes.len()).find(|&at| {
-        axes[..at]
-            .iter()
-            .any(|before| is_same(&path(before), &path(&axes[at])))
-    })?;
-    let problem = Diagnostic::new(format!("the axis `{}` is given twice", axes[at].name));
-    Some(problem.help("write all its values in one list"))
 }
 
 /// What is wrong with an axis that takes the place of a value that a plain flag gives.
@@ -440,19 +426,6 @@ mod tests {
             ("0..1", "1e-12"),
         ] {
             assert!(Axis::steps("x", bad.0, bad.1).is_err(), "{bad:?}");
-        }
-    }
-
-    #[test]
-    fn an_axis_given_twice_is_refused() {
-        for (first, second) in [
-            ("request-rate", "request-rate"),
-            ("request-rate", "request_rate"),
-            ("max-num-seqs", "engine.max_num_seqs"),
-        ] {
-            let axes = [first, second].map(|name| Axis::list(name, "1,2").unwrap());
-            let error = cells(&Document::default(), &axes, false).unwrap_err();
-            assert!(error.to_string().contains("is given twice"), "{error}");
         }
     }
 

@@ -147,8 +147,8 @@ impl Distribution {
     }
 
     /// Share of the durations that are at most `limit`; `None` when empty.
-    #[must_use]
-    pub fn fraction_at_most(&self, limit: Picos) -> Option<f64> {
+    #[cfg(test)]
+    fn fraction_at_most(&self, limit: Picos) -> Option<f64> {
         if self.moments.count == 0 {
             return None;
         }
@@ -170,12 +170,6 @@ impl Distribution {
             .map(below)
             .sum();
         Some((at_most / self.moments.count as f64).clamp(0.0, 1.0))
-    }
-
-    /// Smallest, in seconds.
-    #[must_use]
-    pub fn min_s(&self) -> Option<f64> {
-        (self.moments.count > 0).then(|| Picos(self.moments.min).seconds())
     }
 
     /// Largest, in seconds.
@@ -376,7 +370,6 @@ mod tests {
             let (expected, got) = (sorted_quantile(&values, p), distribution.quantile_s(p).unwrap());
             let tolerance = if distribution.is_exact() { 1e-12 } else { 1e-3 };
             prop_assert!((got - expected).abs() <= tolerance * expected, "{} {}", got, expected);
-            prop_assert_eq!(distribution.min_s(), Some(Picos(values[0]).seconds()));
             prop_assert_eq!(distribution.count(), values.len() as u64);
             let mean = values.iter().map(|&v| v as f64).sum::<f64>() / values.len() as f64;
             let variance = values.iter().map(|&v| (v as f64 - mean).powi(2)).sum::<f64>() / values.len() as f64;

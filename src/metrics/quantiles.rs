@@ -1,6 +1,7 @@
 //! A distribution laid out in order, for whoever asks for many of its quantiles.
 
 use super::moments::Moments;
+use crate::stats::quantile_by;
 use crate::units::PICOS_PER_SECOND;
 
 /// `count` durations in `lower .. lower + width`.
@@ -37,16 +38,7 @@ impl Quantiles {
     /// The `p`-quantile in seconds, `p` in 0..=1, numpy's linear interpolation at rank `(n − 1)·p`; `None` of nothing.
     #[must_use]
     pub fn at_s(&self, p: f64) -> Option<f64> {
-        let last = self.moments.count.checked_sub(1)?;
-        let rank = last as f64 * p.clamp(0.0, 1.0);
-        let below = rank.floor() as u64;
-        let low = self.order_statistic(below);
-        let weight = rank - below as f64;
-        let picos = if weight == 0.0 {
-            low
-        } else {
-            low + (self.order_statistic(below + 1) - low) * weight
-        };
+        let picos = quantile_by(self.moments.count, p, |index| self.order_statistic(index))?;
         Some(picos / PICOS_PER_SECOND as f64)
     }
 

@@ -51,12 +51,16 @@ pub fn time_interval(low_s: f64, high_s: f64) -> String {
     format!("[{}, {}] {name}", end(low_s), end(high_s))
 }
 
-/// A fraction as a percentage: `15.0 %`, `0.320 %`, `99.9 %`.
+/// A fraction as a percentage: `15.0 %`, `0.320 %`, `99.9 %`; `100 %` is the whole, to the last digit.
 #[must_use]
 pub fn percent(fraction: f64) -> String {
     if fraction.is_finite() && (0.9995..1.0).contains(&fraction) {
         // Three figures would round a share that is not whole up to 100 %.
         return format!("{:.2} %", (fraction * 1e4).floor() / 1e2);
+    }
+    if fraction > 1.0 + 1e-9 && fraction < 1.005 {
+        // Nor down to it one that is more than the whole, by more than a sum's last bit.
+        return format!("{:.2} %", (fraction * 1e4).ceil() / 1e2);
     }
     share(fraction * 100.0)
 }
@@ -134,9 +138,15 @@ fn with_prefix(value: f64, units: &[(f64, &str)]) -> String {
     if !value.is_finite() {
         return significant(value);
     }
+    let (figures, name) = scaled(value, units);
+    format!("{figures} {name}")
+}
+
+/// Three significant figures of a value in the unit that becomes it, and that unit's name.
+pub fn scaled<'a>(value: f64, units: &[(f64, &'a str)]) -> (String, &'a str) {
     let rounded = round_to_three(value);
     let (size, name) = prefix(rounded, units);
-    format!("{} {name}", significant(rounded / size))
+    (significant(rounded / size), name)
 }
 
 /// The unit of a value that has been rounded.
@@ -213,6 +223,10 @@ mod tests {
     fn a_share_that_is_not_whole_never_reads_100_percent() {
         assert_eq!(percent(1.0), "100 %");
         assert_eq!(percent(0.99999), "99.99 %");
+        assert_eq!(percent(1.000_001), "100.01 %");
+        assert_eq!(percent(1.003), "100.30 %");
+        assert_eq!(percent(1.006), "101 %");
+        assert_eq!(percent(1.0 + f64::EPSILON), "100 %");
         assert_eq!(percent(0.15), "15.0 %");
         assert_eq!(percent(0.0), "0 %");
         assert_eq!(percent(3e-12), "<0.0001 %");

@@ -85,9 +85,16 @@ type Setting<'r, 's> = (Vec<(String, String)>, Vec<&'r SweepRow<'s>>);
 fn settings_apart_from_seeds<'r, 's>(rows: &'r [SweepRow<'s>]) -> Vec<Setting<'r, 's>> {
     let mut groups: Vec<Setting<'_, '_>> = Vec::new();
     for row in rows {
-        let is_kept = |setting: &&(String, String)| !is_named(&setting.0, "seed");
-        let settings: Vec<_> = row.settings.iter().filter(is_kept).cloned().collect();
-        match groups.iter_mut().find(|(known, _)| *known == settings) {
+        let is_seed = |setting: &&(String, String)| is_named(&setting.0, "seed");
+        let seeds = |row: &SweepRow<'s>| -> Vec<String> {
+            let seeds = row.settings.iter().filter(is_seed);
+            seeds.map(|(_, seed)| seed.clone()).collect()
+        };
+        let settings: Vec<_> = row.settings.iter().filter(|set| !is_seed(set)).cloned().collect();
+        let is_its = |group: &&mut Setting<'r, 's>| {
+            group.0 == settings && group.1.iter().all(|run| seeds(run) != seeds(row))
+        };
+        match groups.iter_mut().find(is_its) {
             Some((_, runs)) => runs.push(row),
             None => groups.push((settings, vec![row])),
         }
@@ -221,5 +228,9 @@ mod tests {
         let seeds: Vec<Vec<_>> = cells[..2].iter().map(|cell| cell[..1].to_vec()).collect();
         let rows: Vec<SweepRow<'_>> = seeds.iter().map(Vec::as_slice).zip(&runs).map(row).collect();
         assert_eq!(answer(&rows), "2 runs; most output 102 tok/s, mean of 2 seeds");
+        // Runs that say nothing of a seed are no seeds.
+        let same = [cells[0][1..].to_vec(), cells[1][1..].to_vec()];
+        let rows: Vec<SweepRow<'_>> = same.iter().map(Vec::as_slice).zip(&runs).map(row).collect();
+        assert!(!answer(&rows).contains("seeds"), "{}", answer(&rows));
     }
 }

@@ -44,14 +44,15 @@ pub fn run(result: &RunResult, meta: &ResultMeta, style: Style) -> String {
 /// not printed.
 fn facts(page: &mut Page, result: &RunResult, shown: &Summary, meta: &ResultMeta) {
     let seconds = shown.duration_s;
+    let output = per_second(shown.output_tokens, seconds);
     page.fact(
         "throughput",
         &format!(
-            "{} req/s · {} prompt tok/s · {} output tok/s (peak {})",
+            "{} req/s · {} prompt tok/s · {} output tok/s{}",
             significant(per_second(shown.completed, seconds)),
             significant(per_second(shown.input_tokens, seconds)),
-            significant(per_second(shown.output_tokens, seconds)),
-            significant(result.whole.max_output_tokens_per_s),
+            significant(output),
+            peak(&result.whole, output),
         ),
     );
     text_promise::promise(page, result, shown, meta);
@@ -72,6 +73,17 @@ fn facts(page: &mut Page, result: &RunResult, shown: &Summary, meta: &ResultMeta
     cache(page, shown);
     if let Some(machine) = machine(shown, meta) {
         page.fact("machine", &machine);
+    }
+}
+
+/// The busiest second of the clock, as the client counts it; nothing where a run has no whole second inside or where such
+/// seconds hold less than the stretch that is shown.
+fn peak(whole: &Summary, mean: f64) -> String {
+    const SHORTEST_S: f64 = 2.0;
+    let peak = whole.max_output_tokens_per_s;
+    match whole.duration_s >= SHORTEST_S && peak >= mean {
+        true => format!(" (peak {})", significant(peak)),
+        false => String::new(),
     }
 }
 
@@ -286,6 +298,21 @@ mod tests {
     }
 
     #[test]
+    fn a_peak_below_the_mean_is_none() {
+        let throughput = |peak: f64, duration_s: f64| {
+            let mut result = fixtures::stable_run();
+            result.whole.max_output_tokens_per_s = peak;
+            result.whole.duration_s = duration_s;
+            let text = run(&result, &fixtures::meta(), Style::default());
+            let line = text.lines().find(|line| line.contains("throughput")).unwrap();
+            line.rsplit(" · ").next().unwrap().to_owned()
+        };
+        assert_eq!(throughput(1910.0, 1000.0), "1,280 output tok/s (peak 1,910)");
+        assert_eq!(throughput(1200.0, 1000.0), "1,280 output tok/s");
+        assert_eq!(throughput(1910.0, 1.9), "1,280 output tok/s");
+    }
+
+    #[test]
     fn a_run_without_answers_prints_no_empty_table() {
         assert_snapshot!(run(&fixtures::failed_run(), &fixtures::meta(), Style::default()), @r"
         NO ANSWERS at 10.0 req/s: of 8 requests 8 given up and 0 refused
@@ -296,7 +323,7 @@ mod tests {
 
           no request was completed: there is no latency to show
 
-          throughput  0 req/s · 0 prompt tok/s · 0 output tok/s (peak 0)
+          throughput  0 req/s · 0 prompt tok/s · 0 output tok/s
           occupancy   0 running (max 0) · 0 waiting (max 0) · KV 0 % (max 0 %) · busy 0 %
 
           requests    8 sent · 0 completed · 8 timed out

@@ -90,7 +90,7 @@ fn figure(figure: &FigureInterval) -> (String, Value) {
     let told = json!({
         "factors_90": [low, high],
         "sigma_ln": figure.sigma_ln,
-        "sigma_ln_by_component": by_component,
+        "effect_ln_by_component": by_component,
     });
     (figure.name.to_owned(), told)
 }

@@ -196,7 +196,7 @@ fn request(metrics: &Fields<'_>) -> Option<RequestTimes> {
     Some(RequestTimes {
         start_s: None,
         ttft_s: seconds("time_to_first_token").unwrap_or(e2el_s),
-        e2el_s,
+        e2el_s: Some(e2el_s),
         itls_s: gaps.unwrap_or_default(),
         input_tokens: tokens("input_sequence_length"),
         output_tokens: tokens("output_sequence_length").or_else(|| tokens("output_token_count"))?,

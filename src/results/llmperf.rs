@@ -105,7 +105,7 @@ pub(super) fn responses(list: &[Value], place: &str, problems: &Problems) -> Vec
             requests.push(RequestTimes {
                 start_s,
                 ttft_s,
-                e2el_s,
+                e2el_s: Some(e2el_s),
                 itls_s: Vec::new(),
                 input_tokens,
                 output_tokens,

@@ -258,27 +258,6 @@ pub struct Setup {
     pub confidence: String,
 }
 
-impl Setup {
-    /// Whether a speculative decoder is named: several tokens may come out of one step.
-    #[must_use]
-    pub fn speculates(&self) -> bool {
-        let text = format!("{} {} {}", self.flags, self.notes, self.workload).to_lowercase();
-        [
-            "speculative",
-            "spec-",
-            "eagle",
-            "medusa",
-            "mtp",
-            "ngram",
-            "accept_length",
-            "draft",
-        ]
-        .iter()
-        .any(|word| text.contains(word))
-            && !text.contains("spec-decoding status not in")
-    }
-}
-
 /// How requests were sent.
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
 pub enum Load {
@@ -470,8 +449,8 @@ pub struct RequestTimes {
     pub start_s: Option<f64>,
     /// Send to first token, s.
     pub ttft_s: f64,
-    /// Send to last token, s.
-    pub e2el_s: f64,
+    /// Send to last token, s; `None` where the file does not say.
+    pub e2el_s: Option<f64>,
     /// Gaps between its chunks, s; empty where the file does not say.
     pub itls_s: Vec<f64>,
     /// Prompt tokens; `None` where the file does not say.
@@ -481,10 +460,11 @@ pub struct RequestTimes {
 }
 
 impl RequestTimes {
-    /// Time per output token after the first, s; `None` for an answer of one token.
+    /// Time per output token after the first, s; `None` for an answer of one token, or whose end is unknown.
     #[must_use]
     pub fn tpot_s(&self) -> Option<f64> {
-        (self.output_tokens > 1.0).then(|| (self.e2el_s - self.ttft_s) / (self.output_tokens - 1.0))
+        let decoding_s = self.e2el_s? - self.ttft_s;
+        (self.output_tokens > 1.0).then(|| decoding_s / (self.output_tokens - 1.0))
     }
 }
 

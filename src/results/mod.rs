@@ -21,6 +21,7 @@ mod llmperf;
 mod measured;
 mod recognise;
 mod sglang;
+mod speculation;
 mod table;
 mod text;
 mod trtllm;
@@ -58,5 +59,7 @@ pub fn read(bytes: &[u8], name: &str) -> Result<ResultFile, ReadError> {
     })
 }
 
+#[cfg(test)]
+pub(crate) mod published;
 #[cfg(test)]
 mod tests;

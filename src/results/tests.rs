@@ -227,6 +227,34 @@ fn lists_of_a_part_of_the_requests_are_left() {
 }
 
 #[test]
+fn an_answer_s_end_is_read_and_not_made_up() {
+    let text = String::from_utf8(fixture("vllm_2024.json")).unwrap();
+    let row = |itls: &str, more: &str| {
+        let text = text.replace("[[0.02, 0.02], [0.03, 0.01]]", itls);
+        let text = text.replace("\"best_of\"", &format!("{more} \"best_of\""));
+        read(text.as_bytes(), "a.json").unwrap().rows.remove(0)
+    };
+    let ends = |row: &Measured| -> Vec<Option<f64>> {
+        let of = |request: &RequestTimes| request.e2el_s.map(|whole| (whole * 1e3).round());
+        row.requests.iter().map(of).collect()
+    };
+    assert_eq!(
+        ends(&row("[[0.02, 0.02], [0.03, 0.01]]", "")),
+        [Some(140.0), Some(160.0)]
+    );
+    // Chunks of two tokens, and a list that was cut.
+    assert_eq!(ends(&row("[[0.04], [0.04]]", "")), [Some(140.0), Some(160.0)]);
+    let cut = row("[[0.02, 0.02], [0.01]]", "");
+    assert_eq!(ends(&cut), [Some(140.0), None]);
+    assert!(cut.e2el.is_empty());
+    assert_eq!(ends(&row("[]", "")), [None, None]);
+    assert_eq!(
+        ends(&row("[]", "\"latencies\": [0.2, 0.3],")),
+        [Some(200.0), Some(300.0)]
+    );
+}
+
+#[test]
 fn a_table_may_use_the_clients_own_names() {
     let text = "request_rate,max_concurrency,mean_ttft_ms,median_tpot_ms,p99_e2el_ms,output_throughput,extra\n\
                 4,,30,7,1000,503,x\ninf,8,48,7.4,1150,1024,\n";
@@ -387,10 +415,8 @@ fn all_problems_of_a_file_come_at_once_with_their_places() {
 }
 
 #[test]
-#[expect(clippy::print_stderr, reason = "a test that lacks its data says so")]
 fn authentic_results_are_read() {
-    let Some(data) = std::env::var_os("PLIMSOLL_DATA").map(PathBuf::from) else {
-        eprintln!("PLIMSOLL_DATA is not set: authentic results are not read");
+    let Some(data) = published::data("authentic results are not read") else {
         return;
     };
     let mut read_some = 0;

@@ -164,14 +164,17 @@ fn per_request(fields: &Fields<'_>, row: &mut Measured) {
         };
         lists.iter().map(gaps).collect()
     });
+    let in_chunks = chunks_are_whole(&gaps, &lengths, row.tpot.mean);
     let at = |list: &Option<Vec<f64>>, index: usize| list.as_ref().and_then(|list| list.get(index).copied());
     let of = |(index, (ttft, length)): (usize, (&f64, &f64))| {
-        let gaps = gaps.get(index).cloned().unwrap_or_default();
+        let listed = gaps.get(index);
+        let whole = listed.filter(|gaps| in_chunks || gaps.len() as f64 + 1.0 == *length);
+        let summed = || whole.map(|gaps| ttft + gaps.iter().sum::<f64>());
         RequestTimes {
             start_s: at(&starts, index),
             ttft_s: *ttft,
-            e2el_s: at(&latencies, index).unwrap_or_else(|| ttft + gaps.iter().sum::<f64>()),
-            itls_s: gaps,
+            e2el_s: at(&latencies, index).or_else(summed),
+            itls_s: listed.cloned().unwrap_or_default(),
             input_tokens: at(&inputs, index),
             output_tokens: *length,
         }
@@ -198,7 +201,23 @@ fn per_request(fields: &Fields<'_>, row: &mut Measured) {
     take_requests(row, answered);
 }
 
-/// Takes requests and the statistics that the file itself lacks.
+/// Whether gaps add up to answers although some lists have fewer than the answer has tokens, since a chunk may hold
+/// several: the mean TPOT that the file states tells. Lists that were cut miss it.
+fn chunks_are_whole(gaps: &[Vec<f64>], lengths: &[f64], stated_tpot_s: Option<f64>) -> bool {
+    const SAME: f64 = 0.01;
+    let of = |(gaps, length): (&Vec<f64>, &f64)| {
+        (*length > 1.0).then(|| gaps.iter().sum::<f64>() / (length - 1.0))
+    };
+    let tpots: Vec<f64> = gaps.iter().zip(lengths).filter_map(of).collect();
+    gaps.len() == lengths.len()
+        && Stats::of(&tpots, &[])
+            .mean
+            .zip(stated_tpot_s)
+            .is_some_and(|(own, stated)| (own - stated).abs() <= SAME * stated)
+}
+
+/// Takes requests and the statistics that the file itself lacks. Of whole answers there are none where some are unknown:
+/// which ones a file tells is no chance.
 pub(super) fn take_requests(row: &mut Measured, requests: Vec<RequestTimes>) {
     const PERCENTS: [f64; 3] = [90.0, 95.0, 99.0];
     let fill = |stats: &mut Stats, values: Vec<f64>| {
@@ -211,14 +230,14 @@ pub(super) fn take_requests(row: &mut Measured, requests: Vec<RequestTimes>) {
         &mut row.ttft,
         requests.iter().map(|request| request.ttft_s).collect(),
     );
-    fill(
-        &mut row.e2el,
-        requests.iter().map(|request| request.e2el_s).collect(),
-    );
-    fill(
-        &mut row.tpot,
-        requests.iter().filter_map(RequestTimes::tpot_s).collect(),
-    );
+    let whole: Option<Vec<f64>> = requests.iter().map(|request| request.e2el_s).collect();
+    if let Some(whole) = whole {
+        fill(&mut row.e2el, whole);
+        fill(
+            &mut row.tpot,
+            requests.iter().filter_map(RequestTimes::tpot_s).collect(),
+        );
+    }
     fill(
         &mut row.itl,
         requests

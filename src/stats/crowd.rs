@@ -58,8 +58,10 @@ impl Crowd {
     }
 
     /// Standard error, relative to the value, of the mean of `counted` latencies with this relative variance, or of their
-    /// quantile at `quantile`: by the density there of a log-normal law, which latencies are near. What is shared moves a
-    /// quantile half as much more than the mean, in the logarithm, since it moves the whole law.
+    /// quantile at `quantile`: by the density there of a log-normal law, which latencies are near, whose logarithm varies by
+    /// `ln(1 + v)`. What is everybody's own makes a quantile `sparseness` times as uncertain as the mean; of what is shared the
+    /// variance grows by that factor once and the error by its root: what a batch shares moves the whole law, as it moves the
+    /// mean, and widens its tail besides.
     #[must_use]
     pub fn standard_error(&self, variance: f64, counted: f64, quantile: Option<f64>) -> f64 {
         let shared = variance.min(self.variance);

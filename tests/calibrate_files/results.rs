@@ -102,10 +102,11 @@ fn every_tools_results_become_runs_or_say_why_not() {
 }
 
 #[test]
-#[expect(clippy::print_stderr, reason = "a test that lacks its data says so")]
 fn authentic_results_are_taken_or_refused_with_a_reason() {
     let Some(data) = std::env::var_os("PLIMSOLL_DATA").map(PathBuf::from) else {
-        eprintln!("PLIMSOLL_DATA is not set: authentic results are not taken");
+        // Past the test's capture, so that a check that did not happen is not taken for one that passed.
+        let told = b"PLIMSOLL_DATA is not set: authentic results are not taken\n";
+        std::io::Write::write_all(&mut std::io::stderr(), told).unwrap();
         return;
     };
     let mut runs = 0;

@@ -14,14 +14,14 @@ struct Shown {
 /// The commands of all blocks, continued lines joined.
 fn shown(readme: &str) -> Vec<Shown> {
     let mut all: Vec<Shown> = Vec::new();
-    // The fence that is open: of a block without a language, which shows what is printed, or of another.
+    // The fence that is open: of a block without a language or of a console's, which show what is printed, or of another.
     let mut fence: Option<&str> = None;
     for line in readme.lines() {
         if line.starts_with("```") {
             fence = fence.is_none().then_some(line);
             continue;
         }
-        let is_block = fence == Some("```");
+        let is_block = matches!(fence, Some("```" | "```console"));
         let Some(last) = all.last_mut().filter(|_| is_block && !line.starts_with("$ ")) else {
             if is_block && let Some(command) = line.strip_prefix("$ plimsoll ") {
                 let lines = Vec::new();
@@ -40,21 +40,102 @@ fn shown(readme: &str) -> Vec<Shown> {
     all
 }
 
-/// Whether a line is what README shows of it, `…` standing for anything.
+/// Whether a line is what README shows of it, from its first character to its last, `…` standing for anything.
 fn is_as_shown(printed: &str, shown: &str) -> bool {
-    let mut rest = printed;
-    shown.split('…').all(|part| match rest.find(part) {
-        Some(at) => {
-            rest = &rest[at + part.len()..];
-            true
+    let (printed, shown) = (printed.trim_end(), shown.trim_end());
+    let Some((first, rest)) = shown.split_once('…') else {
+        return printed == shown;
+    };
+    let Some(mut ahead) = printed.strip_prefix(first) else {
+        return false;
+    };
+    let (between, last) = rest.rsplit_once('…').unwrap_or(("", rest));
+    for part in between.split('…') {
+        match ahead.find(part) {
+            Some(at) => ahead = &ahead[at + part.len()..],
+            None => return false,
         }
-        None => false,
-    })
+    }
+    ahead.ends_with(last)
+}
+
+#[test]
+fn lines_are_compared_from_end_to_end() {
+    for (printed, shown, is_same) in [
+        ("  a 12 b", "  a 12 b", true),
+        ("  a 12 b", "a 12 b", false),
+        ("  a 12 b", "  a 12", false),
+        ("  a 12 b", "  a 1…", true),
+        ("  a 12 b", "…12…", true),
+        ("  a 12 b", "  a…2…b", true),
+        ("  a 12 b", "  a…b 12…", false),
+        ("ab", "ab…b", false),
+    ] {
+        assert_eq!(is_as_shown(printed, shown), is_same, "{shown}");
+    }
+}
+
+fn readme() -> String {
+    std::fs::read_to_string(concat!(env!("CARGO_MANIFEST_DIR"), "/README.md")).unwrap()
+}
+
+#[test]
+fn readme_lists_every_command() {
+    let help = text(&Desk::new().run("--help").stdout);
+    let listed: Vec<&str> = help
+        .lines()
+        .skip_while(|line| *line != "Commands:")
+        .skip(1)
+        .take_while(|line| !line.is_empty())
+        .filter_map(|line| line.strip_prefix("  ").filter(|rest| !rest.starts_with(' ')))
+        .filter_map(|line| line.split_whitespace().next())
+        .filter(|name| *name != "help")
+        .collect();
+    assert!(listed.len() >= 18, "{listed:?}");
+    let readme = readme();
+    let first_cells: Vec<&str> = readme
+        .lines()
+        .skip_while(|line| *line != "| Command | Question |")
+        .take_while(|line| line.starts_with('|'))
+        .filter_map(|line| line.split('|').nth(1))
+        .collect();
+    let lacking = listed
+        .iter()
+        .filter(|name| !first_cells.iter().any(|cell| cell.contains(&format!("`{name}`"))));
+    assert_eq!(lacking.collect::<Vec<_>>(), [&""; 0]);
+}
+
+#[test]
+fn readme_counts_the_recordings_that_are_there() {
+    let count = |folder: &str| {
+        let folder = Path::new(env!("CARGO_MANIFEST_DIR"))
+            .join("tests/data/recordings")
+            .join(folder);
+        std::fs::read_dir(folder).unwrap().count()
+    };
+    let all = |folders: &[&str]| folders.iter().map(|folder| count(folder)).sum::<usize>();
+    let (drafts, stages, states) = (
+        count("random-0.33-drafts"),
+        count("random-0.33-stages"),
+        count("random-0.33-states"),
+    );
+    let newest = all(&["sync", "async", "random-0.33"]) + drafts + stages + states;
+    let older = all(&["random-0.11", "random-0.11-drafts", "random-0.11-stages"]);
+    let told = format!(
+        "{newest} runs of vLLM 0.33's own V1 scheduler ({drafts} with drafts, {stages} on the stages of a pipeline, {states} with \
+         recurrent states), {older} of 0.11's, {} of 0.6.6's V0, {} of SGLang 0.5.23's, {} of 0.5.4's, and {} of TensorRT-LLM's",
+        count("random-0.6"),
+        all(&["sglang-normal", "sglang-overlap"]),
+        count("sglang-0.5.4"),
+        count("random-trtllm"),
+    );
+    let readme = readme().split_whitespace().collect::<Vec<_>>().join(" ");
+    assert!(readme.contains(&told), "{told}");
 }
 
 #[test]
 fn readme_shows_what_is_printed() {
-    let readme = std::fs::read_to_string(concat!(env!("CARGO_MANIFEST_DIR"), "/README.md")).unwrap();
+    let readme = readme();
     let (mut commands, mut stale) = (0, Vec::new());
     for Shown { command, lines } in shown(&readme) {
         let words = shlex::split(&command).unwrap();

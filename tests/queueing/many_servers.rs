@@ -2,7 +2,7 @@
 
 use plimsoll::workload::Arrivals;
 
-use crate::system::{Services, check, engine, near, private_servers, run, traffic};
+use crate::system::{Services, check, engine, near, private_servers, run, share_at_most, traffic};
 use crate::theory;
 
 fn poisson(request_rate: f64) -> Arrivals {
@@ -25,8 +25,7 @@ fn several_places_make_m_m_c() {
         let steady = result.steady.as_ref().expect("stable");
         near("running", steady.occupancy.running, offered, 0.01);
         let at_once = 1.0 - theory::erlang_c(servers, offered).expect("below saturation");
-        let step = plimsoll::units::Picos::from_seconds(2.0 * HALF_A_STEP);
-        let within_a_step = steady.queue_time.fraction_at_most(step).expect("somebody came");
+        let within_a_step = share_at_most(&steady.queue_time, 2.0 * HALF_A_STEP);
         near("served at once", within_a_step, at_once, 0.015);
     }
 }

@@ -8,7 +8,7 @@ use plimsoll::units::Picos;
 use plimsoll::workload::{Arrivals, Generator};
 
 use crate::system::{
-    STEPS_PER_SERVICE, Services, check, engine, interval, near, private_servers, run, traffic,
+    STEPS_PER_SERVICE, Services, check, engine, interval, near, private_servers, run, share_at_most, traffic,
 };
 use crate::theory;
 
@@ -33,10 +33,7 @@ fn exponential_services_make_m_m_1() {
     let steady = result.steady.as_ref().expect("half load is stable");
     // Utilisation law, and a Poisson arrival sees what the time average says: the share of it that finds nobody is 1 − ρ.
     near("busy", steady.occupancy.busy, 0.5, 0.01);
-    let at_once = steady
-        .queue_time
-        .fraction_at_most(Picos::ZERO)
-        .expect("somebody came");
+    let at_once = share_at_most(&steady.queue_time, 0.0);
     near("served at once", at_once, 0.5, 0.01);
     for (label, p) in [("p50", 0.5), ("p90", 0.9), ("p95", 0.95), ("p99", 0.99)] {
         let exact = theory::m_m_1_sojourn_quantile(0.5, 1.0, p).expect("below saturation");

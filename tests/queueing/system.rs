@@ -5,7 +5,7 @@ use plimsoll::cluster::ClusterSpec;
 use plimsoll::cost::constant::ConstantCost;
 use plimsoll::cost::{Breakdown, DecodeCost, StepCost, StepLoad};
 use plimsoll::engine::EngineConfig;
-use plimsoll::metrics::{Fleet, Recorder, RecorderOptions, Records, SloLimits};
+use plimsoll::metrics::{Distribution, Fleet, Recorder, RecorderOptions, Records, SloLimits};
 use plimsoll::sim::{Frontend, Simulation, Until};
 use plimsoll::units::Picos;
 use plimsoll::workload::{Arrivals, Endings, Generator, Lengths, WorkloadSpec};
@@ -190,6 +190,16 @@ pub(crate) fn check(run: &RunResult, name: &str, expected: f64) {
         error <= TOLERANCE * expected && error <= 1.5 * half.max(1e-9 * expected),
         "{name}: {value} ± {half} instead of {expected}"
     );
+}
+
+/// Share of durations of at most so many seconds.
+pub(crate) fn share_at_most(durations: &Distribution, seconds: f64) -> f64 {
+    let steps = durations.steps().into_iter();
+    let short: u64 = steps
+        .filter(|(upper, _)| *upper <= seconds)
+        .map(|(_, count)| count)
+        .sum();
+    short as f64 / durations.count() as f64
 }
 
 /// `got` is within `relative` of `expected`.

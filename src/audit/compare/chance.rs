@@ -243,7 +243,11 @@ fn batches(requests: &[RequestTimes]) -> Option<Vec<Vec<&RequestTimes>>> {
     }
     sorted.sort_by(|a, b| a.0.total_cmp(&b.0));
     let (first, last) = (sorted.first()?.0, sorted.last()?.0);
-    let stay = requests.iter().map(|request| request.e2el_s).sum::<f64>() / requests.len() as f64;
+    let stays: stats::Running = requests.iter().filter_map(|request| request.e2el_s).collect();
+    if stays.count() == 0 {
+        return None;
+    }
+    let stay = stays.mean();
     let many = ((last - first) / (ANSWERS_A_BATCH * stay)).min(BATCHES_MAX as f64);
     if !many.is_finite() || many < BATCHES_MIN as f64 {
         return None;
@@ -291,7 +295,7 @@ fn of_batches(batches: &[Vec<&RequestTimes>], course: Course, name: &str, of: Of
             "ttft" => vec![request.ttft_s],
             "tpot" => request.tpot_s().into_iter().collect(),
             "itl" => request.itls_s.clone(),
-            _ => vec![request.e2el_s],
+            _ => request.e2el_s.into_iter().collect(),
         };
         batch.iter().flat_map(of).collect()
     };

@@ -194,7 +194,7 @@ fn requests_in_batches_of_time_tell_a_drift_from_a_deviation() {
         RequestTimes {
             start_s: Some(start),
             ttft_s: 0.05,
-            e2el_s: 0.05 + 99.0 * step,
+            e2el_s: Some(0.05 + 99.0 * step),
             output_tokens: 100.0,
             ..RequestTimes::default()
         }
@@ -218,7 +218,7 @@ fn a_course_of_the_load_is_no_chance() {
             (0..count).map(move |index| RequestTimes {
                 start_s: Some(50.0 * (f64::from(stretch) + f64::from(index) / f64::from(count))),
                 ttft_s: 0.05,
-                e2el_s: 0.05 + 99.0 * step,
+                e2el_s: Some(0.05 + 99.0 * step),
                 output_tokens: 100.0,
                 ..RequestTimes::default()
             })

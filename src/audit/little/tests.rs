@@ -87,7 +87,7 @@ fn requests(starts: impl Fn(usize) -> f64, count: usize, ttft_s: impl Fn(usize) 
     let of = |index: usize| RequestTimes {
         start_s: Some(starts(index)),
         ttft_s: ttft_s(index),
-        e2el_s: ttft_s(index) + 0.9,
+        e2el_s: Some(ttft_s(index) + 0.9),
         output_tokens: 100.0,
         ..RequestTimes::default()
     };

@@ -248,14 +248,11 @@ mod tests {
 
     /// The constants are those of the published lengths, where they are at hand.
     #[test]
-    #[expect(clippy::print_stderr, reason = "a test that lacks its data says so")]
     fn sharegpts_spread_is_that_of_its_published_lengths() {
-        let Some(folder) = std::env::var_os("PLIMSOLL_DATA") else {
-            eprintln!("PLIMSOLL_DATA is not set: the published lengths are not looked at");
+        let Some(folder) = crate::results::published::data("the published lengths are not looked at") else {
             return;
         };
-        let path =
-            std::path::Path::new(&folder).join("traces/sharegpt_8k_filtered_stats_llama2_tokenizer.csv");
+        let path = folder.join("traces/sharegpt_8k_filtered_stats_llama2_tokenizer.csv");
         let text = std::fs::read_to_string(path).unwrap();
         let lengths = text.lines().skip(1).map(|line| {
             let mut numbers = line.split(',').map(|number| number.parse::<f64>().unwrap());

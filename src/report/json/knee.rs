@@ -29,7 +29,7 @@ pub fn knee(view: &KneeView) -> String {
         "limited_by",
         view.limited_by.clone().map_or(Value::Null, Value::Text),
     );
-    object.put("attainment", view.attainment);
+    object.put("attainment_asked", view.attainment);
     let mut limits = Object::default();
     for limit in &view.limits {
         limits.put(&format!("{}_ms", limit.metric), limit.limit_s * 1e3);

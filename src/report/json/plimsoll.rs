@@ -142,7 +142,8 @@ fn named<'a>(entries: impl Iterator<Item = (&'a str, Value)>) -> Object {
     object
 }
 
-/// Factors that each figure lies within with 90 % confidence, by the parameters' uncertainty alone, and σ by component.
+/// Factors that each figure lies within with 90 % confidence, by the parameters' uncertainty alone; its σ, and of what it is made:
+/// what a component that is one σ slower does to the figure's logarithm. Positive: the figure grows, as latencies do.
 fn model_interval(model: &ModelInterval) -> Object {
     named(
         model
@@ -160,7 +161,7 @@ pub(super) fn figure_interval(figure: &FigureInterval) -> Object {
     object.put("sigma_ln", figure.sigma_ln);
     let parts = figure.parts.iter();
     object.put(
-        "sigma_ln_by_component",
+        "effect_ln_by_component",
         named(parts.map(|(component, part)| (component.name(), (*part).into()))),
     );
     object
