@@ -14,6 +14,15 @@ pub struct Picos(pub u64);
 /// Picoseconds in a second.
 pub const PICOS_PER_SECOND: u64 = 1_000_000_000_000;
 
+/// Most tokens that a flag of an engine counts: far more than any server holds.
+pub(crate) const FLAG_TOKENS_MAX: u64 = 1 << 30;
+
+/// Longest prompt or output that a workload may ask for, and longest text of a conversation.
+pub(crate) const TEXT_TOKENS_MAX: u32 = 1 << 28;
+
+/// Most tokens of a row of a trace: what is above counts something else.
+pub(crate) const ROW_TOKENS_MAX: u32 = 1 << 24;
+
 /// Beyond this every float is whole.
 const EXACT: f64 = (1u64 << 52) as f64;
 
@@ -48,7 +57,12 @@ impl Picos {
     /// Rounds a duration in seconds to the nearest picosecond; `None` if it is negative, not finite or too long.
     #[must_use]
     pub fn try_from_seconds(seconds: f64) -> Option<Picos> {
-        let picos = seconds * PICOS_PER_SECOND as f64;
+        Picos::nearest(seconds * PICOS_PER_SECOND as f64)
+    }
+
+    /// Rounds a number of picoseconds to the nearest; `None` if it is negative, not finite or past the end of the clock.
+    #[inline]
+    pub(crate) fn nearest(picos: f64) -> Option<Picos> {
         if (0.0..EXACT).contains(&picos) {
             return Some(Picos(rounded(picos)));
         }

@@ -18,7 +18,7 @@ const DRAIN_MAX: f64 = 0.05;
 /// last to come must be served too, and one of the longest may be among them.
 const DRAIN_STAYS: f64 = 3.0;
 /// Share of the requests that tell how long a stay was then.
-const EMPTIEST: f64 = 0.25;
+const EMPTIEST: f64 = 0.5;
 /// Share of the requests that may still be inside when the rest counts as worked off: one long answer is no backlog.
 const STRAGGLERS: f64 = 0.01;
 

@@ -11,7 +11,7 @@ mod figures;
 mod lengths;
 mod spread;
 
-use super::plan::{Plan, Unmade, plan};
+use super::plan::{Plan, Unmade, Unplanned, plan};
 use super::runs::{Figure, Run};
 use crate::config::{Document, Files, Resolved, resolve};
 use crate::hardware;
@@ -173,13 +173,8 @@ fn fill(row: &mut Measured, said: &Said) -> Result<Vec<String>, String> {
     let found = setup.engine.as_deref().and_then(engine_of);
     if let Some(found) = found.filter(|found| *found != said.engine) {
         return Err(format!(
-            "it ran on {found}, and {} is fitted; {}",
+            "it ran on {found}, and {} is fitted; --engine {found} fits that engine's host",
             said.engine,
-            match SIMULATED.contains(&found) {
-                true => format!("--engine {found} fits that engine's host"),
-                false =>
-                    format!("{found} is not simulated, so its runs fit nothing: only its kernel tables do"),
-            }
         ));
     }
     if let (Some(model), Some(named)) = (&setup.model, &named)
@@ -213,9 +208,6 @@ fn fill(row: &mut Measured, said: &Said) -> Result<Vec<String>, String> {
     check_lengths(row, &said.document)?;
     Ok(assumptions)
 }
-
-/// Engines whose runs can be simulated.
-const SIMULATED: [&str; 2] = ["vllm", "sglang"];
 
 /// What is assumed of a run on another card than the one that is fitted.
 fn other_card(own: &str, fitted: Option<&str>) -> Result<Option<String>, String> {
@@ -330,7 +322,8 @@ fn load_of(document: &Document) -> Load {
     };
     let rate = ["poisson", "gamma", "constant"]
         .iter()
-        .find_map(|law| number(&format!("workload.arrivals.{law}.request_rate")));
+        .find_map(|law| number(&format!("workload.arrivals.{law}.request_rate")))
+        .or_else(|| number("workload.request_rate"));
     if let Some(rate) = rate {
         return Load::Open { rate };
     }
@@ -347,17 +340,18 @@ fn load_of(document: &Document) -> Load {
 }
 
 /// The plan's reason with what to add.
-fn remedy(reason: &str) -> String {
-    let add = match reason {
-        reason if reason.contains("how requests were sent") => {
-            "add --request-rate or --max-concurrency, or --bench-cmd \"vllm bench serve …\""
+fn remedy(reason: &Unplanned) -> String {
+    match reason {
+        Unplanned::Load => {
+            "it does not say how requests were sent; add --request-rate or --max-concurrency, or --bench-cmd \
+                            \"vllm bench serve …\""
+                .to_owned()
         }
-        reason if reason.contains("how long") => {
-            "add --input-len and --output-len, or --bench-cmd \"vllm bench serve …\""
-        }
-        _ => return reason.to_owned(),
-    };
-    format!("{}; {add}", reason.replace("the row does not", "it does not"))
+        Unplanned::Lengths(what) => format!(
+            "it does not say how long {what} are; add --input-len and --output-len, or --bench-cmd \"vllm bench serve …\""
+        ),
+        Unplanned::Row(why) => why.clone(),
+    }
 }
 
 /// The scenario of a row with what the user said put over it.
@@ -409,6 +403,7 @@ fn lay_over(document: &mut Document, said: &Document, knows_load: bool) {
             "workload.arrivals",
             "workload.client.max_concurrency",
             "workload.num_prompts",
+            "workload.request_rate",
         ]
         .iter()
         .any(|part| key.starts_with(part));

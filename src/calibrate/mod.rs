@@ -192,7 +192,7 @@ fn store_host(
     }
     if own.request_ms != fitted.host.request_ms {
         evidence.remarks.push(format!(
-            "request_ms is what the next front end may be expected to add: the runs' own takes {:.1} ms, {:.1} ms were expected before, and front ends differ by a factor of e either way",
+            "request_ms blends your server's {:.1} ms with the {:.1} ms prior, because front ends differ by up to a factor of 2.7",
             fitted.host.request_ms, known.host[&request.engine].request_ms
         ));
     }

@@ -41,7 +41,7 @@ impl Plan {
     #[must_use]
     pub fn read_as(&self, reading: &Reading) -> Plan {
         Plan {
-            scenario: self.scenario.replacen(&reading.instead_of, &reading.put, 1),
+            scenario: exchanged(&self.scenario, &reading.instead_of, &reading.put),
             ..self.clone()
         }
     }
@@ -55,8 +55,8 @@ impl Plan {
         assumptions.push(format!(
             "the model's whole context does not fit: max_model_len {context}"
         ));
-        let engine = format!("\n[engine]\nmax_model_len = {context}");
-        let scenario = self.scenario.replacen("\n[engine]", &engine, 1);
+        let engine = format!("\n[engine]\nmax_model_len = {context}\n");
+        let scenario = exchanged(&self.scenario, "\n[engine]\n", &engine);
         Plan {
             scenario,
             assumptions,
@@ -90,11 +90,54 @@ impl Plan {
     #[must_use]
     pub fn with_seed(&self, seed: u64) -> Plan {
         Plan {
-            scenario: self
-                .scenario
-                .replacen("\nseed = 0\n", &format!("\nseed = {seed}\n"), 1),
+            scenario: exchanged(&self.scenario, "\nseed = 0\n", &format!("\nseed = {seed}\n")),
             ..self.clone()
         }
+    }
+}
+
+/// A scenario with another part in place of one that every plan writes.
+fn exchanged(scenario: &str, part: &str, put: &str) -> String {
+    assert!(scenario.contains(part), "a plan has `{}`", part.trim());
+    scenario.replacen(part, put, 1)
+}
+
+/// Why a row makes no plan; in words one sentence.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Unplanned {
+    /// It does not say how requests were sent.
+    Load,
+    /// It does not say how long these are.
+    Lengths(&'static str),
+    /// Something else is missing, contradicts itself or is not modelled.
+    Row(String),
+}
+
+impl std::fmt::Display for Unplanned {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        match self {
+            Unplanned::Load => f.write_str("the row does not say how requests were sent"),
+            Unplanned::Lengths(what) => write!(f, "the row does not say how long {what} are"),
+            Unplanned::Row(why) => f.write_str(why),
+        }
+    }
+}
+
+impl From<String> for Unplanned {
+    fn from(why: String) -> Unplanned {
+        Unplanned::Row(why)
+    }
+}
+
+impl From<&str> for Unplanned {
+    fn from(why: &str) -> Unplanned {
+        Unplanned::Row(why.to_owned())
+    }
+}
+
+impl From<Unplanned> for String {
+    fn from(why: Unplanned) -> String {
+        why.to_string()
     }
 }
 
@@ -133,13 +176,13 @@ impl From<String> for Unmade {
 /// The scenario that a row describes. `trace` finds the path of a recorded trace by the name that a row gives it.
 ///
 /// # Errors
-/// Why the row cannot be modelled, as one sentence.
-pub fn plan(row: &Measured, trace: &dyn Fn(&str) -> Option<String>) -> Result<Plan, String> {
+/// Why the row cannot be modelled.
+pub fn plan(row: &Measured, trace: &dyn Fn(&str) -> Option<String>) -> Result<Plan, Unplanned> {
     let setup = &row.setup;
     let model = setup.model.as_deref().ok_or("the row does not name its model")?;
     let gpu = setup.gpu.as_deref().ok_or("the row does not name its GPU")?;
     if setup.speculates() {
-        return Err("the row speculates, and does not say how many drafts stood".to_owned());
+        return Err("the row speculates, and does not say how many drafts stood".into());
     }
     let mut draft = Draft {
         row,

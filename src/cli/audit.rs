@@ -54,6 +54,7 @@ pub struct Args {
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
 pub enum Format {
     /// For people.
+    #[value(alias = "table")]
     Text,
     /// Everything, as one object.
     Json,

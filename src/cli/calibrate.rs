@@ -52,8 +52,8 @@ pub struct Args {
     /// The GPU that the calibration is for.
     #[arg(long)]
     pub gpu: String,
-    /// Whose host terms, and whose kernels: vllm or sglang, of kernel tables trtllm, too; with a version, vllm@0.11, runs
-    /// are simulated as it.
+    /// Whose host terms, and whose kernels: vllm, sglang or tensorrt-llm; with a version, vllm@0.11, runs are simulated as
+    /// it.
     /// Default: that of --serve-cmd, else vllm.
     #[arg(long, value_name = "ENGINE[@VERSION]")]
     pub engine: Option<String>,
@@ -97,7 +97,7 @@ pub struct Args {
     #[arg(short, long, value_name = "FILE.toml")]
     pub output: Option<String>,
     /// Form of the report.
-    #[arg(long, default_value = "text", value_parser = ["text", "json"])]
+    #[arg(long, default_value = "text", value_parser = super::text_or(&["json"]))]
     pub format: String,
     /// What result files lack.
     #[command(flatten)]
@@ -110,9 +110,12 @@ impl Args {
         self.engine.as_deref().unwrap_or(self.said.engine())
     }
 
-    /// The engine's name without its version.
+    /// The engine's name without its version, as tables and calibrations have it.
     fn engine_name(&self) -> &str {
-        self.engine().split('@').next().unwrap_or(self.engine())
+        match self.engine().split('@').next().unwrap_or(self.engine()) {
+            "tensorrt-llm" | "tensorrt_llm" | "trt-llm" => "trtllm",
+            name => name,
+        }
     }
 }
 

@@ -23,7 +23,7 @@ pub struct Args {
     #[arg(value_name = "NAME|FILE.toml")]
     pub name: Option<String>,
     /// text or json.
-    #[arg(long, default_value = "text", value_parser = ["text", "json"])]
+    #[arg(long, default_value = "text", value_parser = super::text_or(&["json"]))]
     pub format: String,
 }
 

@@ -6,6 +6,10 @@ use crate::config::Files;
 pub struct Disk;
 
 impl Files for Disk {
+    fn is_there(&self, path: &str) -> bool {
+        std::path::Path::new(path).exists()
+    }
+
     fn is_folder(&self, path: &str) -> bool {
         std::path::Path::new(path).is_dir()
     }

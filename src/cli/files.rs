@@ -120,6 +120,23 @@ fn make_folder(path: &Path) -> anyhow::Result<()> {
     }
 }
 
+/// Makes an empty file; whether there was none of that name.
+///
+/// # Errors
+/// If it cannot be made for another reason.
+pub(super) fn make_new(path: &Path) -> anyhow::Result<bool> {
+    make_folder(path)?;
+    match std::fs::OpenOptions::new()
+        .write(true)
+        .create_new(true)
+        .open(path)
+    {
+        Ok(_) => Ok(true),
+        Err(error) if error.kind() == std::io::ErrorKind::AlreadyExists => Ok(false),
+        Err(error) => Err(error).with_context(|| format!("cannot write {}", path.display())),
+    }
+}
+
 /// Checks before a long simulation that the file that `flag` names can be written.
 ///
 /// # Errors

@@ -68,7 +68,7 @@ pub struct Args {
     #[arg(long, help_heading = "Output")]
     pub why: bool,
     /// text or json.
-    #[arg(long, default_value = "text", value_parser = ["text", "json"], help_heading = "Output")]
+    #[arg(long, default_value = "text", value_parser = super::text_or(&["json"]), help_heading = "Output")]
     pub format: String,
 }
 
@@ -167,8 +167,8 @@ fn windows(question: &Capacity, plan: &MemoryPlan) -> Option<String> {
     }
     if plan.rules.tokens_of_longest {
         return Some(format!(
-            "the pool's {} tokens are those of requests of the longest kind, as vLLM's log counts: layers with a window give back what \
-             slid out of it; if every layer kept all of them, it would hold {}",
+            "{} tokens, as vLLM logs it, assumes full-length requests, whose windowed layers free old tokens; if every layer kept \
+             everything, the pool would hold {}",
             short(plan.tokens() as f64),
             short(plan.tokens_in_all_layers() as f64)
         ));

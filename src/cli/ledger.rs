@@ -93,7 +93,8 @@ pub(super) fn spares_inputs(path: &Path, flag: &str) -> anyhow::Result<()> {
 /// Where a file is written before it is moved to its place.
 pub(super) fn beside(path: &Path) -> PathBuf {
     let mut partial = path.as_os_str().to_owned();
-    partial.push(".partial");
+    // Processes that write into one folder do not write into each other's.
+    partial.push(format!(".{}.partial", std::process::id()));
     PathBuf::from(partial)
 }
 

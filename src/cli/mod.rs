@@ -48,6 +48,7 @@ pub mod working_set;
 use std::io::Write;
 use std::process::ExitCode;
 
+use clap::builder::{PossibleValue, PossibleValuesParser, TypedValueParser};
 use clap::error::{ContextKind, ContextValue, ErrorKind};
 use clap::{ArgAction, CommandFactory, FromArgMatches, Parser, Subcommand, ValueEnum};
 
@@ -226,6 +227,16 @@ const SPEAK_VLLM: [&str; 7] = [
     "working-set",
     "calibrate",
 ];
+
+/// The forms of a command whose first is `text`, for people; `table` is another word for it, as everywhere.
+fn text_or(others: &'static [&'static str]) -> impl TypedValueParser<Value = String> {
+    let text = PossibleValue::new("text").alias("table");
+    let others = others.iter().map(|form| PossibleValue::new(*form));
+    PossibleValuesParser::new(std::iter::once(text).chain(others)).map(|form| match form.as_str() {
+        "table" => "text".to_owned(),
+        _ => form,
+    })
+}
 
 /// Runs the command line.
 #[must_use]

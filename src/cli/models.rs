@@ -23,7 +23,7 @@ pub struct Args {
     #[command(subcommand)]
     pub action: Option<Action>,
     /// text or json.
-    #[arg(long, global = true, default_value = "text", value_parser = ["text", "json"])]
+    #[arg(long, global = true, default_value = "text", value_parser = super::text_or(&["json"]))]
     pub format: String,
 }
 

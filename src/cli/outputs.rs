@@ -39,6 +39,7 @@ pub struct OutputFlags {
 pub enum Format {
     /// For people.
     #[default]
+    #[value(alias = "text")]
     Table,
     /// One object, in vLLM's keys.
     Json,
@@ -106,7 +107,7 @@ impl OutputFlags {
     /// Flags that `writer` cannot honour, and names that are none.
     pub fn resolve(&self, pasted: &ResultFlags, writer: Writer) -> Result<Outputs, Diagnostics> {
         let own = &self.results;
-        let mut problems = self.without_effect(writer);
+        let mut problems = self.without_effect(writer, pasted.result_filename.is_some());
         let idle = idle(pasted, writer)
             .into_iter()
             .filter(|(flag, _)| !self.is_kept_by_knee(flag));
@@ -194,7 +195,7 @@ impl OutputFlags {
     }
 
     /// Flags of this command line that the command cannot honour.
-    fn without_effect(&self, writer: Writer) -> Vec<Diagnostic> {
+    fn without_effect(&self, writer: Writer, names_file: bool) -> Vec<Diagnostic> {
         let name = writer.name();
         let refuse = |flag: &str, why: String, help: &str| {
             Diagnostic::new(format!("`{flag}` {why}"))
@@ -221,6 +222,10 @@ impl OutputFlags {
                 why,
                 "--save-result saves them; -o FILE.jsonl has all in one",
             ));
+        }
+        if own.append_result && !names_file && own.result_filename.is_none() && writer == Writer::Run {
+            let why = "does not say to which file: a name of its own is new in each run".to_owned();
+            problems.push(refuse("--append-result", why, "add --result-filename NAME"));
         }
         if matches!(writer, Writer::Knee | Writer::Compare) {
             let is_kept = |flag: &&str| writer == Writer::Knee && self.is_kept_by_knee(flag);
@@ -322,6 +327,11 @@ fn idle(pasted: &ResultFlags, writer: Writer) -> Vec<(&'static str, &'static str
         .collect()
 }
 
+/// The scenario that reproduces a saved result.
+fn scenario_beside(result: &Path) -> PathBuf {
+    result.with_extension("resolved.toml")
+}
+
 /// Refuses what would leave the folder of results, or make a name that file systems do not take.
 fn file_name_part(flag: &str, text: &str) -> Option<Diagnostic> {
     const LONGEST: usize = 150;
@@ -353,13 +363,39 @@ impl Outputs {
         Ok(())
     }
 
+    /// The files in which a result of this name, which nobody chose, is saved: with `-2`, `-3` behind it where it is taken.
+    /// The first of them is made, empty, so that no other process takes it meanwhile.
+    ///
+    /// # Errors
+    /// If it cannot be made.
+    pub(super) fn free_to_save(&self, name: &str) -> anyhow::Result<(PathBuf, PathBuf)> {
+        let stem = name.strip_suffix(".json").unwrap_or(name);
+        for count in 1_u32.. {
+            let behind = match count {
+                1 => String::new(),
+                _ => format!("-{count}"),
+            };
+            let path = Path::new(&self.result_dir).join(format!("{stem}{behind}.json"));
+            let scenario = scenario_beside(&path);
+            if files::make_new(&path)? {
+                if !scenario.exists() {
+                    ledger::claim(&path, "--save-result")?;
+                    return Ok((path, scenario));
+                }
+                // A scenario of another result has the name: both go by the next.
+                std::fs::remove_file(&path)?;
+            }
+        }
+        unreachable!("some name is free")
+    }
+
     /// The files in which a result of this name is saved, with the scenario that reproduces it.
     ///
     /// # Errors
     /// If one of them is an input, or another flag's.
     pub(super) fn claim_saved(&self, name: &str) -> anyhow::Result<(PathBuf, PathBuf)> {
         let result = Path::new(&self.result_dir).join(name);
-        let scenario = result.with_extension("resolved.toml");
+        let scenario = scenario_beside(&result);
         for path in [&result, &scenario] {
             ledger::claim(path, "--save-result")?;
         }

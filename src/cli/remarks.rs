@@ -14,7 +14,7 @@ use crate::workload::Arrivals;
 /// Everything, in the order in which it matters.
 pub(super) fn of_run(resolved: &Resolved, outcome: &Outcome) -> Vec<String> {
     let words = EngineWords::of(&resolved.scenario.first_pool().engine);
-    let mut remarks = of_counts(outcome, words);
+    let mut remarks = of_counts(outcome, words, &resolved.scenario.first_pool().engine);
     remarks.extend(without_effect(resolved, outcome));
     remarks.extend(failures::of_run(resolved, outcome));
     remarks.extend(few_gaps(resolved, outcome));
@@ -127,7 +127,7 @@ fn half_batch(resolved: &Resolved, outcome: &Outcome) -> Vec<String> {
 const LONG_WAIT: f64 = 0.1;
 
 /// Who was turned away and why, and what ended the run.
-fn of_counts(outcome: &Outcome, words: EngineWords) -> Vec<String> {
+fn of_counts(outcome: &Outcome, words: EngineWords, engine: &EngineSpec) -> Vec<String> {
     let Counts {
         prompt_too_long,
         never_fit,
@@ -175,11 +175,10 @@ fn of_counts(outcome: &Outcome, words: EngineWords) -> Vec<String> {
     remarks.extend(outcome.refused_again.map(refused_again));
     if outcome.is_livelocked && !outcome.refused_again.is_some_and(|again| again.ended_the_run) {
         remarks.push(
-            "livelock: nobody inside will ever get another token (vLLM: sequences of equal priority and arrival preempt \
-             each other, or requests whose KV was loaded hold the blocks that the one before them lacks; V0: no room in the host's memory to swap out to, or by priority somebody is preempted who has just ended, of which 0.6.6 dies; Transformers: a full KV cache, which it never frees; SGLang: \
-             a lone request cannot grow, of which 0.5.4 dies), as in the engine; the run was ended \
-             there (a larger KV pool or a smaller running batch avoids it)"
-                .to_owned(),
+            "livelock: no running request can make progress, as in the real engine, so the run was stopped. Use a larger KV pool \
+             or fewer concurrent sequences."
+                .to_owned()
+                + stuck(engine),
         );
     }
     if outcome.is_overfull {
@@ -193,6 +192,26 @@ fn of_counts(outcome: &Outcome, words: EngineWords) -> Vec<String> {
         remarks.push("the clock of 213 days ended before the traffic did".to_owned());
     }
     remarks
+}
+
+/// What keeps an engine of this kind from going on.
+fn stuck(engine: &EngineSpec) -> &'static str {
+    match engine {
+        EngineSpec::Vllm(_) => {
+            " Sequences of equal priority and arrival preempt each other, or requests whose KV was loaded hold the blocks that the one \
+             before them lacks."
+        }
+        EngineSpec::Sglang(_) => " A lone request cannot grow, of which SGLang 0.5.4 dies.",
+        EngineSpec::Trtllm(_) => "",
+        EngineSpec::Scheduled(config) => match config.scheduler {
+            SchedulerChoice::VllmV0(_) => {
+                " There is no room in the host's memory to swap out to, or by priority somebody is preempted who has just ended, of \
+                 which vLLM 0.6.6 dies."
+            }
+            SchedulerChoice::HfContinuous(_) => " The KV cache is full, and Transformers never frees it.",
+            SchedulerChoice::Static(_) | SchedulerChoice::Own(_) => "",
+        },
+    }
 }
 
 /// A closed loop that was refused and sent again, at one instant.

@@ -200,10 +200,11 @@ fn execute(
     }
     files::put(&text, outputs.file.as_deref(), out)?;
     if outputs.save_result {
-        let name = outputs.result_filename.clone();
-        let name = name.unwrap_or_else(|| report::json::file_name(&meta));
-        let saved = save(resolved, result, &meta, outputs, &name)?;
-        terminal.notes(&[saved]);
+        let name = match &outputs.result_filename {
+            Some(name) => Name::Chosen(name.clone()),
+            None => Name::Own(report::json::file_name(&meta)),
+        };
+        terminal.notes(&save(resolved, result, &meta, outputs, &name)?);
     }
     if let Some(folder) = &outputs.charts {
         let mut pictures = charts(resolved, &outcome);
@@ -316,28 +317,47 @@ fn print(result: &RunResult, meta: &ResultMeta, format: Format, style: Style) ->
     }
 }
 
-/// Writes vLLM's JSON under `name` where `--result-dir` says, and beside it the scenario that reproduces it; a
-/// sentence about both.
+/// The name of a saved result.
+pub(super) enum Name {
+    /// The user's, who means that file.
+    Chosen(String),
+    /// That of vLLM's client, which runs of one second share.
+    Own(String),
+}
+
+/// Writes vLLM's JSON where `--result-dir` says, and beside it the scenario that reproduces it; what is to be said of both. A
+/// file that is there is replaced only where the user named it.
 pub(super) fn save(
     resolved: &Resolved,
     result: &RunResult,
     meta: &ResultMeta,
     outputs: &Outputs,
-    name: &str,
-) -> anyhow::Result<String> {
+    name: &Name,
+) -> anyhow::Result<Vec<String>> {
     let arrays = if outputs.save_detailed {
         Arrays::Detailed
     } else {
         Arrays::Saved
     };
-    let (path, scenario) = outputs.claim_saved(name)?;
+    let (path, scenario) = match name {
+        Name::Chosen(name) => outputs.claim_saved(name)?,
+        Name::Own(name) => outputs.free_to_save(name)?,
+    };
+    let is_replaced = matches!(name, Name::Chosen(_)) && !outputs.append_result && path.exists();
     let mut text = report::json::run(result, meta, arrays);
     if outputs.append_result {
         text = files::behind(&path, &text)?;
     }
-    files::write(&path, text.as_bytes())?;
+    let written = files::write(&path, text.as_bytes());
+    if written.is_err() && matches!(name, Name::Own(_)) {
+        // The place that was kept for it. Why it could not be written is told.
+        drop(std::fs::remove_file(&path));
+    }
+    written?;
     files::write(&scenario, resolved_toml(resolved).as_bytes())?;
-    Ok(format!("saved {} and {}", path.display(), scenario.display()))
+    let replaced = is_replaced.then(|| format!("{} was there and is replaced", path.display()));
+    let saved = format!("saved {} and {}", path.display(), scenario.display());
+    Ok(replaced.into_iter().chain([saved]).collect())
 }
 
 /// The pictures of a run: (name, picture). Each pool has a roofline of its own.

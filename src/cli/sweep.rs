@@ -12,7 +12,7 @@ use super::Exit;
 use super::outputs::{Format, OutputFlags, Outputs, Writer};
 use super::progress::Progress;
 use super::reported::unread;
-use super::run::{read, records, save};
+use super::run::{Name, read, records, save};
 use super::terminal::Terminal;
 use super::{cells, files, interrupt, memory, present};
 use crate::analysis::{Experiment, simulate};
@@ -127,11 +127,19 @@ pub fn run(args: &Args, out: &mut dyn Write, terminal: &Terminal) -> anyhow::Res
     let drawn = folder.map(|folder| charts::layout(&plan).map(|layout| (folder, layout)));
     let drawn = drawn.transpose()?;
     let saved_as = outputs.result_filename.as_deref().filter(|_| outputs.save_result);
+    let mut replaced = 0;
     for cell in &plan.runs {
         memory::check_records(&cell.resolved, records(&outputs, false))?;
         if let Some(name) = saved_as {
-            outputs.claim_saved(&file_name(cell.index, &outputs, name))?;
+            let (result, _) = outputs.claim_saved(&file_name(cell.index, &outputs, name))?;
+            replaced += u64::from(result.exists());
         }
+    }
+    if replaced > 0 {
+        terminal.notes(&[format!(
+            "{} of the saved results are there already and are replaced",
+            counted(replaced, "file")
+        )]);
     }
     let with_interval = !args.no_interval
         && (outputs.save_result || matches!(outputs.format, Format::Json | Format::Jsonl | Format::Csv));
@@ -324,6 +332,10 @@ fn one(cell: &Planned, outputs: &Outputs, with_interval: bool) -> Result<serde_j
     };
     if outputs.save_result {
         let name = file_name(cell.index, outputs, &report::json::file_name(&meta));
+        let name = match outputs.result_filename {
+            Some(_) => Name::Chosen(name),
+            None => Name::Own(name),
+        };
         save(&cell.resolved, result, &meta, outputs, &name).map_err(CellError::Unsaved)?;
     }
     Ok(serde_json::from_str(&report::json::run(

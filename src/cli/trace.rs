@@ -104,6 +104,7 @@ pub struct Args {
 #[derive(Clone, Copy, Debug, PartialEq, Eq, clap::ValueEnum)]
 pub enum Output {
     /// For people.
+    #[value(alias = "table")]
     Text,
     /// One object, numbers in full.
     Json,
@@ -120,7 +121,13 @@ pub fn run(args: &Args, out: &mut dyn Write, terminal: &Terminal) -> anyhow::Res
     }
     // A description is printed whole, and a fit is written whole.
     let nothing_yet = interrupt::at_once();
-    let (bytes, name) = read_file(&args.file)?;
+    let (bytes, name) = match read_file(&args.file) {
+        Ok(read) => read,
+        Err(error) => {
+            terminal.error(&error);
+            return Ok(Exit::BadInput.into());
+        }
+    };
     if let Some(target) = target {
         files::check_file(target, "--fit")?;
     }
@@ -156,6 +163,9 @@ pub fn run(args: &Args, out: &mut dyn Write, terminal: &Terminal) -> anyhow::Res
         Some(target) => {
             let fitted = trace::fit(&trace).with_context(|| format!("cannot fit a workload to {name}"))?;
             drop(nothing_yet);
+            if target != Path::new("-") && target.is_file() {
+                terminal.notes(&[format!("{} was there and is replaced", target.display())]);
+            }
             fit(&trace, &fitted, &name, target, args, out)?;
         }
     }

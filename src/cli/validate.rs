@@ -88,6 +88,7 @@ pub struct Args {
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
 pub enum Format {
     /// For people.
+    #[value(alias = "table")]
     Text,
     /// The tables, for documents.
     Md,
@@ -164,7 +165,10 @@ pub fn run(args: &Args, out: &mut dyn Write, terminal: &Terminal) -> anyhow::Res
         rows.iter().flatten().for_each(replayed);
     }
     check_places(args)?;
-    let predict = |row: &Measured| predict(row, plan(row, &find), &Disk, !args.no_interval);
+    let predict = |row: &Measured| {
+        let plan = plan(row, &find).map_err(String::from);
+        predict(row, plan, &Disk, !args.no_interval)
+    };
     let all = rows.as_ref().map_or(0, Vec::len);
     let scored = rows.map(|rows| {
         let unless_asked = |row: &Measured| (!interrupt::is_asked()).then(|| predict(row));
@@ -389,7 +393,8 @@ fn by_request(
             None => Vec::new(),
         };
         check_places(args)?;
-        Ok(requests::compare(row, plan(row, find), recorded, samples, &Disk)?)
+        let plan = plan(row, find).map_err(String::from);
+        Ok(requests::compare(row, plan, recorded, samples, &Disk)?)
     };
     let compared = match compared() {
         Ok(compared) => compared,

@@ -398,15 +398,14 @@ impl Normalised {
             Ignored(reason) => self.ignored.push(format!("--{name} has no effect: {reason}")),
             NotModelled(neutral, _) if value.is_some_and(|value| is_same(value, neutral)) => {
                 self.ignored.push(format!(
-                    "--{name} {neutral} has no effect: it is what is taken anyway"
+                    "--{name} {neutral} has no effect: this is already the default"
                 ));
             }
             NotModelled(_, reason) => {
                 let problem = Diagnostic::new(format!(
-                    "`--{name}` would change the result, and cannot be honoured"
+                    "`--{name}` is not supported: it would change the result ({reason})"
                 ));
-                self.problems
-                    .push(problem.label(reason).at(Place::Flag(format!("--{name}"))));
+                self.problems.push(problem.at(Place::Flag(format!("--{name}"))));
             }
         }
     }

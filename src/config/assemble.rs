@@ -3,13 +3,13 @@
 use super::axes;
 use super::checkpoint;
 use super::diagnostic::{Diagnostic, Diagnostics, Place};
-use super::document::Document;
+use super::document::{Document, Source};
 use super::files::{self, Files};
 use super::flags::{self, ScenarioFlags};
 use super::overlooked;
 use super::pasted::{self, ResultFlags};
 use super::report::{self, apply_report};
-use super::resolve;
+use super::resolve::{self, resolve};
 use crate::model::is_same_name;
 
 /// The layers of one command line.
@@ -90,7 +90,11 @@ fn layered(
     let pasted_client = bench.filter(|_| results.is_some()).map(pasted::client_of);
     layers.flags(flags);
     if let Some(client) = flags.traffic.client.or(pasted_client) {
-        flags::client_defaults(&mut layers.document, client);
+        // A workload below the scenario says something, too; that it cannot be read is told by whoever runs it.
+        let mut whole = layers.document.clone();
+        let is_read = resolve::underlay(&mut whole, files, &mut Vec::new()).is_ok();
+        let below = is_read.then_some(&whole);
+        flags::client_defaults(&mut layers.document, client, below);
     }
     let assembled = Assembled {
         document: layers.document,
@@ -190,6 +194,15 @@ impl Layers {
             );
         }
         if let Some(model) = target {
+            let of_scenario = match self.document.source("model.name") {
+                Some(Source::File { .. }) => self.document.get("model.name").and_then(toml::Value::as_str),
+                _ => None,
+            };
+            if let Some(own) = of_scenario.filter(|own| !is_same_name(own, &model)) {
+                self.notes.push(format!(
+                    "--serve-cmd serves {model}, which takes the place of the scenario's {own}"
+                ));
+            }
             self.document
                 .set("model.name", toml::Value::from(model), "--serve-cmd MODEL");
         }
@@ -274,7 +287,7 @@ fn has_alias(flags: &ScenarioFlags) -> bool {
 }
 
 /// Whether a positional argument is a scenario rather than a model.
-fn is_scenario(target: &str) -> bool {
+pub(super) fn is_scenario(target: &str) -> bool {
     target.ends_with(".toml") || files::SHIPPED.iter().any(|(name, _)| *name == target)
 }
 
@@ -338,6 +351,13 @@ fn scenario(
             ));
         }
         return Ok(Document::parse(&shipped.name, &shipped.text)?);
+    }
+    if let (Err(error), true) = (&by_path, files.is_there(name)) {
+        let problem = Diagnostic::new(format!("the scenario `{name}` cannot be read"));
+        return Err(problem
+            .at(Place::Flag(flag.to_string()))
+            .label(error.clone())
+            .into());
     }
     let known: Vec<&str> = scenario_names().collect();
     let mut problem =

@@ -2,6 +2,7 @@
 //!
 //! Left out: traffic, promises and step times, which a scenario may hold and memory does not depend on.
 
+use super::cluster::{self, REPLICAS_MAX};
 use super::diagnostic::Diagnostics;
 use super::document::{Document, Source};
 use super::files::Files;
@@ -110,7 +111,8 @@ pub fn capacity(mut document: Document, files: &dyn Files) -> Result<Capacity, D
         ));
     } else if pipeline_parallel > 1 {
         judge.notes.push(format!(
-            "{pipeline_parallel} stages: one GPU of the one with the fewest KV blocks is counted, which all others take, too"
+            "{pipeline_parallel} pipeline stages: figures are per GPU of the stage with the fewest KV blocks; all stages use that block \
+             count"
         ));
     }
     if raw.cluster.calibration.is_some() {
@@ -198,20 +200,15 @@ fn layout(judge: &mut Judge, raw: &RawScenario, model: Option<&ModelShape>) -> (
     let is_sglang = sglang::is_asked(&raw.engine);
     let attention_ranks = sglang::attention_ranks(&raw.sglang, &raw.cluster);
     let raw = &raw.cluster;
-    let mut count = |key: &str, given| {
-        judge.count(
-            key,
-            given,
-            (1, 1024),
-            1,
-            Source::Assumption("one GPU".to_string()),
-        )
-    };
-    let tensor_parallel = count("cluster.tensor_parallel_size", raw.tensor_parallel_size);
-    let stages = count("cluster.pipeline_parallel_size", raw.pipeline_parallel_size);
+    let tensor_parallel = cluster::tensor_parallel(judge, raw);
+    let one = Source::Assumption("one GPU".to_string());
+    let limits = (1, pipeline::STAGES_MAX);
+    let stages = judge.count(pipeline::STAGES, raw.pipeline_parallel_size, limits, 1, one);
     pipeline::check_depth(judge, model, stages);
     let key = "cluster.replicas";
-    if let Some(replicas) = raw.replicas.map(|given| judge.required(key, given, (1, 1 << 16)))
+    if let Some(replicas) = raw
+        .replicas
+        .map(|given| judge.required(key, given, (1, REPLICAS_MAX)))
         && replicas > 1
     {
         judge.notes.push(format!(
@@ -220,7 +217,7 @@ fn layout(judge: &mut Judge, raw: &RawScenario, model: Option<&ModelShape>) -> (
     }
     let key = "cluster.data_parallel_size";
     if let Some(engines) = raw.data_parallel_size
-        && judge.required(key, engines, (1, 1 << 16)) > 1
+        && judge.required(key, engines, (1, REPLICAS_MAX)) > 1
     {
         let shares = match (is_sglang, attention_ranks) {
             (true, 1) => "each has all weights",
@@ -284,6 +281,24 @@ mod tests {
         let here = refused(capacity(input.clone(), &NoFiles).unwrap_err());
         assert!(here.contains("is larger than a node"), "{here}");
         assert_eq!(here, refused(resolve(input, &NoFiles).map(|_| ()).unwrap_err()));
+    }
+
+    #[test]
+    fn a_count_beyond_all_sense_is_refused_as_a_run_refuses_it() {
+        for (key, count) in [
+            ("replicas", 5000),
+            ("data_parallel_size", 5000),
+            ("tensor_parallel_size", 2000),
+        ] {
+            let mut input = document("");
+            input.set(&format!("cluster.{key}"), toml::Value::from(count), "");
+            let here = capacity(input.clone(), &NoFiles).unwrap_err().to_string();
+            assert!(here.contains("must lie between 1 and"), "{key}: {here}");
+            assert_eq!(
+                here,
+                resolve(input, &NoFiles).map(|_| ()).unwrap_err().to_string()
+            );
+        }
     }
 
     #[test]

@@ -16,6 +16,9 @@ use crate::sim::Role;
 /// More replicas than anybody routes between.
 pub(super) const REPLICAS_MAX: u64 = 4096;
 
+/// More GPUs than anybody spreads a layer over.
+const RANKS_MAX: u64 = 1024;
+
 /// Resolves replicas, routers and events.
 pub(super) fn resolve(judge: &mut Judge, raw: &RawScenario, pools: &mut [PoolDraft]) -> ClusterSpec {
     let mut scalers = Vec::new();
@@ -139,7 +142,7 @@ pub(super) fn tensor_parallel(judge: &mut Judge, raw: &RawCluster) -> u32 {
     judge.count(
         "cluster.tensor_parallel_size",
         raw.tensor_parallel_size,
-        (1, 1024),
+        (1, RANKS_MAX),
         1,
         source,
     )

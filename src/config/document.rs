@@ -4,6 +4,7 @@
 //! (`workload.arrivals`, `lengths`, `prefix`, `endings`) is replaced whole: two choices must not mix.
 
 mod pools;
+mod replaced;
 mod spans;
 
 pub(super) use self::pools::pool_key;
@@ -62,6 +63,8 @@ pub(super) enum Origin {
 pub struct Document {
     table: Table,
     origins: BTreeMap<String, Origin>,
+    /// Tables that others took the place of.
+    replaced: Vec<Document>,
 }
 
 impl Document {
@@ -76,7 +79,11 @@ impl Document {
             .into_iter()
             .map(|(key, span)| (key, Origin::File(file.clone(), span)))
             .collect();
-        Ok(Document { table, origins })
+        Ok(Document {
+            table,
+            origins,
+            replaced: Vec::new(),
+        })
     }
 
     /// The merged values.
@@ -171,7 +178,7 @@ impl Document {
                 let chosen = rest.split('.').next().unwrap_or(rest);
                 let before = self.get(choice).and_then(Value::as_table);
                 if before.is_some_and(|table| table.keys().any(|name| name != chosen)) {
-                    self.remove(choice);
+                    self.give_way(choice);
                 }
             }
         }
@@ -216,11 +223,16 @@ impl Document {
             let problem = Diagnostic::new(format!("{name} is not a workload"));
             return Err(problem.help("a workload file has the tables of [workload] and no others"));
         };
-        for (key, value) in workload {
+        let is_taken = |key: &str| self.get(&format!("workload.{key}")).is_some();
+        let (taken, free): (Vec<_>, Vec<_>) = workload.iter().partition(|(key, _)| is_taken(key));
+        if !taken.is_empty() {
+            let mut unread = Document::parse(name, text)?;
+            free.iter()
+                .for_each(|(key, _)| unread.remove(&format!("workload.{key}")));
+            self.replaced.push(unread);
+        }
+        for (key, value) in free {
             let at = format!("workload.{key}");
-            if self.get(&at).is_some() {
-                continue;
-            }
             let preset = |span: &Range<usize>| Origin::Preset(file.clone(), span.clone());
             self.put(&at, value.clone(), preset(spans.get(&at).unwrap_or(&(0..0))));
             let inside = format!("{at}.");

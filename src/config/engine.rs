@@ -7,6 +7,8 @@ use std::fmt::Display;
 use std::num::NonZeroU32;
 
 use batch::batch;
+
+pub(super) use batch::check_budget;
 use graphs::{Launches, launches};
 
 use super::document::Source;
@@ -19,6 +21,7 @@ use crate::cost::roofline::Drafting;
 use crate::engine::{EngineConfig, KvGroups, Policy};
 use crate::hardware::Device;
 use crate::model::{Dtype, ModelShape};
+use crate::units::FLAG_TOKENS_MAX as TOKENS_MAX;
 
 /// Flags after defaults, before memory is planned.
 pub(super) struct EngineFlags {
@@ -47,9 +50,6 @@ pub(super) struct EngineFlags {
     pub(super) keeps_windows: bool,
 }
 
-/// Largest token counts that are taken seriously: 2³⁰.
-const TOKENS_MAX: u64 = 1 << 30;
-
 /// Finds the profile; an unknown one is reported and the newest stands in.
 fn profile(judge: &mut Judge, raw: &RawEngine) -> Profile {
     let key = "engine.profile";
@@ -73,8 +73,8 @@ fn profile(judge: &mut Judge, raw: &RawEngine) -> Profile {
         })
 }
 
-/// The largest KV block that an attention kernel pages by.
-const BLOCK_SIZE_MAX: u32 = 256;
+/// Tokens of a KV block (vLLM 0.33 `BlockSize`).
+const BLOCK_SIZES: [u32; 7] = [1, 8, 16, 32, 64, 128, 256];
 
 /// Resolves every engine flag; `kv_cache_dtype` is as asked.
 pub(super) fn resolve(
@@ -249,12 +249,12 @@ fn block_size(judge: &mut Judge, raw: &RawEngine, profile: &Profile, latent: Opt
         ));
         return u32::try_from(default).expect("profiles have blocks of few tokens");
     }
-    if (!block_size.is_power_of_two() || block_size > BLOCK_SIZE_MAX) && !judge.is_wrong(&[key]) {
-        judge.wrong_help(
+    if !BLOCK_SIZES.contains(&block_size) && !judge.is_wrong(&[key]) {
+        let label = format!("{block_size} is none of them");
+        judge.wrong(
             key,
-            "must be a power of two up to 256",
-            format!("no attention kernel pages by {block_size} tokens"),
-            "vLLM takes 1, 8, 16, 32, 64, 128 and 256",
+            "must be 1, 8, 16, 32, 64, 128 or 256, which vLLM takes",
+            label,
         );
     }
     block_size

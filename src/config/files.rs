@@ -5,6 +5,11 @@ pub trait Files {
     /// The bytes of a file, or why there are none.
     fn read(&self, path: &str) -> Result<Vec<u8>, String>;
 
+    /// Whether something is at a path, readable or not. Only a disk has what is not.
+    fn is_there(&self, _path: &str) -> bool {
+        false
+    }
+
     /// Whether a path is that of a folder. Only a disk has any.
     fn is_folder(&self, _path: &str) -> bool {
         false

@@ -47,7 +47,7 @@ pub(super) fn check_formats(judge: &mut Judge, raw: &RawEngine, model: Option<&M
         judge.given(key, given);
         let name = judge.document.name_of(key);
         if given.eq_ignore_ascii_case("auto") {
-            judge.ignore(format!("{name} auto has no effect: it is what is taken anyway"));
+            judge.ignore(format!("{name} auto has no effect: this is already the default"));
         } else if !has_states && model.is_some() {
             judge.ignore(format!(
                 "{name} {given} has no effect: the model has no recurrent layers"
@@ -55,8 +55,8 @@ pub(super) fn check_formats(judge: &mut Judge, raw: &RawEngine, model: Option<&M
         } else {
             judge.wrong_help(
                 key,
-                "would change the result, and cannot be honoured",
-                "states of recurrent layers are in the checkpoint's format here",
+                "is not supported: it would change the result",
+                "here states of recurrent layers are in the checkpoint's format",
                 "leave it out, or write auto",
             );
         }

@@ -10,7 +10,7 @@ use super::misfit::misfit_of;
 use super::raw::RawScenario;
 use super::read;
 use super::scalar::{Count, Duration, Rate};
-use crate::quantity::parse_duration;
+use crate::quantity::{grouped, parse_duration};
 use crate::units::Picos;
 
 /// A value and who gave it.
@@ -281,13 +281,14 @@ impl Judge {
     fn within(&mut self, key: &str, value: u64, (least, most): (u64, u64)) -> u32 {
         if value < least || value > most {
             let (problem, label) = match (least, most) {
-                (1, _) if value == 0 => (
-                    "must be at least 1".to_string(),
-                    "nothing could happen".to_string(),
-                ),
+                (1, _) if value == 0 => ("must be at least 1, not 0".to_string(), String::new()),
                 _ => (
-                    format!("must lie between {least} and {most}"),
-                    format!("{value} does not"),
+                    format!(
+                        "must lie between {} and {}",
+                        grouped_count(least),
+                        grouped_count(most)
+                    ),
+                    format!("{} does not", grouped_count(value)),
                 ),
             };
             self.wrong(key, &problem, label);
@@ -390,9 +391,21 @@ impl Judge {
             }
             Ok(picos) => Some(picos),
             Err(error) => {
-                self.wrong(key, "is not a duration", error.to_string());
+                let opposite = text.0.trim().strip_prefix('-').map(parse_duration);
+                match opposite {
+                    Some(Ok(_)) if may_be_zero => {
+                        self.wrong(key, "must be at least 0", format!("`{}` is not", text.0))
+                    }
+                    Some(Ok(_)) => self.wrong(key, "must be longer than 0", format!("`{}` is not", text.0)),
+                    _ => self.wrong(key, "is not a duration", error.to_string()),
+                };
                 None
             }
         }
     }
+}
+
+/// `131,072`.
+fn grouped_count(value: u64) -> String {
+    grouped(&value.to_string())
 }

@@ -7,8 +7,8 @@ use toml::Value;
 
 use super::document::Document;
 use super::flags::{Dataset, ScenarioFlags, TrafficFlags, gsp_prompts};
-use super::pasted;
 use super::scalar::Count;
+use super::{pasted, trtllm};
 
 /// Lengths that are given beside a data set which has its own.
 pub(super) fn lengths(flags: &TrafficFlags, from: &str) -> Vec<String> {
@@ -55,12 +55,11 @@ pub(super) fn lengths(flags: &TrafficFlags, from: &str) -> Vec<String> {
 /// An engine that takes the place of the one whose command was pasted.
 pub(super) fn another_engine(flags: &ScenarioFlags) -> Option<String> {
     let (command, engine) = (flags.serve_cmd.as_deref()?, flags.engine.profile.as_deref()?);
-    let served = if pasted::starts_sglang(command) {
-        "sglang"
-    } else {
-        "vllm"
+    let served = pasted::engine_of(command);
+    let family = match engine.split('@').next().unwrap_or(engine) {
+        name if trtllm::is_name(name) => "tensorrt-llm",
+        name => name,
     };
-    let family = engine.split('@').next().unwrap_or(engine);
     (family != served).then(|| {
         format!(
             "--engine {engine} serves, with the flags of the {served} command in --serve-cmd that it has, too"

@@ -57,7 +57,7 @@ pub struct ResultFlags {
     /// Save the result as JSON that tools for `vllm bench serve` read.
     #[arg(long)]
     pub save_result: bool,
-    /// With --save-result: the lists of every request's lengths and times, too.
+    /// Save the lists of every request's lengths and times, too; with or without --save-result.
     #[arg(long)]
     pub save_detailed: bool,
     /// Folder of the saved result.
@@ -129,8 +129,22 @@ pub fn is_flag_of_servers_alone(name: &str) -> bool {
 /// Whether the server that a command starts is SGLang's.
 #[must_use]
 pub fn starts_sglang(command: &str) -> bool {
+    engine_of(command) == "sglang"
+}
+
+/// The engine that a command starts; vLLM where it is none.
+#[must_use]
+pub fn engine_of(command: &str) -> &'static str {
     let words = words_of(command).unwrap_or_default();
-    around::strip(&words, &SERVE, true).is_ok_and(|bare| is_sglangs(&bare))
+    around::strip(&words, &SERVE, true).map_or("vllm", |bare| started(&bare))
+}
+
+fn started(bare: &Bare) -> &'static str {
+    match bare.program.contains("trtllm-serve") {
+        true => "tensorrt-llm",
+        false if is_sglangs(bare) => "sglang",
+        false => "vllm",
+    }
 }
 
 /// Whose client a benchmark command starts; vLLM's where it is none.
@@ -201,11 +215,7 @@ pub(super) fn serve(
 ) -> Result<Understood<ScenarioFlags>, Vec<Diagnostic>> {
     let flag = "--serve-cmd";
     let ((mut parsed, bare), mut ignored, mut problems) = parse::<Serve>(command, flag, &SERVE, true)?;
-    let name = match bare.program.contains("trtllm-serve") {
-        true => "tensorrt-llm",
-        false if is_sglangs(&bare) => "sglang",
-        false => "vllm",
-    };
+    let name = started(&bare);
     if name == "tensorrt-llm" {
         problems.extend(trtllm::asked::problems(
             &words_of(command).unwrap_or_default(),

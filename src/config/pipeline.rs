@@ -25,7 +25,7 @@ const FAR: Picos = Picos(30_000_000);
 const LATENCY_MAX: Picos = Picos(60_000_000_000_000);
 
 /// More stages than anybody has.
-const STAGES_MAX: u64 = 1024;
+pub(super) const STAGES_MAX: u64 = 1024;
 
 /// The pipeline that is asked for, if there is one, told to the engine's flags.
 pub(super) fn resolve(

@@ -13,6 +13,21 @@ use crate::nearest::nearest;
 
 /// Reads as much as has the right shape; the diagnostics say what had not, and the last part names those keys.
 pub(super) fn read(document: &Document) -> (RawScenario, Vec<Diagnostic>, Vec<String>) {
+    let (raw, mut problems, cut) = shape_of(document, false);
+    // Values that a flag replaces do not count; keys that there are not are mistakes wherever they stand.
+    for replaced in document.replaced() {
+        let (_, unknown, _) = shape_of(replaced, true);
+        for problem in unknown {
+            if !problems.contains(&problem) {
+                problems.push(problem);
+            }
+        }
+    }
+    (raw, problems, cut)
+}
+
+/// The same of one input, or only what of it has a name that nothing has.
+fn shape_of(document: &Document, only_unknown: bool) -> (RawScenario, Vec<Diagnostic>, Vec<String>) {
     let mut table = document.table().clone();
     let mut problems = Vec::new();
     let classes = document.get("workload.classes").and_then(Value::as_array);
@@ -20,7 +35,8 @@ pub(super) fn read(document: &Document) -> (RawScenario, Vec<Diagnostic>, Vec<St
         let own = ["arrivals", "lengths", "prefix"];
         own.map(|choice| format!("workload.classes.{index}.{choice}"))
     });
-    for choice in CHOICES.map(str::to_string).into_iter().chain(of_classes) {
+    let choices = CHOICES.map(str::to_string).into_iter().chain(of_classes);
+    for choice in choices.filter(|_| !only_unknown) {
         check_choice(document, &choice, &mut table, &mut problems);
     }
     let mut cut: Vec<String> = Vec::new();
@@ -36,7 +52,8 @@ pub(super) fn read(document: &Document) -> (RawScenario, Vec<Diagnostic>, Vec<St
         let is_hollow =
             error.message().starts_with("missing field") || error.message().starts_with("wanted exactly 1");
         // What is missing in a table from which something was cut may have been that: one mistake is told once.
-        if !(is_hollow && cut.iter().any(|cut| cut.starts_with(&format!("{path}.")))) {
+        let is_told = !(is_hollow && cut.iter().any(|cut| cut.starts_with(&format!("{path}."))));
+        if is_told && (!only_unknown || error.message().starts_with("unknown ")) {
             problems.push(problem);
         }
         cut.push(key.clone());

@@ -345,13 +345,18 @@ fn has_sessions(spec: &WorkloadSpec) -> bool {
 }
 
 /// Puts the workload that the scenario starts from below it.
-fn underlay(document: &mut Document, files: &dyn Files, notes: &mut Vec<String>) -> Result<(), Diagnostic> {
+pub(super) fn underlay(
+    document: &mut Document,
+    files: &dyn Files,
+    notes: &mut Vec<String>,
+) -> Result<(), Diagnostic> {
     let key = "workload.base";
     let Some(name) = document
         .get(key)
         .and_then(toml::Value::as_str)
         .map(str::to_string)
     else {
+        document.settle_rate(false);
         return Ok(());
     };
     let wrong = |document: &Document, error: String| {
@@ -383,8 +388,10 @@ fn underlay(document: &mut Document, files: &dyn Files, notes: &mut Vec<String>)
             (name, text)
         }
     };
+    let has_arrivals = document.get("workload.arrivals").is_some();
     document.underlay(&name, &text)?;
     document.remove(key);
+    document.settle_rate(!has_arrivals);
     Ok(())
 }
 

@@ -185,7 +185,8 @@ impl Flags {
         }
     }
 
-    /// What replays CUDA graphs. SGLang compiles nothing unless `--enable-torch-compile` says so.
+    /// What replays CUDA graphs. SGLang compiles nothing outside them, with `--enable-torch-compile` neither (0.5.23
+    /// `CudaGraphRunner.capture`).
     pub(super) fn graphs(&self) -> Graphs {
         match self {
             Flags::Vllm(flags) => Graphs {

@@ -155,7 +155,7 @@ pub(super) fn speculation(
     ];
     for (name, _) in moot.into_iter().filter(|(_, is_given)| *is_given) {
         judge.ignore(format!(
-            "{name} has no effect: it is said how many drafts stand, however they are found and judged"
+            "{name} has no effect: --acceptance-rate already fixes how many drafts are accepted"
         ));
     }
     let key = |name: &str| format!("engine.speculative_config.{name}");

@@ -66,8 +66,8 @@ pub(super) fn check_plan(judge: &mut Judge, plan: &MemoryPlan, caches_prefixes: 
         .map(|kind| kind.block_size.to_string())
         .collect();
     judge.notes.push(format!(
-        "its kinds of layers have blocks of {} tokens: a run takes and frees them {} tokens at a time, so that a sequence may hold a \
-         block a group too many; what fits is counted exactly",
+        "layer kinds use blocks of {} tokens; the simulation allocates in steps of {}, so a sequence may hold one block per group \
+         too many. Memory planning is exact.",
         lengths.join(" and "),
         plan.block_size
     ));

@@ -6,7 +6,7 @@
 use clap::{CommandFactory, FromArgMatches, Parser};
 
 use super::argv;
-use super::assemble::{Assembled, assemble, overlay};
+use super::assemble::{Assembled, assemble, is_scenario, overlay};
 use super::diagnostic::{Diagnostic, Diagnostics, Place};
 use super::files::Files;
 use super::flags::ScenarioFlags;
@@ -61,6 +61,21 @@ pub fn variant(common: &ScenarioFlags, said: &Said, files: &dyn Files) -> Result
     let own = parse(&said.words)?;
     let either = |own: &Option<String>, common: &Option<String>| own.clone().or_else(|| common.clone());
     let names_another = own.target.is_some() || own.scenario.is_some();
+    if let Some(target) = &own.target
+        && own.scenario.is_none()
+        && !is_scenario(target)
+        && (common.scenario.is_some() || common.target.as_deref().is_some_and(is_scenario))
+        && own.cluster.gpu.is_none()
+        && common.cluster.gpu.is_none()
+    {
+        let problem = Diagnostic::new(format!(
+            "in the variant `{}`: there is no scenario `{target}`",
+            said.words.join(" ")
+        ))
+        .at(Place::Flag("VARIANT".to_owned()))
+        .help(format!("a model goes behind --model: `--model {target}`"));
+        return Err(problem.into());
+    }
     let base = ScenarioFlags {
         target: if names_another {
             own.target.clone()
@@ -168,7 +183,26 @@ mod tests {
             "{}",
             message("--max-num-seq 3")
         );
-        assert!(message("--cpu-offload-gb 4").contains("cannot be honoured"));
+        assert!(message("--cpu-offload-gb 4").contains("is not supported"));
         assert!(message("'--engine").contains("a quote that does not end"));
+    }
+
+    #[test]
+    fn a_name_that_is_no_scenario_beside_one_is_told_as_such() {
+        let told = |text: &str| {
+            let problems = resolved("quickstart", text).err().unwrap();
+            (problems.0.len(), problems.to_string())
+        };
+        for name in ["Qwen/Qwen3-8B", "nosuchscenario"] {
+            let (count, text) = told(&format!("q: {name}"));
+            assert_eq!(count, 1, "{text}");
+            assert!(text.contains(&format!("there is no scenario `{name}`")), "{text}");
+            assert!(
+                text.contains(&format!("a model goes behind --model: `--model {name}`")),
+                "{text}"
+            );
+        }
+        let swapped = resolved("quickstart", "q: --model Qwen/Qwen3-8B").unwrap();
+        assert_eq!(swapped.model.name, "Qwen/Qwen3-8B");
     }
 }

@@ -123,7 +123,11 @@ pub fn text(families: &[Score], engines: &[Score], overall: &Score, width: Optio
             .take(REASONS_SHOWN)
             .map(|(reason, _)| reason.as_str())
             .collect();
-        text.push_str(&format!("{}: {}\n", score.name, why.join("; ")));
+        let family = match score.name.as_str() {
+            "" => "rows without a family",
+            name => name,
+        };
+        text.push_str(&format!("{family}: {}\n", why.join("; ")));
     }
     folded(&text, width)
 }

@@ -76,7 +76,13 @@ pub fn columns(text: &str) -> Vec<String> {
 /// Whether the first line names a figure that a benchmark has.
 pub(super) fn is_table(text: &str) -> bool {
     let columns = columns(text);
-    columns.len() > 1 && columns.iter().any(|name| is_figure(name))
+    // `ttft_ms` says of no statistic that it is one, and whose column it is all the same.
+    let is_measure = |name: &String| {
+        MEASURES
+            .iter()
+            .any(|start| name.starts_with(start) && name.ends_with("_ms"))
+    };
+    columns.len() > 1 && columns.iter().any(|name| is_figure(name) || is_measure(name))
 }
 
 /// What parts the cells, by the header: a comma, or what spreadsheets write instead.
@@ -131,7 +137,11 @@ fn canonical(name: &str) -> Cow<'_, str> {
 }
 
 fn is_figure(name: &str) -> bool {
-    RATES.contains(&name) || (MEASURES.iter().any(|start| name.starts_with(start)) && name.ends_with("_ms"))
+    RATES.contains(&name)
+        || MEASURES.iter().any(|start| {
+            name.strip_prefix(start)
+                .is_some_and(|statistic| statistic.ends_with("_ms"))
+        })
 }
 
 pub(super) fn read(text: &str, problems: &Problems) -> Vec<Measured> {

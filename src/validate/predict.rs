@@ -6,7 +6,7 @@ use crate::calibrate::interval::model_interval;
 use crate::calibrate::plan::{Plan, Unmade};
 use crate::config::{Diagnostic, Document, Files, Resolved, resolve};
 use crate::metrics::{Distribution, Records, Summary};
-use crate::results::{Load, Measured, Stats};
+use crate::results::{Load, Measured, Stats, strange_columns};
 
 /// Token throughput further than this from requests times length is no token throughput; requests a second are often
 /// printed with two digits.
@@ -159,10 +159,10 @@ pub fn predict(row: &Measured, plan: Result<Plan, String>, files: &dyn Files, wi
                 add_uncertainty(row, &ran, files, &mut figures);
             }
             if figures.is_empty() {
-                Outcome::NotModelled(
-                    "the row has no figure that is compared: a mean or a median of TTFT, TPOT, ITL or E2E, or a throughput"
-                        .to_owned(),
-                )
+                Outcome::NotModelled(format!(
+                    "the row has no figure that is compared: a mean or a median of TTFT, TPOT, ITL or E2E, or a throughput{}",
+                    columns_left(row)
+                ))
             } else {
                 let mut assumptions = ran.plan.assumptions;
                 if names_no_statistic(row) {
@@ -185,6 +185,16 @@ pub fn predict(row: &Measured, plan: Result<Plan, String>, files: &dyn Files, wi
         side,
         outcome,
     }
+}
+
+/// Columns of a row that are not read, one of which may be meant.
+fn columns_left(row: &Measured) -> String {
+    let left = strange_columns(std::slice::from_ref(row)).into_iter();
+    let left = left.map(|(name, meant)| match meant {
+        Some(meant) => format!("; its column `{name}` is not known, did you mean `{meant}`?"),
+        None => format!("; its column `{name}` is not known"),
+    });
+    left.collect()
 }
 
 /// `vllm` of `vLLM`, `sarathi-serve` of `sarathi-serve (vLLM fork)`.

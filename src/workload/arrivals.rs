@@ -221,9 +221,9 @@ fn picos_per_request(request_rate: f64) -> f64 {
     PICOS_PER_SECOND as f64 / request_rate
 }
 
-/// To the nearest picosecond. The conversion saturates at the end of the clock, where [`after`] stops.
+/// To the nearest picosecond; what is past the end of the clock is its end, where [`after`] stops.
 pub(super) fn round(picos: f64) -> Picos {
-    Picos((picos + 0.5) as u64)
+    Picos::nearest(picos).unwrap_or(Picos::MAX)
 }
 
 /// `now + length`; `None` at or past the end of the clock.

@@ -29,14 +29,14 @@ use super::classes::Classes;
 use super::client::{Places, Priorities};
 use super::endings::EndingSampler;
 use super::groups::GroupSampler;
-use super::lengths::{LengthSampler, TOKENS_MAX};
+use super::lengths::LengthSampler;
 use super::request::{Piece, Prompt, Request};
 use super::reuse::Reuse;
 use super::segments;
 use super::sessions::{Sessions, Utterance};
 use super::{Arrivals, Prefix, Source, Traffic, WorkloadSpec};
 use crate::ids::RequestId;
-use crate::units::Picos;
+use crate::units::{Picos, TEXT_TOKENS_MAX as TOKENS_MAX};
 
 /// A [`Traffic`] made from a [`WorkloadSpec`] and a seed.
 #[derive(Debug)]

@@ -13,10 +13,7 @@ use rand_distr::{Distribution, StandardNormal};
 use super::{Lengths, LognormalLength};
 use crate::rng::{Purpose, stream};
 use crate::stats::{normal_cdf_drawn, quantile_sorted};
-use crate::units::rounded;
-
-/// Longest length that a workload may ask for, and longest text of a conversation: 2²⁸ tokens.
-pub(super) const TOKENS_MAX: u32 = 1 << 28;
+use crate::units::{TEXT_TOKENS_MAX as TOKENS_MAX, rounded};
 
 /// Draws (prompt, output) pairs.
 #[derive(Debug)]

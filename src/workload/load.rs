@@ -171,7 +171,7 @@ fn turns_per_start(spec: &WorkloadSpec) -> f64 {
 }
 
 /// `1 / ∫₀¹ dx/rate(x)` of rule B-3's two ramps.
-fn ramp_mean(a: f64, b: f64, exponential: bool) -> f64 {
+pub(crate) fn ramp_mean(a: f64, b: f64, exponential: bool) -> f64 {
     let log_ratio = (b / a).ln();
     // Close to a flat ramp both forms lose their digits; the geometric mean is exact there to the square of the slope.
     if log_ratio.abs() < 1e-6 {

@@ -20,6 +20,7 @@ pub mod trace;
 
 pub use bench::drawn_by_us;
 pub use generator::Generator;
+pub(crate) use load::ramp_mean;
 pub use load::{TrafficKind, endless, is_closed, mean_rate, traffic_kind, with_rate};
 pub use request::{Piece, Prompt, Request};
 pub use reuse::ReuseLaw;

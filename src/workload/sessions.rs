@@ -13,12 +13,11 @@ use slab::Slab;
 use super::arrivals::after;
 use super::client::think_time;
 use super::endings::geometric;
-use super::lengths::TOKENS_MAX;
 use super::request::{Piece, Prompt};
 use super::segments;
 use crate::ids::RequestId;
 use crate::rng::{Purpose, stream};
-use crate::units::Picos;
+use crate::units::{Picos, TEXT_TOKENS_MAX as TOKENS_MAX};
 
 /// Think times of conversations share their purpose with those of users; users are numbered below this.
 const SESSION_THINK_TIMES: u64 = 1 << 40;

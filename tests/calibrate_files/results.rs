@@ -94,7 +94,7 @@ fn every_tools_results_become_runs_or_say_why_not() {
     llmperf_summary.json: tpot_mean_ms 8.9, ttft_p50_ms 200.0
     inference_perf.json: tpot_mean_ms 7.8, ttft_p50_ms 29.0
     inferencex.json: tpot_p50_ms 10.3, request_throughput 1.6
-    trtllm_bench.txt: refused, it ran on trtllm, and vllm is fitted; trtllm is not simulated, so its runs fit n
+    trtllm_bench.txt: refused, it ran on trtllm, and vllm is fitted; --engine trtllm fits that engine's host
     table.csv: tpot_mean_ms 7.4, request_throughput 8.0
     table.csv: request_throughput 8.0
     table.csv: tpot_mean_ms 6.9, ttft_p50_ms 29.0

@@ -297,3 +297,38 @@ fn cells_beyond_saturation_are_of_one_length() {
         .collect();
     assert!((served[1] / served[0] - 1.0).abs() < 0.03, "{served:?}");
 }
+
+#[test]
+fn results_of_one_second_have_files_of_their_own() {
+    let desk = Desk::new();
+    let words = format!("{SMALL} --save-result");
+    let running: Vec<_> = (0..4)
+        .map(|_| desk.command(&words).stdout(Stdio::null()).spawn().unwrap())
+        .collect();
+    for mut one in running {
+        assert!(one.wait().unwrap().success());
+    }
+    let mut names: Vec<String> = (std::fs::read_dir(desk.path()).unwrap())
+        .map(|entry| entry.unwrap().file_name().into_string().unwrap())
+        .collect();
+    names.sort_unstable();
+    assert_eq!(names.len(), 8, "{names:?}");
+    for name in names.iter().filter(|name| name.ends_with(".json")) {
+        let scenario = name.replace(".json", ".resolved.toml");
+        assert!(names.contains(&scenario), "{names:?}");
+        assert!(std::fs::metadata(desk.path().join(name)).unwrap().len() > 0);
+    }
+    assert!(names.iter().any(|name| name.ends_with("-4.json")), "{names:?}");
+}
+
+#[test]
+fn a_file_that_is_named_is_replaced_and_that_is_told() {
+    let desk = Desk::new();
+    let told = |words: &str| text(&desk.run(&format!("{SMALL} {words}")).stderr);
+    let named = "--save-result --result-filename mine.json";
+    assert!(!told(named).contains("replaced"));
+    assert!(told(named).contains("mine.json was there and is replaced"));
+    assert_eq!(std::fs::read_dir(desk.path()).unwrap().count(), 2);
+    let nowhere = told("--append-result");
+    assert!(nowhere.contains("add --result-filename"), "{nowhere}");
+}

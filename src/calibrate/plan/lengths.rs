@@ -5,7 +5,7 @@
 //! lengths' correlation in ShareGPT is −0.03).
 
 use super::super::words::{after, had_hits, stated_total};
-use super::{Draft, Reading};
+use super::{Draft, Reading, Unplanned};
 use crate::results::Load;
 use crate::stats::normal_cdf;
 
@@ -30,7 +30,7 @@ const LONGEST: f64 = (1_u64 << 30) as f64;
 const BLOCK: f64 = 16.0;
 
 impl Draft<'_> {
-    pub(super) fn lengths(&mut self) -> Result<(), String> {
+    pub(super) fn lengths(&mut self) -> Result<(), Unplanned> {
         let setup = &self.row.setup;
         let workload = setup.workload.to_lowercase();
         let stated =
@@ -41,15 +41,15 @@ impl Draft<'_> {
             self.prefill_sweep();
             return Ok(());
         }
-        let input = input.ok_or("the row does not say how long prompts are")?;
+        let input = input.ok_or(Unplanned::Lengths("prompts"))?;
         let output = match (output, setup.load) {
             (Some(output), _) => output,
             (None, Load::StaticBatch { .. }) => 1.0,
-            (None, _) => return Err("the row does not say how long answers are".to_owned()),
+            (None, _) => return Err(Unplanned::Lengths("answers")),
         };
         for (tokens, what) in [(input, "prompts"), (output, "answers")] {
             if tokens <= 0.0 || tokens > LONGEST {
-                return Err(format!("the row says that {what} have {tokens} tokens"));
+                return Err(format!("the row says that {what} have {tokens} tokens").into());
             }
         }
         if workload.contains("sharegpt") {

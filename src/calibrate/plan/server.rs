@@ -237,7 +237,10 @@ impl Draft<'_> {
         if is_fork && !name.starts_with("sarathi") {
             return Err(format!("the engine `{engine}` is not modelled"));
         }
-        Ok(name)
+        Ok(match name.as_str() {
+            "trtllm" | "trt-llm" | "tensorrt_llm" => "tensorrt-llm".to_owned(),
+            _ => name,
+        })
     }
 
     /// The model, by the name of the shape that ships. Experts in fp8 are those of the publisher's own checkpoint where one

@@ -4,6 +4,10 @@ use super::version::other_profile;
 use super::*;
 use crate::results::{Load, Tool};
 
+fn plan(row: &Measured, trace: &dyn Fn(&str) -> Option<String>) -> Result<Plan, String> {
+    super::plan(row, trace).map_err(String::from)
+}
+
 fn row(load: Load) -> Measured {
     let mut row = Measured::new(Tool::Table, "row a");
     row.setup.model = Some("Meta-Llama/Llama-3.1-8B-Instruct".into());
@@ -425,7 +429,7 @@ fn prompts_that_were_cached_share_a_prefix() {
 
 #[test]
 fn a_row_that_says_one_thing_and_starts_another_is_refused() {
-    let reason = |row: &Measured| super::plan(row, &|_| None).unwrap_err();
+    let reason = |row: &Measured| plan(row, &|_| None).unwrap_err();
     let mut said = row(Load::Closed { clients: 4 });
     said.setup.flags = "docker run vllm/vllm-openai:v0.6.1 --max-num-seqs 8".into();
     assert_eq!(
@@ -455,7 +459,7 @@ fn flags_of_an_engine_that_has_none_here_are_named() {
 
 #[test]
 fn numbers_that_nobody_meant_are_no_panic() {
-    let reason = |row: &Measured| super::plan(row, &|_| None).unwrap_err();
+    let reason = |row: &Measured| plan(row, &|_| None).unwrap_err();
     let mut long = row(Load::Closed { clients: 4 });
     long.setup.workload = "ShareGPT".into();
     long.setup.input_tokens = Some(1e30);
@@ -470,4 +474,15 @@ fn numbers_that_nobody_meant_are_no_panic() {
     });
     crowd.setup.num_prompts = None;
     assert!(planned(&crowd).scenario.contains("num_prompts"));
+}
+
+#[test]
+fn a_part_that_a_plan_does_not_have_is_not_exchanged_in_silence() {
+    let plan = planned(&row(Load::Burst));
+    assert!(plan.with_seed(7).scenario.contains("\nseed = 7\n"));
+    let missing = Reading {
+        instead_of: "nowhere".to_owned(),
+        put: String::new(),
+    };
+    assert!(std::panic::catch_unwind(|| plan.read_as(&missing)).is_err());
 }

@@ -1,7 +1,7 @@
 //! How a row's requests were sent: how many, by which law, and with how many at a time.
 
 use super::super::words::stated_limit;
-use super::{Draft, quoted};
+use super::{Draft, Unplanned, quoted};
 use crate::results::Load;
 
 /// Requests for each client of a closed loop whose number of prompts is not known: ten waves.
@@ -11,11 +11,11 @@ const UNKNOWN_REQUESTS: u64 = 2000;
 
 impl Draft<'_> {
     /// Seed, number of requests, arrivals and lengths; or the trace that is replayed.
-    pub(super) fn workload(&mut self, trace: &dyn Fn(&str) -> Option<String>) -> Result<(), String> {
+    pub(super) fn workload(&mut self, trace: &dyn Fn(&str) -> Option<String>) -> Result<(), Unplanned> {
         self.line("\n[workload]\nseed = 0");
         let setup = &self.row.setup;
         if setup.load == Load::Trace {
-            return self.replay(trace);
+            return Ok(self.replay(trace)?);
         }
         let requests = self.requests()?;
         self.entry("num_prompts", &requests.to_string());
@@ -74,7 +74,7 @@ impl Draft<'_> {
         Ok(())
     }
 
-    fn arrivals(&mut self) -> Result<(), String> {
+    fn arrivals(&mut self) -> Result<(), Unplanned> {
         let setup = &self.row.setup;
         let mut limit = setup.max_concurrency;
         let mut is_scaled = false;
@@ -98,7 +98,7 @@ impl Draft<'_> {
                 self.line("\n[workload.arrivals.all_at_once]");
             }
             Load::Trace | Load::Mixed { .. } | Load::Unknown => {
-                return Err("the row does not say how requests were sent".to_owned());
+                return Err(Unplanned::Load);
             }
         }
         if limit.is_some() || is_scaled {

@@ -9,7 +9,7 @@ use crate::calibrate::bench::Said;
 use crate::cli::disk::Disk;
 use crate::config::assemble;
 use crate::config::flags::ScenarioFlags;
-use crate::config::pasted::starts_sglang;
+use crate::config::pasted::engine_of;
 use crate::config::raw::RawCluster;
 use crate::config::scalar::Count;
 use crate::results::{Load, Setup};
@@ -56,10 +56,12 @@ pub struct SaidArgs {
 impl SaidArgs {
     /// The engine that every pasted server command starts, or the default where they differ or there is none.
     pub(super) fn engine(&self) -> &'static str {
-        let all_sglang = self.serve_cmd.iter().all(|command| starts_sglang(command));
-        match all_sglang && !self.serve_cmd.is_empty() {
-            true => "sglang",
-            false => "vllm",
+        let mut engines = self.serve_cmd.iter().map(|command| engine_of(command));
+        let first = engines.next().unwrap_or("vllm");
+        if engines.all(|engine| engine == first) {
+            first
+        } else {
+            "vllm"
         }
     }
 

@@ -144,7 +144,7 @@ fn why_shows_the_arithmetic() {
     insta::assert_snapshot!(fit("openai/gpt-oss-20b --gpu l40s --tp 2 --why").0, @r#"
     FITS          weights 6.4 GiB · runtime ~1.9 · KV pool 32.5 GiB = 2.75M tokens in 177,427 blocks (24 KiB/token: 12 layers (window 128) × 4 KV heads × 64 × 2 + 12 layers × 4 KV heads × 64 × 2, bfloat16)
     concurrency   20 requests × 131,072 tokens worst case  |  1,232 × 1,152 tokens typical  |  at most 256 run at once (max_num_seqs)
-    windows       the pool's 2.75M tokens are those of requests of the longest kind, as vLLM's log counts: layers with a window give back what slid out of it; if every layer kept all of them, it would hold 1.42M
+    windows       2.75M tokens, as vLLM logs it, assumes full-length requests, whose windowed layers free old tokens; if every layer kept everything, the pool would hold 1.42M
     ceilings      prefill ≤ 120k tok/s (compute roof)  |  decode bs=1 ≤ 466 tok/s (memory roof)  |  ridge point 791 tokens/step
         memory           44.4 GiB that L40S-48GB offers × 0.92 = 40.85 GiB
       - weights          20,914,757,184 parameters, mxfp4 linear layers, bfloat16 rest, this GPU's share = 6.42 GiB

@@ -33,7 +33,7 @@ pub struct Args {
     #[command(subcommand)]
     pub action: Option<Action>,
     /// text or json; of one GPU also toml, its profile.
-    #[arg(long, global = true, default_value = "text", value_parser = ["text", "json", "toml"])]
+    #[arg(long, global = true, default_value = "text", value_parser = super::text_or(&["json", "toml"]))]
     pub format: String,
 }
 

@@ -180,7 +180,7 @@ fn what_is_wrong_is_named_once_with_its_value() {
         "cluster.link.latency",
         text("-5us"),
         "--kv-link-latency",
-        &["`--kv-link-latency` is not a duration"],
+        &["`--kv-link-latency` must be at least 0: `-5us` is not"],
     );
     check(
         "cluster.link.hop",

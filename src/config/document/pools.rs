@@ -27,7 +27,7 @@ impl Document {
             (None, Some(together)) => {
                 self.get("cluster.prefill").or(self.get("cluster.decode"))?;
                 for key in ["prefill", "decode", "link"] {
-                    self.remove(&format!("cluster.{key}"));
+                    self.give_way(&format!("cluster.{key}"));
                 }
                 Some(format!(
                     "{together} replaces the scenario's prefill and decode pools and their link"
@@ -90,6 +90,8 @@ impl Document {
     /// origin, so problems point into the pool's table. A flag holds for every pool.
     pub(in crate::config) fn of_pool(&self, index: usize) -> Document {
         let mut own = self.clone();
+        // What they hold was found in the scenario.
+        own.replaced.clear();
         own.remove("cluster.pools");
         for whole in ["events", "admission", "rate_limits", "retries"] {
             own.remove(&format!("cluster.{whole}"));

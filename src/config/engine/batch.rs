@@ -189,7 +189,13 @@ fn default_batch_sizes(
 }
 
 /// A step must be able to hold one token of every sequence and, where prompts are not cut, the longest of them.
-fn check_budget(judge: &mut Judge, tokens: u32, seqs: u32, max_model_len: u32, chunked: bool) {
+pub(in crate::config) fn check_budget(
+    judge: &mut Judge,
+    tokens: u32,
+    seqs: u32,
+    max_model_len: u32,
+    chunked: bool,
+) {
     let is_wrong = judge.is_wrong(&[TOKENS_KEY]);
     if !chunked && tokens < max_model_len && !is_wrong && !judge.is_wrong(&["engine.max_model_len"]) {
         judge.wrong_help(

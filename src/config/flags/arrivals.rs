@@ -48,8 +48,12 @@ fn draws(client: ClientKind) -> &'static str {
 }
 
 /// The defaults of a benchmark client, where nothing else was said. SGLang's seed is that of the version that serves: 1 in
-/// 0.5.4, 42 in 0.5.23 (`bench_serving --seed`); vLLM's is 0, as ours.
-pub(in crate::config) fn client_defaults(document: &mut Document, client: ClientKind) {
+/// 0.5.4, 42 in 0.5.23 (`bench_serving --seed`); vLLM's is 0, as ours. `whole` is the input with the workload below it.
+pub(in crate::config) fn client_defaults(
+    document: &mut Document,
+    client: ClientKind,
+    whole: Option<&Document>,
+) {
     let (of, is_vllm) = match client {
         ClientKind::Vllm => ("vllm bench serve", true),
         ClientKind::Sglang => ("sglang.bench_serving", false),
@@ -63,14 +67,14 @@ pub(in crate::config) fn client_defaults(document: &mut Document, client: Client
         let seed = if profile == Some("sglang@0.5.4") { 1 } else { 42 };
         document.set_default("workload.seed", Value::Integer(seed), of);
     }
-    if document.has_several_clients() {
+    let said = |document: &Document, key: &str| whole.unwrap_or(document).get(key).is_some();
+    if whole.unwrap_or(document).has_several_clients() {
         return;
     }
-    if document.get("workload.arrivals").is_none() {
+    if !said(document, "workload.arrivals") {
         document.set_default("workload.arrivals.all_at_once", Value::Table(Table::new()), of);
     }
-    let has_lengths =
-        document.get("workload.lengths").is_some() || document.get("workload.arrivals.trace").is_some();
+    let has_lengths = said(document, "workload.lengths") || said(document, "workload.arrivals.trace");
     // SGLang's client would download ShareGPT; that its lengths are missing is told by whoever needs them.
     if is_vllm && !has_lengths {
         document.set_default("workload.lengths.random.input_len", Value::Integer(1024), of);
@@ -119,7 +123,7 @@ fn arrivals(editor: &mut Editor<'_>, flags: &TrafficFlags) {
         }
     } else if flags.max_concurrency.is_some()
         && editor.document.get("workload.arrivals").is_none()
-        && flags.workload.is_none()
+        && editor.document.get("workload.base").is_none()
     {
         editor.set("workload.arrivals.all_at_once", Table::new(), "max-concurrency");
     }
@@ -130,8 +134,8 @@ fn trace(editor: &mut Editor<'_>, flags: &TrafficFlags, before: Option<&(String,
     if let Some(path) = &flags.trace {
         editor.set("workload.arrivals.trace.path", path.clone(), "trace");
         // A trace brings its lengths and its sharing: those of the scenario it replaces go.
-        editor.document.remove("workload.lengths");
-        editor.document.remove("workload.prefix");
+        editor.document.give_way("workload.lengths");
+        editor.document.give_way("workload.prefix");
     }
     let is_trace = flags.trace.is_some() || before.is_some_and(|(kind, _)| kind == "trace");
     for (flag, is_given) in [
@@ -226,7 +230,18 @@ fn rate(editor: &mut Editor<'_>, flags: &TrafficFlags, before: Option<(String, T
     } else {
         before.as_ref().map_or("", |(kind, _)| kind)
     };
-    if (kind == "trace" || kind == "profile") && flags.burstiness.is_none() {
+    let is_endless = flags.request_rate.is_some_and(|rate| rate.0 == f64::INFINITY);
+    if kind.is_empty()
+        && editor.document.get("workload.base").is_some()
+        && flags.burstiness.is_none()
+        && !is_endless
+    {
+        // What law it is of is known when that workload has been read.
+        let rate = flags.request_rate.map(|rate| rate.0);
+        return editor.set_some("workload.request_rate", rate, "request-rate");
+    }
+    let is_scaled = kind == "trace" || (matches!(kind, "profile" | "mmpp" | "ramp") && !is_endless);
+    if is_scaled && flags.burstiness.is_none() {
         editor.set_some(
             &format!("workload.arrivals.{kind}.request_rate"),
             flags.request_rate.map(|rate| rate.0),

@@ -15,7 +15,7 @@ pub(super) fn lengths(editor: &mut Editor<'_>, flags: &TrafficFlags) {
         Some(Dataset::TimedTrace) => match &flags.dataset_path {
             Some(path) => {
                 editor.set("workload.arrivals.trace.path", path.clone(), "dataset-path");
-                editor.document.remove("workload.lengths");
+                editor.document.give_way("workload.lengths");
             }
             None => editor.wrong(
                 "dataset-name",
@@ -127,7 +127,7 @@ fn random(editor: &mut Editor<'_>, flags: &TrafficFlags) {
         .or(flags.output_len.map(|len| (len, "output-len")));
     if let Some(prefix) = flags.random_prefix_len {
         if prefix.0 == 0 {
-            editor.document.remove("workload.prefix");
+            editor.document.give_way("workload.prefix");
         } else {
             editor.set("workload.prefix.groups.count", 1, "random-prefix-len");
             editor.set(
@@ -141,7 +141,9 @@ fn random(editor: &mut Editor<'_>, flags: &TrafficFlags) {
         Some(ClientKind::Sglang) => "random_sglang",
         _ => "random",
     };
-    if input.is_none() && output.is_none() && flags.random_range_ratio.is_none() {
+    // Without a name SGLang's client would take another data set.
+    let has_defaults = flags.client == Some(ClientKind::Sglang) && flags.dataset_name.is_some();
+    if input.is_none() && output.is_none() && flags.random_range_ratio.is_none() && !has_defaults {
         return;
     }
     // The other length may stand in the scenario, as long as it is a plain one there.

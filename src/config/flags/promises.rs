@@ -11,7 +11,8 @@ use crate::config::slo::{SloMetric, parse_statistic};
 #[derive(Args, Clone, Debug, Default)]
 #[command(next_help_heading = "Promises")]
 pub struct SloFlags {
-    /// Limits per request in ms, all of which a good one meets: `ttft:500 tpot:50 e2el:10000`.
+    /// Limits per request in ms, all of which a good one meets: `ttft:500 tpot:50 e2el:10000`. A scenario's limits on other
+    /// metrics stay; `tpot:none` drops one.
     #[arg(long, value_name = "METRIC:MS", num_args = 1..)]
     pub goodput: Vec<String>,
     /// Share of requests that must be good.
@@ -45,6 +46,9 @@ pub(in crate::config) fn apply_slo(document: &mut Document, flags: &SloFlags, fr
                     format!("`{limit}`: a request has many gaps"),
                     "limit its mean with tpot, or gaps with --slo p99_itl_ms<=50",
                 );
+            }
+            Some((Some(metric), Err(_))) if limit.to_lowercase().ends_with(":none") => {
+                editor.document.remove(&format!("slo.goodput.{}", metric.name()));
             }
             Some((Some(metric), Ok(ms))) => editor.set(
                 &format!("slo.goodput.{}", metric.name()),

@@ -74,7 +74,7 @@ fn all_that_is_wrong_with_a_pasted_command_is_told_at_once() {
     let line = format!("--gpu h100-sxm {TRAFFIC} --serve-cmd \"{command}\"");
     let told = resolve_line(&line).map(|_| ()).unwrap_err().to_string();
     for wrong in [
-        "`--cpu-offload-gb` would change",
+        "`--cpu-offload-gb` is not supported",
         "unexpected argument '--foo'",
         "unexpected argument '--bar'",
         "--pipeline-parallel-size` is larger than the model is deep",
@@ -364,4 +364,53 @@ fn a_misspelt_scenario_is_one_mistake() {
         "a model is nearer"
     );
     assert!(told("nosuch --gpu h100-sxm").starts_with("no shape of the model `nosuch` is bundled"));
+}
+
+#[test]
+fn the_random_data_set_of_sglangs_client_has_its_lengths() {
+    let line = format!(
+        "{MACHINE} --bench-cmd 'python -m sglang.bench_serving --dataset-name random --request-rate 4 --num-prompts 9'"
+    );
+    let resolved = resolve_line(&line).unwrap_or_else(|problems| panic!("{problems}"));
+    let lengths = &resolved.scenario.workload.lengths;
+    let client = crate::workload::Lengths::RandomSglang {
+        input_len: 1024,
+        output_len: 1024,
+        range_ratio: 0.0,
+    };
+    assert_eq!(*lengths, client);
+}
+
+#[test]
+fn a_limit_is_dropped_by_name_and_others_stay() {
+    let goodput = |limits: &str| {
+        let line = format!("quickstart --goodput {limits}");
+        resolve_line(&line)
+            .unwrap_or_else(|problems| panic!("{problems}"))
+            .slo
+            .goodput
+            .len()
+    };
+    assert_eq!(goodput("ttft:100"), 2);
+    assert_eq!(goodput("ttft:100 tpot:none"), 1);
+}
+
+#[test]
+fn one_mistake_of_a_trace_is_told_once() {
+    for scale in ["-1", "nan"] {
+        let line = format!("{MACHINE} --trace trace.csv --time-scale {scale}");
+        let problems = resolve_line(&line).err().unwrap();
+        assert_eq!(problems.0.len(), 1, "{problems}");
+    }
+}
+
+#[test]
+fn a_pasted_server_that_takes_the_place_of_a_scenarios_model_is_told() {
+    let line = "quickstart --serve-cmd 'vllm serve Qwen/Qwen3-8B'";
+    let resolved = resolve_line(line).unwrap_or_else(|problems| panic!("{problems}"));
+    let told = resolved.notes.join("\n");
+    assert!(
+        told.contains("--serve-cmd serves Qwen/Qwen3-8B, which takes the place of the scenario's"),
+        "{told}"
+    );
 }

@@ -9,7 +9,7 @@ use crate::config::scalar::{Count, Rate};
 #[derive(Args, Clone, Debug, Default)]
 #[command(next_help_heading = "Traffic (vllm bench serve's flags)")]
 pub struct TrafficFlags {
-    /// Requests per second; inf sends everything at once.
+    /// Requests per second on average, to which the scenario's law of arrivals is scaled; inf sends everything at once.
     #[arg(long, value_name = "RATE", allow_negative_numbers = true)]
     pub request_rate: Option<Rate>,
     /// Shape of the gamma law of gaps: 1 is Poisson, less is burstier, inf is constant.

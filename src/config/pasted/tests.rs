@@ -81,7 +81,7 @@ fn pasted_commands_that_cannot_be_honoured_say_why() {
             .map_or_else(|| "accepted".to_string(), |problems| problems.to_string())
     };
     assert_snapshot!(told("--serve-cmd 'vllm serve m --cpu-offload-gb 4 --max-num-sekws 4'"), @r#"
-    error: in --serve-cmd: `--cpu-offload-gb` would change the result, and cannot be honoured: weights offloaded to the host are not modelled yet
+    error: in --serve-cmd: `--cpu-offload-gb` is not supported: it would change the result (weights offloaded to the host are not modelled yet)
 
     error: in --serve-cmd: unexpected argument '--max-num-sekws' found
      |
@@ -196,7 +196,7 @@ fn a_pasted_sglang_benchmark_has_that_clients_habits() {
     assert!(
         refused
             .err()
-            .is_some_and(|error| error.to_string().contains("cannot be honoured"))
+            .is_some_and(|error| error.to_string().contains("is not supported"))
     );
 }
 

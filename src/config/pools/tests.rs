@@ -94,11 +94,11 @@ fn pools_spelt_out_are_the_same_pools() {
 #[test]
 fn a_problem_points_into_the_pools_own_table_and_a_shared_one_is_told_once() {
     insta::assert_snapshot!(told("max_num_seqs = 32", "max_num_seqs = 0"), @r#"
-    error: `max_num_seqs` must be at least 1
+    error: `max_num_seqs` must be at least 1, not 0
       --> a.toml:16:16
        |
     16 | max_num_seqs = 0
-       |                ^ nothing could happen
+       |                ^
     "#);
     insta::assert_snapshot!(told("gpu = \"A100-SXM-80GB\"", "gpu = \"A1000\""), @r#"
     error: unknown GPU `A1000`

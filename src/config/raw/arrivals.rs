@@ -80,6 +80,9 @@ pub struct RawRamp {
     /// The shape in between.
     #[serde(default)]
     pub strategy: RawRampStrategy,
+    /// Scale both rates so that the mean over all requests is this one.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub request_rate: Option<Rate>,
 }
 
 /// vLLM's `--ramp-up-strategy`.
@@ -99,6 +102,9 @@ pub enum RawRampStrategy {
 pub struct RawMmpp {
     /// The states, visited in order and again from the first.
     pub states: Vec<RawMmppState>,
+    /// Scale the states' rates to this mean rate.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub request_rate: Option<Rate>,
 }
 
 /// One state of a Markov-modulated Poisson process.

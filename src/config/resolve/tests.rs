@@ -2,7 +2,8 @@
 
 use insta::assert_snapshot;
 
-use crate::config::tests::told;
+use crate::config::tests::{BASE, told};
+use crate::config::{Document, NoFiles, axes, resolve};
 
 #[test]
 fn mistakes_in_the_traffic_are_located_and_mended() {
@@ -37,11 +38,11 @@ fn mistakes_in_the_traffic_are_located_and_mended() {
       |                ^^^^^^
     "#);
     assert_snapshot!(told("input_len = 1024", "input_len = 0"), @r#"
-    error: `input_len` must be at least 1
+    error: `input_len` must be at least 1, not 0
       --> a.toml:11:13
        |
     11 | input_len = 0
-       |             ^ nothing could happen
+       |             ^
     "#);
     assert_snapshot!(told("[workload.lengths.fixed]", "[workload.lengths.fxed]"), @r#"
     error: unknown key `fxed`
@@ -84,11 +85,11 @@ fn mistakes_in_the_engines_flags_are_located_and_mended() {
     help: for 92 % write 0.92
     "#);
     assert_snapshot!(told("max_model_len = 8192", "max_num_seqs = 0"), @r#"
-    error: `max_num_seqs` must be at least 1
+    error: `max_num_seqs` must be at least 1, not 0
      --> a.toml:7:16
       |
     7 | max_num_seqs = 0
-      |                ^ nothing could happen
+      |                ^
     "#);
     assert_snapshot!(told("max_model_len = 8192", "max_num_seqs = -1"), @r#"
     error: `max_num_seqs` must be a whole number of at least 0
@@ -290,4 +291,46 @@ fn a_file_that_is_no_toml_is_told_where() {
     6 | [engine
       |        ^
     "#);
+}
+
+#[test]
+fn a_misspelt_key_is_told_where_a_flag_takes_the_place_of_its_table() {
+    let told = |line: &str, instead: &str, flags: &[(&str, &str)]| {
+        let text = BASE.replacen(line, instead, 1);
+        let mut document = Document::parse("a.toml", &text).unwrap();
+        let set = |(name, value): &(&str, &str)| axes::apply(&mut document, name, value);
+        assert!(flags.iter().flat_map(set).next().is_none());
+        resolve(document, &NoFiles).map_or_else(|problems| problems.to_string(), |_| "accepted".to_owned())
+    };
+    let rate = [("request_rate", "9")];
+    assert_snapshot!(told("arrivals.poisson]\nrequest_rate", "arrivals.possion]\nrequest_rte", &rate), @r#"
+    error: unknown key `possion`
+     --> a.toml:8:20
+      |
+    8 | [workload.arrivals.possion]
+      |                    ^^^^^^^
+      |
+    help: did you mean `poisson`?
+    "#);
+    let lengths = [("input_len", "10"), ("output_len", "10")];
+    assert_snapshot!(told("lengths.fixed]", "lengths.fxied]", &lengths), @r#"
+    error: unknown key `fxied`
+      --> a.toml:10:19
+       |
+    10 | [workload.lengths.fxied]
+       |                   ^^^^^
+       |
+    help: did you mean `fixed`?
+    "#);
+    let file = [("dataset_path", "lengths.json")];
+    assert!(told("input_len", "input_ln", &file).contains("unknown key `input_ln`"));
+    // What is right in itself gives way without a word.
+    assert_eq!(
+        told(
+            "request_rate",
+            "request_rate",
+            &[("request_rate", "inf"), ("num_prompts", "9")]
+        ),
+        "accepted"
+    );
 }

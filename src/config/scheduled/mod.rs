@@ -13,6 +13,7 @@ pub(super) use profile::is_asked;
 use std::fmt::Display;
 
 use super::document::Source;
+use super::engine::check_budget;
 use super::judge::Judge;
 use super::raw::{RawBatching, RawCbScheduler, RawEngine, RawPolicy, RawPreemptionMode};
 use crate::cost::calibration::Copies;
@@ -20,11 +21,8 @@ use crate::engine::Policy;
 use crate::engine::scheduled::policies::{HfConfig, HfOrder, PreemptionMode, StaticConfig, V0Config};
 use crate::engine::scheduled::{ScheduledConfig, SchedulerChoice};
 use crate::hardware::Device;
-use crate::units::{BytesPerSec, Picos};
+use crate::units::{BytesPerSec, FLAG_TOKENS_MAX as TOKENS_MAX, Picos};
 use profile::{Kind, ScheduledProfile};
-
-/// Largest token counts that are taken seriously: 2³⁰.
-const TOKENS_MAX: u64 = 1 << 30;
 
 /// Flags after defaults, before memory is planned.
 pub(super) struct ScheduledFlags {
@@ -250,24 +248,8 @@ fn budget(
         default = default.max(max_model_len.into());
     }
     let budget = count(judge, profile, key, raw.max_num_batched_tokens, default);
-    if kind == Kind::V0 && !judge.is_wrong(&[key]) {
-        if !chunked && budget < max_model_len {
-            judge.wrong_help(
-                key,
-                "must hold the longest prompt when chunked prefill is off",
-                format!("{budget} tokens, but prompts may have {max_model_len}"),
-                format!(
-                    "write {max_model_len} or more, a smaller max_model_len, or enable_chunked_prefill = true"
-                ),
-            );
-        } else if budget < max_num_seqs {
-            judge.wrong_help(
-                key,
-                "must be at least max_num_seqs",
-                format!("{budget} is less than max_num_seqs = {max_num_seqs}"),
-                format!("write at least {max_num_seqs}, or a smaller max_num_seqs"),
-            );
-        }
+    if kind == Kind::V0 {
+        check_budget(judge, budget, max_num_seqs, max_model_len, chunked);
     }
     budget
 }

@@ -24,7 +24,7 @@ use crate::engine::memory::MemoryPlan;
 use crate::engine::sglang::{QueuePolicy, SglangConfig};
 use crate::hardware::Device;
 use crate::model::{Attention, ModelShape};
-use crate::units::Bytes;
+use crate::units::{Bytes, FLAG_TOKENS_MAX as TOKENS_MAX};
 
 /// Flags after defaults, before memory is planned.
 pub(super) struct SglangFlags {
@@ -41,9 +41,6 @@ pub(super) struct SglangFlags {
     /// Ranks with attention of their own, which step together; 1 as a rule.
     pub(super) attention_ranks: u32,
 }
-
-/// Largest token counts that are taken seriously: 2³⁰.
-const TOKENS_MAX: u64 = 1 << 30;
 
 /// Whether `--engine` asks for SGLang.
 pub(super) fn is_asked(raw: &RawEngine) -> bool {

@@ -47,7 +47,7 @@ pub(super) fn policy(judge: &mut Judge, raw: &RawSglang, profile: &SglangProfile
         RawQueuePolicy::Hrrn => refuse(
             judge,
             "is `hrrn`, which is not modelled",
-            "it ages what waits by tokens that were processed since; no recorded schedule shows the count",
+            "hrrn raises a waiting request's priority with the tokens processed meanwhile; no recording confirms how SGLang counts them",
             &format!("lpm looks at the cache without ageing; {KNOWN}"),
         ),
         RawQueuePolicy::ShortestPrefillFirst => refuse(

@@ -84,7 +84,7 @@ fn a_prompt_beyond_sglang_s_context_is_told_in_its_words() {
      = help: write context_length = 576 or more, or shorter prompts
     "#);
     let outside = sglang("--engine sglang --context-length 0").unwrap_err();
-    assert_snapshot!(outside, @"error: `--context-length` must lie between 4 and 131072: 0 does not");
+    assert_snapshot!(outside, @"error: `--context-length` must lie between 4 and 131,072: 0 does not");
 }
 
 #[test]

@@ -20,6 +20,7 @@ use crate::cost::roofline::{CudagraphMode, Fp8Inputs, Graphs};
 use crate::engine::memory::MemoryPlan;
 use crate::engine::trtllm::{CapacityPolicy, TrtllmConfig};
 use crate::model::{Dtype, ModelShape};
+use crate::units::FLAG_TOKENS_MAX as TOKENS_MAX;
 
 /// Flags after defaults, before memory is planned.
 pub(super) struct TrtllmFlags {
@@ -35,8 +36,10 @@ pub(super) struct TrtllmFlags {
     quantized_before: QuantizedBefore,
 }
 
-/// Largest token counts that are taken seriously: 2³⁰.
-const TOKENS_MAX: u64 = 1 << 30;
+/// Whether TensorRT-LLM is meant by a name without a version.
+pub(super) fn is_name(name: &str) -> bool {
+    profile::NAMES.contains(&name)
+}
 
 /// Whether `--engine` asks for TensorRT-LLM.
 pub(super) fn is_asked(raw: &RawEngine) -> bool {

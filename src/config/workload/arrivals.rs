@@ -7,10 +7,10 @@ use super::spaces::Among;
 use crate::config::document::Source;
 use crate::config::files::Files;
 use crate::config::judge::Judge;
-use crate::config::raw::{RawArrivals, RawMmppState, RawProfile, RawRampStrategy, RawWorkload};
+use crate::config::raw::{RawArrivals, RawMmpp, RawProfile, RawRampStrategy, RawWorkload};
 use crate::config::scalar::Rate;
 use crate::units::Picos;
-use crate::workload::{Arrivals, MmppState};
+use crate::workload::{Arrivals, MmppState, ramp_mean};
 
 /// Arrivals, and the concurrency that a closed loop implies.
 pub(super) fn arrivals(
@@ -58,13 +58,17 @@ pub(super) fn arrivals(
         RawArrivals::Ramp(raw) => {
             let start_rate = judge.rate(&key("ramp.start_rate"), raw.start_rate);
             let end_rate = judge.rate(&key("ramp.end_rate"), raw.end_rate);
+            let (start_rate, end_rate) = (start_rate?, end_rate?);
+            let exponential = raw.strategy == RawRampStrategy::Exponential;
+            let mean = ramp_mean(start_rate, end_rate, exponential);
+            let scale = scale(judge, &key("ramp.request_rate"), raw.request_rate, mean, "ramp")?;
             open(Arrivals::Ramp {
-                start_rate: start_rate?,
-                end_rate: end_rate?,
-                exponential: raw.strategy == RawRampStrategy::Exponential,
+                start_rate: start_rate * scale,
+                end_rate: end_rate * scale,
+                exponential,
             })
         }
-        RawArrivals::Mmpp(raw) => open(mmpp(judge, &raw.states)?),
+        RawArrivals::Mmpp(raw) => open(mmpp(judge, raw)?),
         RawArrivals::Profile(raw) => open(profile(judge, raw)?),
         RawArrivals::Trace(raw) => open(replay(judge, raw, among, files)?),
     }
@@ -95,7 +99,22 @@ pub(super) fn one_pass(judge: &mut Judge, raw: &RawWorkload, arrivals: &Arrivals
     Some(span)
 }
 
-fn mmpp(judge: &mut Judge, raw: &[RawMmppState]) -> Option<Arrivals> {
+/// What the rates of a law are multiplied by so that their mean is the one that is asked for.
+fn scale(judge: &mut Judge, key: &str, asked: Option<Rate>, mean: f64, what: &str) -> Option<f64> {
+    let Some(asked) = asked else {
+        return Some(1.0);
+    };
+    let asked = judge.rate(key, asked)?;
+    let scale = asked / mean;
+    judge.notes.push(format!(
+        "the workload's {what} keeps its shape: its rates are multiplied by {scale:.4} to {asked} req/s on average"
+    ));
+    Some(scale)
+}
+
+fn mmpp(judge: &mut Judge, raw: &RawMmpp) -> Option<Arrivals> {
+    let of_mean = raw.request_rate;
+    let raw = &raw.states;
     let key = "workload.arrivals.mmpp.states";
     let mut states = Vec::new();
     for (at, state) in raw.iter().enumerate() {
@@ -115,7 +134,20 @@ fn mmpp(judge: &mut Judge, raw: &[RawMmppState]) -> Option<Arrivals> {
         judge.wrong(key, "must have a state in which requests arrive", "none does");
         return None;
     }
-    (states.len() == raw.len()).then_some(Arrivals::Mmpp { states })
+    if states.len() != raw.len() {
+        return None;
+    }
+    let cycle: f64 = states.iter().map(|state| state.mean_sojourn.seconds()).sum();
+    let requests = states
+        .iter()
+        .map(|state| state.request_rate * state.mean_sojourn.seconds());
+    let mean = requests.sum::<f64>() / cycle;
+    let key = "workload.arrivals.mmpp.request_rate";
+    let scale = scale(judge, key, of_mean, mean, "cycle of bursts")?;
+    for state in &mut states {
+        state.request_rate *= scale;
+    }
+    Some(Arrivals::Mmpp { states })
 }
 
 fn profile(judge: &mut Judge, raw: &RawProfile) -> Option<Arrivals> {
@@ -143,10 +175,7 @@ fn profile(judge: &mut Judge, raw: &RawProfile) -> Option<Arrivals> {
         return None;
     }
     let mean = raw.rates.iter().sum::<f64>() / raw.rates.len() as f64;
-    let scale = match raw.request_rate {
-        Some(rate) => judge.rate(&key("request_rate"), rate)? / mean,
-        None => 1.0,
-    };
+    let scale = scale(judge, &key("request_rate"), raw.request_rate, mean, "rate curve")?;
     let rates: Arc<[f64]> = raw.rates.iter().map(|rate| rate * scale).collect();
     Some(Arrivals::Profile {
         piece: piece?,

@@ -8,11 +8,12 @@ use crate::config::judge::Judge;
 use crate::config::raw::{
     RawEndings, RawLengthFile, RawLengthFilter, RawLengths, RawLognormalLength, RawPrefix, RawReuse,
 };
+use crate::units::TEXT_TOKENS_MAX;
 use crate::workload::trace::ReadOptions;
 use crate::workload::{Endings, Lengths, LognormalLength, Prefix, ReuseLaw};
 
 /// Longest prompt or output that is taken seriously.
-const LEN_MAX: u64 = 1 << 30;
+const LEN_MAX: u64 = TEXT_TOKENS_MAX as u64;
 
 /// The law of the lengths.
 pub(super) fn lengths(judge: &mut Judge, raw: &RawLengths, files: &dyn Files) -> Option<Lengths> {
@@ -109,7 +110,7 @@ fn quantiles(judge: &mut Judge, key: &str, values: &[f64]) {
             &format!("{key}.{at}"),
             value,
             |value| (1.0..=LEN_MAX as f64).contains(&value),
-            "must be at least 1 token",
+            "must be at least 1 and at most 2^28 tokens",
         );
     }
     if let Some(at) = values.windows(2).position(|pair| pair[0] > pair[1]) {

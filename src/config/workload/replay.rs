@@ -48,6 +48,9 @@ pub(super) fn replay(
         (Some(scale), None) => {
             judge.given(&key("time_scale"), scale);
             judge.number(&key("time_scale"), scale, |scale| scale > 0.0, "must be above 0");
+            if judge.is_wrong(&[&key("time_scale")]) {
+                return None;
+            }
             scale
         }
         (None, Some(rate)) => {

@@ -1,6 +1,9 @@
 //! Rates of what arrives and limits of what is let in, as they are judged.
 
+use crate::config::flags::tests::{flags_of, resolve_line};
 use crate::config::tests::{BASE, resolve_text, told};
+use crate::config::{NoFiles, Resolved, assemble, axes, resolve, resolved_toml};
+use crate::workload::Arrivals;
 
 #[test]
 fn the_rate_of_a_run_is_of_requests_whatever_starts_them() {
@@ -91,4 +94,67 @@ fn a_retry_that_would_wait_past_the_clock_is_refused() {
     assert!(patient.contains("write max_retries = 28 or less"), "{patient}");
     assert_eq!(retries("max_retries = 28"), "accepted");
     assert_eq!(retries("max_retries = 100\nbackoff = \"0 s\""), "accepted");
+}
+
+#[test]
+fn a_rate_scales_the_law_of_arrivals_wherever_it_stands() {
+    let of = |line: &str| resolve_line(line).unwrap_or_else(|problems| panic!("{line}: {problems}"));
+    let model = "Llama-3.1-8B-Instruct --gpu h100 --max-model-len 16384";
+    for line in [
+        "matrix-f",
+        "rate-limit",
+        &format!("{model} --workload workloads/azure-code-2023"),
+    ] {
+        let (own, scaled) = (of(line), of(&format!("{line} --request-rate 14")));
+        let law = |of: &Resolved| std::mem::discriminant(&of.scenario.workload.arrivals);
+        assert_eq!(law(&own), law(&scaled), "{line}");
+        assert!((scaled.request_rate() - 14.0).abs() < 1e-9, "{line}");
+        assert!(
+            scaled.notes.iter().any(|note| note.contains("keeps its shape")),
+            "{line}"
+        );
+        // Written out and read again it is the same.
+        let again = resolve_text(&resolved_toml(&scaled)).unwrap_or_else(|problems| panic!("{problems}"));
+        assert_eq!(again.scenario.workload, scaled.scenario.workload, "{line}");
+    }
+    let at_once = of("matrix-f --request-rate inf --num-prompts 9");
+    assert_eq!(at_once.scenario.workload.arrivals, Arrivals::AllAtOnce);
+    let gamma = of("matrix-f --request-rate 14 --burstiness 0.5");
+    assert!(matches!(gamma.scenario.workload.arrivals, Arrivals::Gamma { .. }));
+}
+
+#[test]
+fn a_swept_rate_and_a_limit_in_flight_keep_the_law_of_a_base() {
+    let input = assemble(&flags_of("matrix-f"), &NoFiles).unwrap();
+    let mut cell = input.document.clone();
+    assert!(axes::apply(&mut cell, "request_rate", "14").is_empty());
+    let cell = resolve(cell, &NoFiles).unwrap_or_else(|problems| panic!("{problems}"));
+    assert!((cell.request_rate() - 14.0).abs() < 1e-9);
+    assert!(matches!(
+        cell.scenario.workload.arrivals,
+        Arrivals::Profile { .. }
+    ));
+    for line in ["matrix-f --max-concurrency 64", "matrix-f --client vllm"] {
+        let resolved = resolve_line(line).unwrap_or_else(|problems| panic!("{line}: {problems}"));
+        let arrivals = &resolved.scenario.workload.arrivals;
+        assert!(
+            matches!(arrivals, Arrivals::Profile { .. }),
+            "{line}: {arrivals:?}"
+        );
+    }
+}
+
+#[test]
+fn a_ramp_and_a_cycle_of_rates_are_scaled_to_a_mean() {
+    let rate = |arrivals: &str| {
+        let text = BASE.replacen("[workload.arrivals.poisson]\nrequest_rate = 4.0\n", arrivals, 1);
+        resolve_text(&text)
+            .unwrap_or_else(|problems| panic!("{problems}"))
+            .request_rate()
+    };
+    let ramp = "[workload]\nnum_prompts = 100\n[workload.arrivals.ramp]\nstart_rate = 1.0\nend_rate = 4.0\nrequest_rate = 7.0\n";
+    assert!((rate(ramp) - 7.0).abs() < 1e-9);
+    let cycle = "[workload.arrivals.mmpp]\nrequest_rate = 7.0\nstates = [{ request_rate = 1.0, mean_sojourn = \"9 s\" }, \
+                 { request_rate = 0.0, mean_sojourn = \"1 s\" }]\n";
+    assert!((rate(cycle) - 7.0).abs() < 1e-9);
 }

@@ -239,8 +239,8 @@ impl Reader<'_> {
                 (_, _, is_both) => {
                     let activations = if is_both { "with" } else { "without" };
                     return Err(format!(
-                        "has weights of {bits}-bit {kind} {activations} quantized activations in `{name}`, which is not modelled: \
-                         8 bits of either kind are, 4-bit int without and 4-bit float with them"
+                        "has weights of {bits}-bit {kind} {activations} quantized activations in `{name}`, which is not modelled; \
+                         supported: 8-bit int or float; 4-bit int with 16-bit activations; 4-bit float with quantized activations"
                     ));
                 }
             };

@@ -177,3 +177,15 @@ fn an_mmpp_is_burstier_than_poisson_and_counts_as_its_law_says() {
     assert!((mean / 0.25 - 1.0).abs() < 0.033, "mean {mean}");
     assert!((cv * cv / 26.6 - 1.0).abs() < 0.13, "cv² {}", cv * cv);
 }
+
+#[test]
+fn an_instant_is_rounded_as_any_duration_is() {
+    // Above 2^52 ps, 75 minutes, half a picosecond more is the next even number.
+    let odd = ((1u64 << 52) + 1) as f64;
+    assert_eq!(round(odd), Picos((1 << 52) + 1));
+    for seconds in [0.1, 4_503.7, 9_007.3, 86_400.123_456_789, 1e7] {
+        assert_eq!(round(seconds * 1e12), Picos::from_seconds(seconds));
+    }
+    assert_eq!(round(1e30), Picos::MAX);
+    assert_eq!(round(0.499_999_999_999_999_94), Picos::ZERO);
+}

@@ -6,11 +6,9 @@ use super::error::{Place, Problem, Problems};
 use super::format::{Format, TimeUnit};
 use super::{ReadOptions, Trace};
 use crate::ids::{RequestId, SegmentId};
-use crate::units::Picos;
+use crate::units::{Picos, ROW_TOKENS_MAX};
 use crate::workload::{Piece, Prompt, Request};
 
-/// More tokens than any model takes in one request; a larger count is a mistake in the file.
-const TOKENS_MAX: f64 = 16_777_216.0;
 /// First identity of the answers, far above any hash id after renumbering.
 const OUTPUT_SEGMENTS: u64 = 1 << 62;
 /// First identity of the ends of prompts that no hash id covers.
@@ -92,7 +90,7 @@ impl<'a> Rows<'a> {
             "is NaN".to_owned()
         } else if value < 0.0 {
             format!("is {value}: a token count cannot be negative")
-        } else if value > TOKENS_MAX {
+        } else if value > f64::from(ROW_TOKENS_MAX) {
             format!("is {value}: more tokens than any model takes")
         } else if value.fract() != 0.0 {
             format!("is {value}: a token count is a whole number")

@@ -158,9 +158,16 @@ pub(super) const SGLANG: &[Family] = &[
     ),
     (
         Nothing,
+        Ignored(
+            "it compiles the decode batches that CUDA graphs capture, whose speed the calibration says; steps without a graph are \
+             not compiled with it either",
+        ),
+        &["enable-torch-compile"],
+    ),
+    (
+        Nothing,
         Ignored(KERNELS),
         &[
-            "enable-torch-compile",
             "disable-cuda-graph-padding",
             "enable-profile-cuda-graph",
             "enable-cudagraph-gc",
