@@ -193,7 +193,7 @@ fn what_is_wrong_is_named_once_with_its_value() {
         "sglang is SGLang's way, and vllm@0.33 serves",
     ];
     check("cluster.link.flow", text("sglang"), "--pd-flow", &expected);
-    let expected = ["`--prefill` must lie between 1 and 4096"];
+    let expected = ["`--prefill` must lie between 1 and 4,096"];
     check(
         "cluster.prefill.replicas",
         Value::Integer(100_000),
