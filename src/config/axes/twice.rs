@@ -88,8 +88,8 @@ mod tests {
         };
         insta::assert_snapshot!(told("2,4,2.0", "8", false), @r"
         error: `request-rate` = 2.0 is given twice
-          |
-          = help: a run stands for its value once: leave one out; for more draws of the traffic sweep over `seed`
+         |
+         = help: a run stands for its value once: leave one out; for more draws of the traffic sweep over `seed`
         ");
         let both = told("4,4", "8,8", true);
         assert!(
