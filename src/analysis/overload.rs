@@ -39,9 +39,10 @@ pub(super) fn left_over(evidence: &Evidence<'_>) -> Option<Growth> {
     let over_s = after.clone().filter(is_left).map(|point| point.t_s).next_back();
     // Requests still inside at the end: the run was cut before its drain.
     after.clone().next_back().filter(|point| !is_left(point))?;
-    let longest_stay_s = stay_at_the_emptiest(batches, last_arrival_s).map_or(f64::INFINITY, |(mean_s, deviation_s)| {
-        (DRAIN_STAYS * mean_s).max(mean_s + DRAIN_STAYS * deviation_s)
-    });
+    let longest_stay_s = stay_at_the_emptiest(batches, last_arrival_s)
+        .map_or(f64::INFINITY, |(mean_s, deviation_s)| {
+            (DRAIN_STAYS * mean_s).max(mean_s + DRAIN_STAYS * deviation_s)
+        });
     let sending_s = last_arrival_s - first_arrival_s;
     let drain_s = over_s.map_or(0.0, |over_s| over_s - last_arrival_s);
     // What comes at one instant has no rate to fall behind.

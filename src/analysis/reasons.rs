@@ -121,9 +121,12 @@ fn not_begun(ended: u64, generations: usize, needed: f64) -> String {
     }
     let needed = needed.max(MORE * ended as f64);
     let lacks = match generations {
-        1 => "everybody inside was replaced once, too seldom to tell a steady state from the filling up".to_owned(),
+        1 => "everybody inside was replaced once, too seldom to tell a steady state from the filling up"
+            .to_owned(),
         times if times <= STEADY_MIN => {
-            format!("everybody inside was replaced {times} times, too seldom to tell a steady state from the filling up")
+            format!(
+                "everybody inside was replaced {times} times, too seldom to tell a steady state from the filling up"
+            )
         }
         _ => "in no part of the run did as many leave as came and Little's law hold".to_owned(),
     };

@@ -164,6 +164,35 @@ mod tests {
         }
     }
 
+    /// Levels that have nothing to do with each other: no load comes out of them that an engine could not have.
+    #[test]
+    fn noise_is_no_load() {
+        let mut state = 1_u64;
+        let mut draw = || {
+            state = state
+                .wrapping_mul(6_364_136_223_846_793_005)
+                .wrapping_add(1_442_695_040_888_963_407);
+            (state >> 40) as f64 / (1_u64 << 24) as f64
+        };
+        let mut told = 0;
+        for _ in 0..1_000 {
+            let series: Vec<_> = (0..48)
+                .map(|i| SeriesPoint {
+                    t_s: f64::from(i),
+                    running: 1.0 + 30.0 * draw(),
+                    output_tokens_per_s: 500.0 + 3_000.0 * draw(),
+                    arrivals_per_s: 60.0 * draw(),
+                    ..SeriesPoint::default()
+                })
+                .collect();
+            if let Some(load) = offered_load(&series, 0.0, 48.0, 30.0, 60.0) {
+                assert!((0.0..3.0).contains(&load), "{load}");
+                told += 1;
+            }
+        }
+        assert!(told <= 50, "{told} of 1,000");
+    }
+
     #[test]
     fn what_never_changes_says_nothing() {
         let still = SeriesPoint {

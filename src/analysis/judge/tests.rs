@@ -209,6 +209,46 @@ fn a_varying_load_saturates_where_its_backlog_outlasts_its_span() {
     assert_eq!(run(1.02, 20_000).verdict, Verdict::Finite);
 }
 
+/// Twenty servers of whom three are busy: what is left over at the end of a hundred requests is the longest of their answers.
+#[test]
+fn the_last_answers_of_a_short_trace_are_no_backlog() {
+    let unstable = |servers: u32, rate: f64| {
+        let runs = (0..100).filter(|&seed| {
+            let server = Server {
+                servers,
+                ..Server::mm1(rate, 100, seed)
+            };
+            let mut recorder = recorder();
+            let end = single_server::run(&server, &mut recorder);
+            judge(recorder.finish(end), LoadKind::Varying, &Precision::default()).verdict == Verdict::Unstable
+        });
+        runs.count()
+    };
+    let idle = unstable(20, 3.0);
+    assert!(idle <= 5, "{idle} of 100");
+    let overloaded = unstable(20, 40.0);
+    assert!(overloaded >= 95, "{overloaded} of 100");
+}
+
+/// What stays is of what came, over the same time.
+#[test]
+fn a_queue_grows_no_faster_than_requests_arrive() {
+    for (rate, requests) in [(1.3, 2_000), (5.0, 3_000), (40.0, 2_000), (200.0, 2_000)] {
+        for seed in 0..20 {
+            let run = result(&Server::mm1(rate, requests, seed));
+            let said = &run.reasons[0];
+            let per_s: Vec<f64> = said
+                .split_whitespace()
+                .filter_map(|word| word.parse().ok())
+                .collect();
+            if let [grows, arrive] = per_s[..] {
+                assert!(grows <= arrive + 0.01, "{rate}, {requests}, seed {seed}: {said}");
+            }
+            assert!(run.growth_per_s <= 1.3 * rate, "{said}");
+        }
+    }
+}
+
 #[test]
 fn a_handful_of_requests_is_too_short() {
     assert_eq!(result(&Server::mm1(0.5, 60, 1)).verdict, Verdict::TooShort);

@@ -326,6 +326,33 @@ fn experts_that_are_dealt_out_whole_wait_for_the_fullest_gpu() {
 }
 
 #[test]
+fn rows_that_only_fill_a_graph_reach_experts_unless_they_are_masked() {
+    let device = device("h100");
+    let calibration = for_device(&device, "vllm").calibration;
+    let shape = crate::model::find("Qwen/Qwen3-30B-A3B").unwrap().0;
+    let part = |routes_padding: bool, capture_sizes: Vec<u32>, operator: &str| {
+        let mut placement = placement();
+        placement.graphs.routes_padding = routes_padding;
+        placement.graphs.capture_sizes = capture_sizes;
+        let mut cost = RooflineCost::new(&device, &shape, &calibration, &placement).unwrap();
+        let parts = cost.breakdown(&decode_load(9, 9_000, 1_000)).parts;
+        let step = cost.decode(9).at(9_000, 1).seconds();
+        let part = parts.into_iter().find(|part| part.operator == operator);
+        (part.unwrap().seconds, step)
+    };
+    let (all, masked, exact) = (
+        |operator| part(true, vec![8, 16], operator),
+        |operator| part(false, vec![8, 16], operator),
+        |operator| part(false, vec![8, 9, 16], operator),
+    );
+    assert_eq!(masked("experts").0, exact("experts").0);
+    assert!(all("experts").0 > 1.1 * masked("experts").0);
+    assert_eq!(all("qkv_proj").0, masked("qkv_proj").0);
+    let saved = all("experts").1 - masked("experts").1;
+    assert!((saved - (all("experts").0 - masked("experts").0)).abs() < 1e-9);
+}
+
+#[test]
 fn experts_in_blocks_of_fp8_are_faster_than_in_sixteen_bits_and_their_kernels_a_prior() {
     for (card, model) in [
         ("h100", "Qwen/Qwen3-30B-A3B-FP8"),

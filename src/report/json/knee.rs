@@ -87,7 +87,10 @@ fn sizing(asked: &Sizing) -> Object {
     object.put("for_rate", asked.demand.rate);
     object.put("replicas", whole(fleet.map(|fleet| fleet.replicas)));
     object.put("replicas_low", whole(fleet.map(|fleet| fleet.replicas_95.0)));
-    object.put("replicas_high", whole(fleet.and_then(|fleet| fleet.replicas_95.1)));
+    object.put(
+        "replicas_high",
+        whole(fleet.and_then(|fleet| fleet.replicas_95.1)),
+    );
     let model = fleet.and_then(|fleet| fleet.replicas_model_90);
     object.put("replicas_model_low", whole(model.map(|(low, _)| low)));
     object.put("replicas_model_high", whole(model.map(|(_, high)| high)));
