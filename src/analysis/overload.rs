@@ -150,7 +150,7 @@ pub(super) fn growth(evidence: &Evidence<'_>, generations: &Generations) -> Grow
         false if is_client => came(inside.between_s) + client.per_s,
         false => came(inside.between_s),
     };
-    let load = evidence.output_tokens.filter(|_| is_batch).and_then(|tokens| {
+    let offered = evidence.output_tokens.filter(|_| is_batch).and_then(|tokens| {
         offered_load(
             series,
             first_arrival_s,
@@ -164,7 +164,8 @@ pub(super) fn growth(evidence: &Evidence<'_>, generations: &Generations) -> Grow
         None if generations.count() > 0 || evidence.sent >= SENT_FILLING => OVERLOAD_FILLING,
         None => f64::INFINITY,
     };
-    let is_overloaded = is_queue || load.is_some_and(|load| load > overload && inside.significant);
+    let is_overloaded =
+        is_queue || offered.is_some_and(|offered| offered.load > overload && inside.significant);
     let per_s = match piled.significant {
         true => piled.per_s,
         // No more can have stayed than came; levels are means over intervals, and their instants half of one off.
@@ -181,7 +182,9 @@ pub(super) fn growth(evidence: &Evidence<'_>, generations: &Generations) -> Grow
         requests: inside.requests + client.requests,
         is_queue,
         is_client,
-        load,
+        load: offered
+            .filter(|offered| offered.is_known)
+            .map(|offered| offered.load),
         drain_s: None,
     }
 }

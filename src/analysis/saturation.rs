@@ -30,18 +30,27 @@ const F_SIGNIFICANT: f64 = 8.02;
 /// Determinant, of columns scaled to a mean of one, below which steps, tokens and prompts cannot be told apart.
 const SINGULAR: f64 = 1e-12;
 
-/// Standard error of the load above which it says nothing.
+/// Standard error of the load above which it is no figure to tell.
 const ERROR_MAX: f64 = 0.1;
 
-/// The offered load ρ, from what happened between the first arrival and the last, in seconds. `None` where too little
-/// happened, or always the same, or where it fits no engine: none of the three costs is below nothing.
+/// What is asked of the engine.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub(super) struct Offered {
+    /// As a share of what it can do, ρ; right on average, which is enough to tell overload by.
+    pub(super) load: f64,
+    /// Known well enough to be told: within [`ERROR_MAX`], from costs that an engine can have, none below nothing.
+    pub(super) is_known: bool,
+}
+
+/// The offered load, from what happened between the first arrival and the last, in seconds. `None` where too little
+/// happened, or always the same.
 pub(super) fn offered_load(
     series: &[SeriesPoint],
     first_arrival_s: f64,
     last_arrival_s: f64,
     arrivals_per_s: f64,
     output_tokens: f64,
-) -> Option<f64> {
+) -> Option<Offered> {
     let from_s = first_arrival_s + START * (last_arrival_s - first_arrival_s);
     let seen: Vec<&SeriesPoint> = series
         .iter()
@@ -76,7 +85,7 @@ pub(super) fn offered_load(
     let products = [0, 1, 2].map(|i| [0, 1, 2].map(|j| sum(&|row| row[i] * row[j])));
     // The shares with which the columns best add up to 1 in every row: the normal equations.
     let shares = solved(&products, [0, 1, 2].map(|i| sum(&|row| row[i])))?;
-    if shares.iter().any(|&share| share < 0.0) || explained(&scaled, &shares) < F_SIGNIFICANT {
+    if explained(&scaled, &shares) < F_SIGNIFICANT {
         return None;
     }
     let weights = [
@@ -86,7 +95,10 @@ pub(super) fn offered_load(
     ];
     let left = sum(&|row| (1.0 - dot(row, &shares)).powi(2)) / (scaled.len() as f64 - 3.0);
     let error = (left * dot(&weights, &solved(&products, weights)?)).sqrt();
-    (error <= ERROR_MAX).then(|| dot(&weights, &shares))
+    Some(Offered {
+        load: dot(&weights, &shares),
+        is_known: error <= ERROR_MAX && shares.iter().all(|&share| share >= 0.0),
+    })
 }
 
 fn dot(a: &[f64; 3], b: &[f64; 3]) -> f64 {
@@ -157,7 +169,8 @@ mod tests {
     fn the_load_is_seen_from_any_part_of_the_filling_up() {
         for rate in [20.0, 40.0, 50.0] {
             for until_s in [30.0, 200.0] {
-                let load = offered_load(&filling(rate), 0.0, until_s, rate, 200.0).expect("it varies");
+                let offered = offered_load(&filling(rate), 0.0, until_s, rate, 200.0).expect("it varies");
+                let load = offered.load;
                 // n·c + prompt = 6 ms + 16 ms. A ratio of means is not the mean of ratios: a few per cent.
                 assert!((load / (rate * 0.022) - 1.0).abs() < 0.05, "{rate}: {load}");
             }
@@ -185,7 +198,8 @@ mod tests {
                     ..SeriesPoint::default()
                 })
                 .collect();
-            if let Some(load) = offered_load(&series, 0.0, 48.0, 30.0, 60.0) {
+            let offered = offered_load(&series, 0.0, 48.0, 30.0, 60.0);
+            if let Some(Offered { load, .. }) = offered.filter(|offered| offered.is_known) {
                 assert!((0.0..3.0).contains(&load), "{load}");
                 told += 1;
             }

@@ -34,11 +34,10 @@ const SHORT: [(&str, &str); 10] = [
 ];
 
 /// Other spellings of flags that exist here.
-const ALIASES: [(&str, &str); 17] = [
+const ALIASES: [(&str, &str); 16] = [
     ("--random-input", "--random-input-len"),
     ("--random-output", "--random-output-len"),
     ("--num-prompt", "--num-prompts"),
-    ("--custom-output-len", "--output-len"),
     ("--device-memory-utilization", "--gpu-memory-utilization"),
     ("--prefix-len", "--random-prefix-len"),
     ("--cuda-graph-sizes", "--cudagraph-capture-sizes"),

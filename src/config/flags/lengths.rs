@@ -86,6 +86,11 @@ fn strays(editor: &mut Editor<'_>, flags: &TrafficFlags) {
             flags.sharegpt_output_len.is_some(),
             (Dataset::Sharegpt, "sharegpt"),
         ),
+        (
+            "custom-output-len",
+            flags.custom_output_len.is_some(),
+            (Dataset::Custom, "custom"),
+        ),
     ];
     for (flag, is_given, (dataset, name)) in strays {
         if is_given && flags.dataset_name != Some(dataset) {
@@ -205,6 +210,7 @@ fn from_file(editor: &mut Editor<'_>, flags: &TrafficFlags) {
     let output = flags
         .sharegpt_output_len
         .map(|len| (len, "sharegpt-output-len"))
+        .or(flags.custom_output_len.map(|len| (len, "custom-output-len")))
         .or(flags.output_len.map(|len| (len, "output-len")));
     if let Some((len, flag)) = output {
         editor.set("workload.lengths.file.output_len", count(len), flag);

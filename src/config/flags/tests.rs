@@ -226,6 +226,14 @@ fn flags_that_cannot_be_honoured_say_why() {
 }
 
 #[test]
+fn the_answers_of_a_custom_data_set_are_of_no_other() {
+    let told = said(&format!(
+        "{MACHINE} --request-rate 4 --input-len 128 --custom-output-len 64"
+    ));
+    assert!(told.contains("belongs to another data set"), "{told}");
+}
+
+#[test]
 fn promises_are_read_in_vllms_and_aiperfs_spelling() {
     let slo = |flags: &str| {
         resolve_line(&format!("quickstart {flags}"))

@@ -54,6 +54,9 @@ pub struct TrafficFlags {
     /// Output tokens of every ShareGPT request.
     #[arg(long, value_name = "TOKENS")]
     pub sharegpt_output_len: Option<Count>,
+    /// Output tokens of every request of a custom data set.
+    #[arg(long, value_name = "TOKENS")]
+    pub custom_output_len: Option<Count>,
     /// Tokens of each prefix of the prefix_repetition data set.
     #[arg(long, value_name = "TOKENS")]
     pub prefix_repetition_prefix_len: Option<Count>,
