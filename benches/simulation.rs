@@ -67,6 +67,7 @@ fn cost() -> RooflineCost {
         typical_context: 1024,
         drafting: None,
         inputs: Fp8Inputs::AsTimed,
+        fused_norms: None,
         fp8_experts: KernelFormat::Fp8,
         pipeline: None,
     };

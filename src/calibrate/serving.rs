@@ -13,7 +13,7 @@ use super::words::cache_format;
 use crate::config::version::{ASYNCHRONOUS_SINCE, minor_of_zero};
 use crate::config::{Document, NoFiles, axes, resolve};
 use crate::model::Mlp;
-use crate::results::{Load, Measured, Problem, columns_of_table, rows_by_line};
+use crate::results::{Load, Measured, Problem, RowOfLine, columns_of_table, rows_by_line};
 
 /// What the rows gave.
 #[derive(Default)]
@@ -45,11 +45,15 @@ pub fn is_serving(text: &str) -> bool {
 /// A table that is no CSV, or a row with more or fewer cells than the header.
 pub fn read(text: &str, engine: &str, input: usize) -> Result<Serving, BrokenTable> {
     let mut serving = Serving::default();
-    for (line, row) in rows_by_line(text).map_err(BrokenTable)? {
+    for RowOfLine { line, row, wrong } in rows_by_line(text).map_err(BrokenTable)? {
         serving.rows += 1;
         let cells_of = format!("line {line}");
-        let left = match row {
-            Ok(row) => match run_of(&row, engine, input) {
+        let left = match (row, wrong.into_iter().next()) {
+            // The whole row, not one of its cells.
+            (_, Some(problem)) if problem.place == cells_of => return Err(BrokenTable(problem)),
+            (_, Some(problem)) => format!("{}: {}", problem.place, problem.what),
+            (None, None) => continue,
+            (Some(row), None) => match run_of(&row, engine, input) {
                 Ok(run) => {
                     serving.runs.push(run);
                     continue;
@@ -57,9 +61,6 @@ pub fn read(text: &str, engine: &str, input: usize) -> Result<Serving, BrokenTab
                 Err(Left::All(reason)) => reason,
                 Err(Left::Cell(reason)) => format!("{cells_of}: {reason}"),
             },
-            // The whole row, not one of its cells.
-            Err(problem) if problem.place == cells_of => return Err(BrokenTable(problem)),
-            Err(problem) => format!("{}: {}", problem.place, problem.what),
         };
         *serving.left.entry(left).or_default() += 1;
     }

@@ -13,7 +13,7 @@ use super::terminal::Terminal;
 use crate::audit::{self, Known, Machine};
 use crate::report::audited::{self, Audited};
 use crate::report::folded;
-use crate::results::{self, Load, Measured, ResultFile};
+use crate::results::{self, Load, Measured, ResultFile, UnreadRow};
 
 /// Is this benchmark physically and statistically possible?
 ///
@@ -31,7 +31,7 @@ use crate::results::{self, Load, Measured, ResultFile};
 
 What a file lacks can be given; physical bounds need GPU, model and the number of GPUs (one unless said).
 
-Exit codes: 0 nothing impossible or doubtful, 1 something found, 2 a file cannot be read.")]
+Exit codes: 0 nothing impossible or doubtful, 1 something found, 2 a file cannot be read, or a row of it.")]
 pub struct Args {
     /// Results; `-` reads standard input. Rows of one file are compared with each other.
     #[arg(value_name = "RESULT", required = true)]
@@ -142,8 +142,13 @@ pub fn run(args: &Args, out: &mut dyn Write, terminal: &Terminal) -> anyhow::Res
     let mut audited = Vec::new();
     let mut unreadable = false;
     for name in &args.files {
-        match read(name) {
-            Ok(mut file) => {
+        match read_rows(name) {
+            Ok((mut file, unread)) => {
+                for problem in unread.iter().flat_map(|row| &row.problems) {
+                    let (place, what) = (&problem.place, &problem.what);
+                    terminal.error(&anyhow::anyhow!("{}: {place}: {what}", file.name));
+                    unreadable = true;
+                }
                 file.rows.iter_mut().for_each(|row| args.known.fill(row));
                 let rows = audit::audit(&file.rows, &known);
                 audited.push(Audited { file, rows });
@@ -181,6 +186,17 @@ pub fn run(args: &Args, out: &mut dyn Write, terminal: &Terminal) -> anyhow::Res
 /// # Errors
 /// A file that cannot be opened, or that is no result.
 pub(super) fn read(name: &str) -> anyhow::Result<ResultFile> {
-    let shown = if name == "-" { "standard input" } else { name };
-    Ok(results::read(&files::read_result(name)?, shown)?)
+    Ok(results::read(&files::read_result(name)?, shown(name))?)
+}
+
+/// The same, but for rows of a table that cannot be read: they are kept apart.
+///
+/// # Errors
+/// A file that cannot be opened, or that is no result, or in which no row can be read.
+pub(super) fn read_rows(name: &str) -> anyhow::Result<(ResultFile, Vec<UnreadRow>)> {
+    Ok(results::read_rows(&files::read_result(name)?, shown(name))?)
+}
+
+fn shown(name: &str) -> &str {
+    if name == "-" { "standard input" } else { name }
 }

@@ -8,8 +8,9 @@ use std::process::ExitCode;
 use clap::ValueEnum;
 use rayon::prelude::*;
 
+mod rows;
+
 use super::Exit;
-use super::audit::read;
 use super::disk::Disk;
 use super::terminal::Terminal;
 use super::{files, inputs, interrupt, ledger};
@@ -20,7 +21,7 @@ use crate::report::{validated, validated_kernels, validated_requests};
 use crate::results::{Measured, strange_columns};
 use crate::validate::kernels::Kernels;
 use crate::validate::requests::{self, Requests};
-use crate::validate::{Row, Score, impossible, once, predict, scores, scores_by_engine};
+use crate::validate::{Outcome, Row, Score, predict, scores, scores_by_engine};
 
 /// How far are predictions from measurements? Simulates every row of a table and scores the errors.
 ///
@@ -109,25 +110,22 @@ pub fn run(args: &Args, out: &mut dyn Write, terminal: &Terminal) -> anyhow::Res
         ));
         return Ok(Exit::BadInput.into());
     }
-    let rows = match args.file.as_deref().map(read).transpose() {
-        Ok(file) => file.map(|file| wanted(args, file.rows)),
+    let table = match args
+        .file
+        .as_deref()
+        .map(|name| rows::read(args, name, terminal))
+        .transpose()
+    {
+        Ok(table) => table,
         Err(error) => {
             terminal.error(&error);
             return Ok(Exit::BadInput.into());
         }
     };
-    let rows = rows.map(once).map(|(rows, twice)| {
-        terminal.notes(&twice);
-        rows
-    });
+    let (rows, unread) = table.map_or((None, Vec::new()), |(rows, unread)| (Some(rows), unread));
     let strange = rows.as_deref().map(strange_columns).unwrap_or_default();
     terminal.notes(&not_read(&strange));
     terminal.notes(&rows.as_deref().map(not_measured).unwrap_or_default());
-    let wrong = rows.as_deref().map(impossible).unwrap_or_default();
-    if !wrong.is_empty() {
-        terminal.error(&anyhow::anyhow!("{}", wrong.join("\n  ")));
-        return Ok(Exit::BadInput.into());
-    }
     let traces = args
         .traces
         .as_deref()
@@ -143,7 +141,12 @@ pub fn run(args: &Args, out: &mut dyn Write, terminal: &Terminal) -> anyhow::Res
         return by_request(args, path, rows, &find, out, terminal);
     }
     if let (true, Some(rows)) = (args.scenarios, &rows) {
-        let text: String = rows.iter().map(|row| scenario(row, &find)).collect();
+        let mut text: String = rows.iter().map(|row| scenario(row, &find)).collect();
+        for row in &unread {
+            if let Outcome::NotModelled(reason) = &row.outcome {
+                text += &not_modelled(&row.place, reason);
+            }
+        }
         files::put(&text, args.output.as_deref(), out)?;
         return Ok(Exit::Ok.into());
     }
@@ -169,10 +172,11 @@ pub fn run(args: &Args, out: &mut dyn Write, terminal: &Terminal) -> anyhow::Res
         let plan = plan(row, &find).map_err(String::from);
         predict(row, plan, &Disk, !args.no_interval)
     };
-    let all = rows.as_ref().map_or(0, Vec::len);
+    let all = rows.as_ref().map_or(0, Vec::len) + unread.len();
     let scored = rows.map(|rows| {
         let unless_asked = |row: &Measured| (!interrupt::is_asked()).then(|| predict(row));
-        let rows: Vec<Row> = rows.par_iter().filter_map(unless_asked).collect();
+        let mut rows: Vec<Row> = rows.par_iter().filter_map(unless_asked).collect();
+        rows.extend(unread);
         let (families, overall) = scores(&rows);
         Scored {
             families,
@@ -300,19 +304,6 @@ fn printed(
     parts.join("\n")
 }
 
-/// The rows that `--only` and `--family` leave.
-fn wanted(args: &Args, mut rows: Vec<Measured>) -> Vec<Measured> {
-    rows.retain(|row| {
-        let setup = &row.setup;
-        args.only.as_ref().is_none_or(|only| setup.suggested_use == *only)
-            && args
-                .family
-                .as_ref()
-                .is_none_or(|family| setup.family.contains(family))
-    });
-    rows
-}
-
 /// The file of a trace that a row names.
 fn trace_of(traces: &[String], name: &str) -> Option<String> {
     let stem = name.split('.').next().unwrap_or(name);
@@ -337,8 +328,12 @@ fn scenario(row: &Measured, find: &dyn Fn(&str) -> Option<String>) -> String {
                 .collect();
             format!("# {}\n{assumed}{}\n", row.place, plan.scenario)
         }
-        Err(reason) => format!("# {}: not modelled, {reason}\n\n", row.place),
+        Err(reason) => not_modelled(&row.place, &reason.to_string()),
     }
+}
+
+fn not_modelled(place: &str, reason: &str) -> String {
+    format!("# {place}: not modelled, {reason}\n\n")
 }
 
 /// Every CSV of a folder that is a kernel table, of `gpu` where it does not say whose; the others are named.

@@ -57,6 +57,8 @@ const ALIASES: [(&str, &str); 16] = [
 /// Flags whose JSON may be given key by key.
 const DOTTED: [&str; 2] = ["compilation-config", "speculative-config"];
 
+/// The key of `pass_config` whose effect on time is known.
+const PASS_MODELLED: &str = "fuse_allreduce_rms";
 /// Keys of vLLM's compilation config that say which kernels are fused and how they are compiled, and how fast the result is.
 const OF_COMPILATION: [&str; 12] = [
     "pass_config",
@@ -382,12 +384,21 @@ impl Normalised {
         let Ok(Value::Object(mut keys)) = serde_json::from_str(&config) else {
             return config;
         };
+        let passes = keys.get_mut("pass_config").and_then(Value::as_object_mut);
+        let modelled = passes.and_then(|passes| Some((PASS_MODELLED, passes.remove(PASS_MODELLED)?)));
         for key in OF_COMPILATION {
-            if keys.remove(key).is_some() {
+            if keys
+                .remove(key)
+                .is_some_and(|value| value != Value::Object(Map::new()))
+            {
                 let reason = "the calibration says how fast compiled kernels are";
                 self.ignored
                     .push(format!("--compilation-config.{key} has no effect: {reason}"));
             }
+        }
+        if let Some((pass, value)) = modelled {
+            let passes = Map::from_iter([(pass.to_owned(), value)]);
+            keys.insert("pass_config".to_owned(), Value::Object(passes));
         }
         Value::Object(keys).to_string()
     }

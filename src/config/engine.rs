@@ -40,6 +40,8 @@ pub(super) struct EngineFlags {
     pub(super) graph_mode: RawGraphMode,
     /// Nothing is compiled.
     pub(super) is_eager: bool,
+    /// Compiled at optimization level 2 or 3.
+    pub(super) is_fully_optimized: bool,
     pub(super) capture_sizes: Vec<u32>,
     pub(super) asynchronous: bool,
     /// What speculative decoding is to step time and memory.
@@ -130,7 +132,11 @@ pub(super) fn resolve(
     };
     let drafts = speculation::speculation(judge, raw, &profile, model, around);
     let drafted = drafts.as_ref().map_or(0, |drafts| drafts.drafting.drafts);
-    let Launches { graphs, is_eager } = launches(judge, raw, &profile);
+    let Launches {
+        graphs,
+        is_eager,
+        is_fully_optimized,
+    } = launches(judge, raw, &profile);
     let capture_sizes = capture_sizes(judge, raw, &profile, device, (batch.seqs, drafted), batch.tokens);
     let max_num_queued_reqs = raw
         .max_num_queued_reqs
@@ -171,6 +177,7 @@ pub(super) fn resolve(
         watermark,
         graph_mode: graphs,
         is_eager,
+        is_fully_optimized,
         capture_sizes,
         asynchronous,
         drafting: drafts.map(|drafts| drafts.drafting),

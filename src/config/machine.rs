@@ -10,6 +10,7 @@ use super::document::Source;
 use super::experts;
 use super::files::{Files, text_of};
 use super::formats;
+use super::fusion::fused_norms;
 use super::judge::Judge;
 use super::lockstep;
 use super::quantization;
@@ -272,6 +273,15 @@ pub(super) fn build(
     judge
         .notes
         .extend(experts::note(fp8_experts, model, device, &calibration.0));
+    let fused_norms = fused_norms(
+        judge,
+        &raw.engine,
+        &flags,
+        model,
+        device,
+        tensor_parallel,
+        &calibration.0,
+    );
     let placement = Placement {
         tensor_parallel,
         data_parallel,
@@ -284,6 +294,7 @@ pub(super) fn build(
         typical_context: context,
         drafting: flags.drafting(),
         inputs: flags.fp8_inputs(model, tensor_parallel, kv_format.dtype),
+        fused_norms,
         fp8_experts,
         pipeline,
     };

@@ -24,6 +24,7 @@ mod experts;
 pub mod files;
 pub mod flags;
 mod formats;
+mod fusion;
 mod gate;
 mod hybrid;
 mod jitter;

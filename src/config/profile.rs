@@ -6,7 +6,7 @@
 use serde::{Deserialize, Serialize};
 
 use super::raw::{RawGraphMode, RawPolicy};
-use super::version::{self, ASYNCHRONOUS_SINCE, V1_SINCE};
+use super::version::{self, ASYNCHRONOUS_SINCE, FUSES_NORMS_SINCE, V1_SINCE};
 use crate::engine::VersionSwitches;
 use crate::engine::memory::PoolRules;
 use crate::hardware::{Architecture, Device};
@@ -41,6 +41,8 @@ pub struct Profile {
     pub pool: Pool,
     /// Blocks of a latent cache.
     pub latent_blocks: LatentBlocks,
+    /// The largest hidden states whose all-reduce is fused with the norm behind it.
+    pub fused_norms: FusedNorms,
     /// Which batch sizes are captured.
     pub graphs: GraphRule,
     /// Behaviours.
@@ -70,6 +72,7 @@ pub struct Defaults {
     pub stream_interval: u64,
     pub async_scheduling: bool,
     pub cudagraph_mode: RawGraphMode,
+    pub fuse_allreduce_rms: bool,
 }
 
 /// Batch sizes of the server on GPUs with at least so much memory.
@@ -135,6 +138,19 @@ pub struct LatentBlocks {
     pub blackwell_ultra: u64,
     /// Also where `--block-size` says otherwise.
     pub overrules: bool,
+}
+
+/// MiB of a step's hidden states up to which their all-reduce among 2, 4 and 8 GPUs is fused with the norm behind it
+/// (`FI_ALLREDUCE_FUSION_MAX_SIZE_MB`); other GPUs have no such kernel.
+#[derive(Clone, Copy, Debug, PartialEq, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct FusedNorms {
+    /// H100, H200.
+    pub hopper: [f64; 3],
+    /// B200, GB200 (compute capability 10.0).
+    pub blackwell: [f64; 3],
+    /// B300 (10.3).
+    pub blackwell_ultra: [f64; 3],
 }
 
 /// Which batch sizes are captured as CUDA graphs (V1-73).
@@ -272,6 +288,18 @@ impl Profile {
         }
     }
 
+    /// MiB of hidden states up to which all-reduces among 2, 4 and 8 GPUs may be fused with norms.
+    #[must_use]
+    pub fn fused_norms_mib(&self, device: &Device) -> Option<[f64; 3]> {
+        let fused = &self.fused_norms;
+        match device.architecture {
+            Architecture::Hopper => Some(fused.hopper),
+            Architecture::Blackwell if device.id.contains("B300") => Some(fused.blackwell_ultra),
+            Architecture::Blackwell if device.is_datacenter_blackwell() => Some(fused.blackwell),
+            _ => None,
+        }
+    }
+
     /// The pause after a pass that scheduled nothing.
     #[must_use]
     pub fn idle_pass_sleep(&self) -> Picos {
@@ -326,21 +354,33 @@ pub fn find(asked: &str) -> Result<Found, (String, String)> {
         .min_by_key(|profile| minor_of(profile).abs_diff(asked_minor));
     let mut nearest = nearest.expect("profiles are shipped");
     let is_exact = minor_of(&nearest) == asked_minor;
-    let is_asynchronous = asked_minor >= ASYNCHRONOUS_SINCE;
+    let defaults = &mut nearest.defaults;
+    let mut differs = String::new();
+    for (default, since, what) in [
+        (
+            &mut defaults.async_scheduling,
+            ASYNCHRONOUS_SINCE,
+            "asynchronous scheduling",
+        ),
+        (
+            &mut defaults.fuse_allreduce_rms,
+            FUSES_NORMS_SINCE,
+            "all-reduces fused with norms",
+        ),
+    ] {
+        let is_default = asked_minor >= since;
+        if is_default != *default {
+            let with = if is_default { "with" } else { "without" };
+            differs += &format!(", {with} {what}, the default since 0.{since}");
+        }
+        *default = is_default;
+    }
     let note = (!is_exact).then(|| {
-        let differs = if is_asynchronous == nearest.defaults.async_scheduling {
-            ""
-        } else if is_asynchronous {
-            ", with asynchronous scheduling, the default since 0.14"
-        } else {
-            ", without asynchronous scheduling, the default since 0.14"
-        };
         format!(
             "no profile of vllm@{version}: {} is the nearest and is used{differs}",
             nearest.profile
         )
     });
-    nearest.defaults.async_scheduling = is_asynchronous;
     Ok((nearest, note))
 }
 

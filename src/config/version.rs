@@ -5,6 +5,9 @@ pub(crate) const V1_SINCE: u32 = 8;
 /// The first that schedules asynchronously unless it is told not to (vllm-project/vllm#27614).
 pub(crate) const ASYNCHRONOUS_SINCE: u32 = 14;
 
+/// The first that fuses all-reduces with norms unless it is told not to (`config/vllm.py`, `OPTIMIZATION_LEVEL_02`).
+pub(crate) const FUSES_NORMS_SINCE: u32 = 17;
+
 /// The engine in lower case, and its version if one is named.
 pub(crate) fn parts(asked: &str) -> (String, Option<&str>) {
     let (name, version) = asked

@@ -110,6 +110,7 @@ pub(crate) fn placement() -> Placement {
         typical_context: 1024,
         drafting: None,
         inputs: Fp8Inputs::AsTimed,
+        fused_norms: None,
         fp8_experts: KernelFormat::Fp8,
         pipeline: None,
     }

@@ -59,6 +59,40 @@ pub fn read(bytes: &[u8], name: &str) -> Result<ResultFile, ReadError> {
     })
 }
 
+/// A row of a table with cells that cannot be read.
+#[derive(Clone, Debug, PartialEq)]
+pub struct UnreadRow {
+    /// Its place, and what its other cells say.
+    pub row: Measured,
+    /// What is wrong, at least one.
+    pub problems: Vec<Problem>,
+}
+
+/// Reads a result file as [`read`] does, but for a table's rows that cannot be read: they are kept apart.
+///
+/// # Errors
+/// As [`read`], and a table in which no row can be read.
+pub fn read_rows(bytes: &[u8], name: &str) -> Result<(ResultFile, Vec<UnreadRow>), ReadError> {
+    let Some(Ok(lines)) = recognise::table_text(bytes).map(|text| rows_by_line(&text)) else {
+        return read(bytes, name).map(|file| (file, Vec::new()));
+    };
+    let (mut rows, mut unread) = (Vec::new(), Vec::new());
+    for RowOfLine { line, row, wrong } in lines {
+        match row {
+            Some(row) if wrong.is_empty() => rows.push(row),
+            row => unread.push(UnreadRow {
+                row: row.unwrap_or_else(|| Measured::new(Tool::Table, format!("line {line}"))),
+                problems: wrong,
+            }),
+        }
+    }
+    if rows.is_empty() {
+        return read(bytes, name).map(|file| (file, Vec::new()));
+    }
+    let name = name.to_owned();
+    Ok((ResultFile { name, rows }, unread))
+}
+
 #[cfg(test)]
 pub(crate) mod published;
 #[cfg(test)]

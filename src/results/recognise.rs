@@ -1,5 +1,7 @@
 //! What a file is, by its content, and the reader for it.
 
+use std::borrow::Cow;
+
 use serde_json::{Map, Value};
 
 use super::error::Problems;
@@ -20,27 +22,38 @@ const LOOKED_FOR: &str = "is no known result; looked for vllm bench serve (`mean
 
 /// Reads a file of any tool.
 pub(super) fn read(bytes: &[u8], problems: &Problems) -> Vec<Measured> {
+    let Some(text) = text_of(bytes, problems) else {
+        return Vec::new();
+    };
+    match text.trim_start().chars().next() {
+        None => {
+            problems.push("the file", "is empty");
+            Vec::new()
+        }
+        Some('{' | '[') => read_documents(&text, problems),
+        Some(_) => read_text(&text, problems),
+    }
+}
+
+/// The text of a file that is a table with a row a run.
+pub(super) fn table_text(bytes: &[u8]) -> Option<Cow<'_, str>> {
+    let text = text_of(bytes, &Problems::default())?;
+    let is_json = text.trim_start().starts_with(['{', '[']);
+    (!is_json && table::column_of_requests(&text).is_none() && table::is_table(&text)).then_some(text)
+}
+
+fn text_of<'a>(bytes: &'a [u8], problems: &Problems) -> Option<Cow<'a, str>> {
     let bytes = bytes.strip_prefix(b"\xef\xbb\xbf").unwrap_or(bytes);
-    let text = match std::str::from_utf8(bytes) {
-        Ok(text) => text,
+    match std::str::from_utf8(bytes) {
+        Ok(text) => Some(without_colours(text)),
         Err(error) => {
             let line = 1 + bytes[..error.valid_up_to()]
                 .iter()
                 .filter(|byte| **byte == b'\n')
                 .count();
             problems.push(format!("line {line}"), "is not UTF-8 text");
-            return Vec::new();
+            None
         }
-    };
-    let text = without_colours(text);
-    let text = text.as_ref();
-    match text.trim_start().chars().next() {
-        None => {
-            problems.push("the file", "is empty");
-            Vec::new()
-        }
-        Some('{' | '[') => read_documents(text, problems),
-        Some(_) => read_text(text, problems),
     }
 }
 

@@ -150,10 +150,17 @@ pub(super) fn read(text: &str, problems: &Problems) -> Vec<Measured> {
     rows
 }
 
-/// A line of a table, and what it holds or what is wrong with it.
-pub type RowOfLine = (u64, Result<Measured, Problem>);
+/// A row of a table.
+pub struct RowOfLine {
+    /// The line that it begins in.
+    pub line: u64,
+    /// What can be read of it; `None` where it is no row of this table at all.
+    pub row: Option<Measured>,
+    /// What is wrong with it.
+    pub wrong: Vec<Problem>,
+}
 
-/// The rows of such a table with their lines; what is wrong with one, first of all, says nothing of the others.
+/// The rows of such a table one by one; what is wrong with one says nothing of the others.
 ///
 /// # Errors
 /// A text without a header.
@@ -161,12 +168,8 @@ pub fn rows_by_line(text: &str) -> Result<Vec<RowOfLine>, Problem> {
     let problems = Problems::default();
     let mut rows = Vec::new();
     each(text, &problems, |line, row| {
-        let wrong = problems.take().into_iter().next();
-        let row = match (wrong, row) {
-            (None, Some(row)) => Ok(row),
-            (wrong, _) => Err(wrong.expect("a row that is none has a problem")),
-        };
-        rows.push((line, row));
+        let wrong = problems.take();
+        rows.push(RowOfLine { line, row, wrong });
     });
     problems.take().into_iter().next().map_or(Ok(rows), Err)
 }

@@ -15,4 +15,4 @@ mod sound;
 pub use interval::Uncertainty;
 pub use predict::{Compared, Figure, Outcome, Row, Side, predict};
 pub use score::{FigureScore, Score, scores, scores_by_engine};
-pub use sound::{impossible, once};
+pub use sound::{impossible, impossible_figure, once};

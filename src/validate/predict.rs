@@ -147,6 +147,25 @@ pub struct Row {
     pub outcome: Outcome,
 }
 
+impl Row {
+    /// A row that was not simulated.
+    #[must_use]
+    pub fn not_modelled(row: &Measured, reason: String) -> Row {
+        Row::of(row, Side::NoRate, Outcome::NotModelled(reason))
+    }
+
+    fn of(row: &Measured, side: Side, outcome: Outcome) -> Row {
+        Row {
+            place: row.place.clone(),
+            family: row.setup.family.clone(),
+            engine: engine_name(row),
+            suggested_use: row.setup.suggested_use.clone(),
+            side,
+            outcome,
+        }
+    }
+}
+
 /// Simulates a row's plan and compares every figure that the row has. Intervals take about fifteen simulations more.
 #[must_use]
 pub fn predict(row: &Measured, plan: Result<Plan, String>, files: &dyn Files, with_intervals: bool) -> Row {
@@ -177,14 +196,7 @@ pub fn predict(row: &Measured, plan: Result<Plan, String>, files: &dyn Files, wi
         }
         Err(reason) => Outcome::NotModelled(reason),
     };
-    Row {
-        place: row.place.clone(),
-        family: row.setup.family.clone(),
-        engine: engine_name(row),
-        suggested_use: row.setup.suggested_use.clone(),
-        side,
-        outcome,
-    }
+    Row::of(row, side, outcome)
 }
 
 /// Columns of a row that are not read, one of which may be meant.

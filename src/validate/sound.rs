@@ -69,38 +69,41 @@ fn key(row: &Measured) -> Key {
     (name, figures.map(|figure| figure.map(bits)).collect())
 }
 
-/// What is wrong with each row that has a figure which no run has: the first such figure.
+/// What is wrong with each row that has a figure which no run has, with its place.
 #[must_use]
 pub fn impossible(rows: &[Measured]) -> Vec<String> {
-    let of_row = |row: &Measured| {
-        let times = row.latencies().into_iter().flat_map(|(name, stats)| {
-            let named = [stats.mean, stats.median, stats.std, stats.min, stats.max];
-            let percentiles = stats.percentiles.iter().map(|(_, value)| *value);
-            let all = named.into_iter().flatten().chain(percentiles);
-            all.map(move |seconds| (name, seconds, SECONDS_MAX, "s"))
-        });
-        let outcome = &row.outcome;
-        let rates = [
-            ("request throughput", outcome.request_throughput),
-            ("output throughput", outcome.output_throughput),
-            ("total throughput", outcome.total_throughput),
-        ];
-        let rates = rates
-            .into_iter()
-            .filter_map(|(name, rate)| Some((name, rate?, RATE_MAX, "a second")));
-        let duration = outcome
-            .duration_s
-            .map(|seconds| ("duration", seconds, SECONDS_MAX, "s"));
-        let (name, value, most, unit) = times
-            .chain(rates)
-            .chain(duration)
-            .find(|(_, value, most, _)| value > most)?;
-        Some(format!(
-            "{}: {name} is {value:.3e} {unit}, and no run has more than {most:.1e}",
-            row.place
-        ))
-    };
+    let of_row = |row: &Measured| Some(format!("{}: {}", row.place, impossible_figure(row)?));
     rows.iter().filter_map(of_row).collect()
+}
+
+/// The first figure of a row that no run has.
+#[must_use]
+pub fn impossible_figure(row: &Measured) -> Option<String> {
+    let times = row.latencies().into_iter().flat_map(|(name, stats)| {
+        let named = [stats.mean, stats.median, stats.std, stats.min, stats.max];
+        let percentiles = stats.percentiles.iter().map(|(_, value)| *value);
+        let all = named.into_iter().flatten().chain(percentiles);
+        all.map(move |seconds| (name, seconds, SECONDS_MAX, "s"))
+    });
+    let outcome = &row.outcome;
+    let rates = [
+        ("request throughput", outcome.request_throughput),
+        ("output throughput", outcome.output_throughput),
+        ("total throughput", outcome.total_throughput),
+    ];
+    let rates = rates
+        .into_iter()
+        .filter_map(|(name, rate)| Some((name, rate?, RATE_MAX, "a second")));
+    let duration = outcome
+        .duration_s
+        .map(|seconds| ("duration", seconds, SECONDS_MAX, "s"));
+    let (name, value, most, unit) = times
+        .chain(rates)
+        .chain(duration)
+        .find(|(_, value, most, _)| value > most)?;
+    Some(format!(
+        "{name} is {value:.3e} {unit}, and no run has more than {most:.1e}"
+    ))
 }
 
 #[cfg(test)]

@@ -305,3 +305,49 @@ fn every_row_of_a_table_is_scored_or_counted_with_its_reason() {
         &format!("validate {}", fixture("results/vllm_all_failed.json.missing")),
     );
 }
+
+#[test]
+fn a_row_that_cannot_be_read_is_counted_and_the_others_are_scored() {
+    let desk = Desk::new();
+    let table = std::fs::read_to_string(fixture("results/table.csv")).unwrap();
+    let mut lines: Vec<&str> = table.lines().collect();
+    let header: Vec<&str> = lines[0].split(',').collect();
+    let with = |column: &str, value: &str| {
+        let at = header.iter().position(|name| *name == column).unwrap();
+        let mut cells: Vec<&str> = lines[1].split(',').collect();
+        assert_eq!(cells.len(), header.len(), "the row has no comma of its own");
+        cells[at] = value;
+        cells.join(",")
+    };
+    let odd = [
+        with("rate_or_concurrency_kind", "moon_phase"),
+        with("tp", "two"),
+        with("ttft_mean_ms", "1e300"),
+        "cut,short".to_owned(),
+    ];
+    lines.extend(odd.iter().map(String::as_str));
+    std::fs::write(desk.path().join("odd.csv"), lines.join("\n")).unwrap();
+    let json = desk.expect(0, "validate odd.csv --no-interval --format json");
+    let json: serde_json::Value = serde_json::from_str(&json).unwrap();
+    let overall = &json["overall"];
+    assert_eq!((&overall["rows"], &overall["modelled"]), (&7.into(), &3.into()));
+    let reasons = overall["not_modelled"].as_object().unwrap();
+    for part in ["`moon_phase` must be", "`tp`", "no run has more", "has 2 cells"] {
+        assert!(
+            reasons.keys().any(|reason| reason.contains(part)),
+            "{part}: {reasons:?}"
+        );
+    }
+    assert!(
+        desk.expect(0, "validate odd.csv --scenarios")
+            .contains("cannot be read")
+    );
+    // An audit tells of the odd ones and audits the rest.
+    let out = desk.run("audit odd.csv");
+    assert_eq!(out.status.code(), Some(2));
+    assert!(String::from_utf8_lossy(&out.stderr).contains("moon_phase"));
+    assert!(!out.stdout.is_empty());
+    // Nothing is left of a table of such rows.
+    std::fs::write(desk.path().join("bad.csv"), [lines[0], &odd[0]].join("\n")).unwrap();
+    desk.expect(2, "validate bad.csv");
+}

@@ -122,8 +122,8 @@ impl<'a> Read<'a> {
     }
 
     fn serving(&mut self, path: &str, text: &str, index: usize) -> anyhow::Result<u64> {
-        let wrong =
-            results::read(text.as_bytes(), path).map_or_else(|_| Vec::new(), |file| impossible(&file.rows));
+        let wrong = results::read_rows(text.as_bytes(), path)
+            .map_or_else(|_| Vec::new(), |(file, _)| impossible(&file.rows));
         if !wrong.is_empty() {
             bail!("{path}, {}", wrong.join("\n  "));
         }

@@ -19,6 +19,8 @@ pub(super) struct Launches {
     pub(super) graphs: RawGraphMode,
     /// Nothing is compiled, either.
     pub(super) is_eager: bool,
+    /// Compiled at level 2 or 3.
+    pub(super) is_fully_optimized: bool,
 }
 
 pub(super) fn launches(judge: &mut Judge, raw: &RawEngine, profile: &Profile) -> Launches {
@@ -26,6 +28,7 @@ pub(super) fn launches(judge: &mut Judge, raw: &RawEngine, profile: &Profile) ->
     let eager = Launches {
         graphs: RawGraphMode::None,
         is_eager: true,
+        is_fully_optimized: false,
     };
     let mut limited = |key: &str, given| judge.required(key, given, (0, 3));
     let level = raw
@@ -97,6 +100,7 @@ pub(super) fn launches(judge: &mut Judge, raw: &RawEngine, profile: &Profile) ->
         return Launches {
             graphs,
             is_eager: false,
+            is_fully_optimized: level.is_none_or(|level| level >= 2),
         };
     }
     match graphs {

@@ -88,6 +88,7 @@ fn compilation_config(editor: &mut Editor<'_>, json: &str) {
                     .collect();
                 editor.set("engine.cudagraph_capture_sizes", sizes, flag);
             }
+            ("pass_config", Json::Object(passes)) if pass_config(editor, passes, flag) => {}
             _ => {
                 let message = format!("`--compilation-config`: `{key}` is not modelled");
                 editor.wrong(
@@ -98,6 +99,20 @@ fn compilation_config(editor: &mut Editor<'_>, json: &str) {
             }
         }
     }
+}
+
+/// The only pass whose effect on time is known; `false` where others are asked for.
+fn pass_config(
+    editor: &mut Editor<'_>,
+    passes: &serde_json::Map<String, serde_json::Value>,
+    flag: &str,
+) -> bool {
+    const FUSED: &str = "fuse_allreduce_rms";
+    let Some(fused) = passes.get(FUSED).and_then(serde_json::Value::as_bool) else {
+        return false;
+    };
+    editor.set("engine.fuse_allreduce_rms", fused, flag);
+    passes.len() == 1
 }
 
 /// vLLM's `CompilationMode` by name.

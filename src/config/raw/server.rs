@@ -158,6 +158,9 @@ pub struct RawEngine {
     /// `mode` of vLLM's compilation config: 0 compiles nothing, 3 is the default; others are not modelled.
     #[arg(skip)]
     pub compilation_mode: Option<Count>,
+    /// `fuse_allreduce_rms` of the compilation config's `pass_config`: all-reduce, the residual's sum and the norm are one kernel.
+    #[arg(skip)]
+    pub fuse_allreduce_rms: Option<bool>,
     /// Which steps replay CUDA graphs.
     #[arg(long, value_name = "MODE")]
     pub cudagraph_mode: Option<RawGraphMode>,

@@ -6,6 +6,7 @@
 //! Law: parsing what was written gives the same calibration.
 
 mod evidence;
+mod merge;
 mod read;
 mod registry;
 mod write;
@@ -36,6 +37,8 @@ pub struct Calibration {
     pub elementwise: Option<Elementwise>,
     /// All-reduce, one entry a group size.
     pub allreduce: Vec<AllReduce>,
+    /// All-reduce in one kernel with the residual's sum and the norm behind it, one entry a group size.
+    pub fused_allreduce: Vec<AllReduce>,
     /// Copies between the GPU and its host, by direction: what LMCache and vLLM V0's swapping take where nobody said
     /// otherwise.
     pub copies: BTreeMap<Direction, Copies>,
@@ -61,60 +64,10 @@ impl Calibration {
         scale_of(&self.scale, operator)
     }
 
-    /// This calibration with what it lacks taken from `base`, at most at trust `Prior`.
-    #[must_use]
-    pub fn over(mut self, base: &Calibration) -> Calibration {
-        for (format, gemm) in &base.gemm {
-            self.gemm.entry(*format).or_insert_with(|| gemm.clone());
-        }
-        for (format, moe) in &base.moe {
-            self.moe.entry(*format).or_insert_with(|| moe.clone());
-        }
-        for (engine, host) in &base.host {
-            self.host.entry(engine.clone()).or_insert_with(|| host.clone());
-        }
-        for link in &base.allreduce {
-            if self.allreduce.iter().all(|own| own.gpus != link.gpus) {
-                self.allreduce.push(link.clone());
-            }
-        }
-        self.allreduce.sort_by_key(|link| link.gpus);
-        for (direction, copies) in &base.copies {
-            self.copies.entry(*direction).or_insert(*copies);
-        }
-        self.attention = self.attention.or_else(|| base.attention.clone());
-        self.elementwise = self.elementwise.or_else(|| base.elementwise.clone());
-        self
-    }
-
     /// What the host of an engine adds; of one without a block of its own what it adds to vLLM.
     #[must_use]
     pub fn host_of(&self, engine: &str) -> Option<&Host> {
         self.host.get(engine).or_else(|| self.host.get("vllm"))
-    }
-
-    /// Lowers every block's trust to `worst` at best, as when parameters of one card are used for another.
-    #[must_use]
-    pub fn distrusted(mut self, worst: Trust) -> Calibration {
-        self.gemm
-            .values_mut()
-            .for_each(|gemm| gemm.trust = gemm.trust.max(worst));
-        self.moe
-            .values_mut()
-            .for_each(|moe| moe.trust = moe.trust.max(worst));
-        self.host
-            .values_mut()
-            .for_each(|host| host.trust = host.trust.max(worst));
-        self.allreduce
-            .iter_mut()
-            .for_each(|link| link.trust = link.trust.max(worst));
-        if let Some(attention) = &mut self.attention {
-            attention.trust = attention.trust.max(worst);
-        }
-        if let Some(elementwise) = &mut self.elementwise {
-            elementwise.trust = elementwise.trust.max(worst);
-        }
-        self
     }
 }
 

@@ -83,6 +83,7 @@ pub fn for_device(device: &Device, engine: &str) -> Chosen {
         (Some(own), _) => Some((own, true)),
         (None, _) => of_vllm.map(|other| (other, false)),
     };
+    let own = own.map(|(own, same_engine)| (with_fused(own, &id, engine), same_engine));
     match own {
         Some((own, same_engine)) => {
             let trust = own.provenance.source.trust();
@@ -156,10 +157,22 @@ fn twin(device: &Device, engine: &str) -> Option<Calibration> {
         (Some(own), _) => own,
         (None, vllm) => vllm?,
     };
+    found = with_fused(found, &other.id.to_lowercase(), engine);
     if device.nvlink != other.nvlink {
         found.allreduce.clear();
+        found.fused_allreduce.clear();
     }
     Some(found.distrusted(Trust::Prior))
+}
+
+/// With the all-reduce that vLLM fuses with norms: FlashInfer's, a port of TensorRT-LLM's kernels, which that engine's table
+/// of the card has.
+fn with_fused(mut own: Calibration, id: &str, engine: &str) -> Calibration {
+    if engine == "vllm" && own.fused_allreduce.is_empty() {
+        own.fused_allreduce =
+            shipped(&format!("{id}-trtllm")).map_or_else(Vec::new, |trtllm| trtllm.allreduce);
+    }
+    own
 }
 
 /// A prior with the host that servers of other cards had: scheduling, launching and the front end are a CPU's work.

@@ -53,7 +53,13 @@ impl Calibration {
             trust(&mut table, elementwise.trust);
             insert("elementwise", Value::Table(table), false);
         }
-        insert("allreduce", self.all_reduce_list(), self.allreduce.is_empty());
+        insert(
+            "allreduce",
+            all_reduce_list(&self.allreduce),
+            self.allreduce.is_empty(),
+        );
+        let fused = &self.fused_allreduce;
+        insert("fused_allreduce", all_reduce_list(fused), fused.is_empty());
         let link = Direction::ALL
             .iter()
             .filter_map(|(direction, name)| Some((*name, self.copies.get(direction)?)));
@@ -107,22 +113,22 @@ impl Calibration {
         table.insert("notes".to_owned(), Value::Array(notes));
         table
     }
+}
 
-    fn all_reduce_list(&self) -> Value {
-        let entry = |link: &super::AllReduce| {
-            let mut table = numbers(&[("o_us", link.overhead_us), ("bus_gbs", link.bus_gbs)]);
-            table.insert("gpus".to_owned(), Value::Integer(i64::from(link.gpus)));
-            if let Some(one) = link.one_shot {
-                table.extend(numbers(&[
-                    ("one_shot_gbs", one.gbs),
-                    ("two_shot_extra_us", one.two_shot_extra_us),
-                ]));
-            }
-            trust(&mut table, link.trust);
-            Value::Table(table)
-        };
-        Value::Array(self.allreduce.iter().map(entry).collect())
-    }
+fn all_reduce_list(links: &[super::AllReduce]) -> Value {
+    let entry = |link: &super::AllReduce| {
+        let mut table = numbers(&[("o_us", link.overhead_us), ("bus_gbs", link.bus_gbs)]);
+        table.insert("gpus".to_owned(), Value::Integer(i64::from(link.gpus)));
+        if let Some(one) = link.one_shot {
+            table.extend(numbers(&[
+                ("one_shot_gbs", one.gbs),
+                ("two_shot_extra_us", one.two_shot_extra_us),
+            ]));
+        }
+        trust(&mut table, link.trust);
+        Value::Table(table)
+    };
+    Value::Array(links.iter().map(entry).collect())
 }
 
 fn tables<'a>(entries: impl Iterator<Item = (&'a str, Table)>) -> Value {

@@ -28,6 +28,7 @@ pub(super) struct Operators {
     hidden_bytes: f64,
     logits_bytes: f64,
     link: Option<AllReduce>,
+    fused: Option<FusedNorms>,
     /// Layers whose second all-reduce is the experts', which all data-parallel ranks share.
     shared_layers: f64,
     /// GPUs that hold experts whole; 1 where each holds a slice of all.
@@ -35,6 +36,16 @@ pub(super) struct Operators {
     scale: BTreeMap<String, f64>,
     /// The embedding is here.
     embeds: bool,
+}
+
+/// All-reduces that add the residual and normalize, too.
+#[derive(Clone, Debug)]
+struct FusedNorms {
+    link: AllReduce,
+    /// Of a step, at most.
+    tokens: u64,
+    /// All-reduces behind which something else stands before the norm.
+    apart: f64,
 }
 
 impl Operators {
@@ -63,6 +74,19 @@ impl Operators {
             false => shared_layers,
         };
         let own_experts = if is_shared { Vec::new() } else { own_experts };
+        // Experts in MXFP4 are computed on a padded width, and cutting it back stands between.
+        let padded = own_experts
+            .iter()
+            .filter(|experts| experts.format.kernel == KernelFormat::Mxfp4);
+        let apart: u32 = padded.map(|experts| experts.layers).sum();
+        let fused = placement.fused_norms.and_then(|tokens| {
+            let mut links = calibration.fused_allreduce.iter();
+            Some(FusedNorms {
+                link: links.find(|link| link.gpus == tp)?.clone(),
+                tokens,
+                apart: f64::from(apart),
+            })
+        });
         Ok(Operators {
             linears,
             experts: own_experts.into_iter().map(with_moe).collect::<Result<_, _>>()?,
@@ -75,6 +99,7 @@ impl Operators {
             hidden_bytes: f64::from(shape.hidden_size) * shape.dtype.bytes() as f64,
             logits_bytes: f64::from(shape.vocab_size) * shape.dtype.bytes() as f64,
             link: (tp > 1).then(|| link_for(calibration, device, tp)),
+            fused,
             shared_layers: if is_shared { f64::from(shared_layers) } else { 0.0 },
             expert_ranks: if deals_out { tp } else { 1 },
             scale: calibration.scale.clone(),
@@ -256,15 +281,19 @@ impl Operators {
             .iter()
             .map(|linear| self.linear_part(linear, tokens))
             .collect();
-        let kernels = self.sublayers / 2.0 * self.elementwise.kernels_per_layer;
+        let hidden = tokens as f64 * self.hidden_bytes;
+        // Two a layer and one after the vocabulary-parallel embedding (TP-1).
+        let reductions = self.sublayers - self.shared_layers + f64::from(u8::from(self.embeds));
+        let fused = self.fused.as_ref().filter(|fused| tokens <= fused.tokens);
+        let in_one = fused.map_or(0.0, |fused| reductions - fused.apart);
+        let kernels = self.sublayers / 2.0 * self.elementwise.kernels_per_layer - in_one;
         let embedding = if self.embeds { 2.0 * self.hidden_bytes } else { 0.0 };
         let bytes = tokens as f64 * (self.elementwise_bytes_per_token + embedding);
-        parts.push(self.small_kernels("elementwise", kernels, bytes));
+        parts.push(self.small_kernels("elementwise", kernels.max(0.0), bytes));
         if let Some(link) = &self.link {
-            // Two a layer and one after the vocabulary-parallel embedding (TP-1).
-            let one = all_reduce_seconds(link, tokens as f64 * self.hidden_bytes);
-            let reductions = self.sublayers - self.shared_layers + f64::from(u8::from(self.embeds));
-            parts.push(self.link_part("all_reduce", link, reductions * one));
+            let apart = (reductions - in_one) * all_reduce_seconds(link, hidden);
+            let in_one = fused.map_or(0.0, |fused| in_one * all_reduce_seconds(&fused.link, hidden));
+            parts.push(self.link_part("all_reduce", link, apart + in_one));
         }
         self.scaled(parts)
     }

@@ -32,6 +32,9 @@ pub struct Placement {
     pub drafting: Option<Drafting>,
     /// Who quantizes the inputs of fp8 products.
     pub inputs: Fp8Inputs,
+    /// Tokens of a step up to which an all-reduce, the residual's sum and the norm behind it are one kernel (vLLM's pass
+    /// `fuse_allreduce_rms`); `None` where they never are.
+    pub fused_norms: Option<u64>,
     /// Kernels of experts in fp8 whose scales are not of blocks.
     pub fp8_experts: KernelFormat,
     /// Stages that the layers are spread over, if there are several.

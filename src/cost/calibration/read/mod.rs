@@ -174,6 +174,7 @@ fn read_file(name: &str, table: Table, problems: &mut Vec<Problem>) -> Calibrati
         .unwrap_or_default();
     calibration.scale = file.section("scale", read_scale).unwrap_or_default();
     calibration.allreduce = file.array("allreduce", |fields| read_all_reduce(fields, trust));
+    calibration.fused_allreduce = file.array("fused_allreduce", |fields| read_all_reduce(fields, trust));
     calibration.copies = file.section("host_link", read_copies).unwrap_or_default();
     file.finish();
     calibration

@@ -1,0 +1,72 @@
+//! Which rows of a table are simulated: those that are wanted, once each, and sound. The others are told and counted.
+
+use super::Args;
+use crate::cli::audit::read_rows;
+use crate::cli::terminal::Terminal;
+use crate::results::{Measured, PROBLEMS_SHOWN, Problem, UnreadRow};
+use crate::validate::{Outcome, Row, impossible_figure, once};
+
+/// The rows that are wanted, each once, and those that cannot be read or have a figure which no run has.
+///
+/// # Errors
+/// A file that is no result, or in which no row is sound.
+pub(super) fn read(
+    args: &Args,
+    name: &str,
+    terminal: &Terminal,
+) -> anyhow::Result<(Vec<Measured>, Vec<Row>)> {
+    let (mut file, unread) = read_rows(name)?;
+    let mut left: Vec<Row> = Vec::new();
+    for UnreadRow { row, problems } in unread.iter().filter(|unread| is_wanted(args, &unread.row)) {
+        let of_cell = |problem: &Problem| match problem.place.split_once(": ") {
+            Some((_, cell)) => format!("{cell}: {}", problem.what),
+            None => problem.what.clone(),
+        };
+        let what: Vec<String> = problems.iter().map(of_cell).collect();
+        left.push(Row::not_modelled(
+            row,
+            format!("cannot be read: {}", what.join("; ")),
+        ));
+    }
+    file.rows.retain(|row| is_wanted(args, row));
+    let (rows, twice) = once(file.rows);
+    terminal.notes(&twice);
+    let (mut sound, mut told) = (Vec::new(), Vec::new());
+    for row in rows {
+        match impossible_figure(&row) {
+            Some(what) => left.push(Row::not_modelled(&row, what)),
+            None => sound.push(row),
+        }
+    }
+    for row in &left {
+        if let Outcome::NotModelled(reason) = &row.outcome {
+            told.push(format!("{}: {reason}", row.place));
+        }
+    }
+    if sound.is_empty() && !left.is_empty() {
+        anyhow::bail!("{}", few(told, "").join("\n  "));
+    }
+    terminal.notes(&few(told, "; the row is counted as not modelled"));
+    Ok((sound, left))
+}
+
+/// The first [`PROBLEMS_SHOWN`] sentences with an end, and how many more there are.
+fn few(mut sentences: Vec<String>, end: &str) -> Vec<String> {
+    let more = sentences.len().saturating_sub(PROBLEMS_SHOWN);
+    sentences.truncate(PROBLEMS_SHOWN);
+    let mut told: Vec<String> = sentences.into_iter().map(|told| told + end).collect();
+    if more > 0 {
+        told.push(format!("… and {more} more rows"));
+    }
+    told
+}
+
+/// What `--only` and `--family` leave.
+fn is_wanted(args: &Args, row: &Measured) -> bool {
+    let setup = &row.setup;
+    args.only.as_ref().is_none_or(|only| setup.suggested_use == *only)
+        && args
+            .family
+            .as_ref()
+            .is_none_or(|family| setup.family.contains(family))
+}
