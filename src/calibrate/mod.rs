@@ -192,7 +192,7 @@ fn store_host(
     }
     if own.request_ms != fitted.host.request_ms {
         evidence.remarks.push(format!(
-            "request_ms blends your server's {:.1} ms with the {:.1} ms prior, because front ends differ by up to a factor of 2.7",
+            "request_ms is between the {:.1} ms that these runs' server took and the {:.1} ms prior: the next front end may differ by a factor of e either way",
             fitted.host.request_ms, known.host[&request.engine].request_ms
         ));
     }

@@ -42,6 +42,7 @@ macro_rules! shipped {
 shipped!(
     "quickstart",
     "course-week1",
+    "course-week1-sglang",
     "course-week2-latency",
     "course-week2-throughput",
     "matrix-a",

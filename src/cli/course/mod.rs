@@ -1,7 +1,7 @@
 //! `plimsoll course`: predictions beside the measurements that a course's labs published, by one command.
 //!
 //! The measured rows ship with the program; each is predicted by a shipped scenario, whose comments say what was assumed.
-//! Left out: rows of engines other than vLLM.
+//! Left out: the course's closed loop on "an A100-class server", of which neither the card nor the engine's version is told.
 
 pub mod measured;
 pub mod predict;
