@@ -287,7 +287,7 @@ fn scaled(resolved: &Resolved, scaling: &Scaling, outcome: &Outcome) -> ScalingM
 }
 
 /// The router as the scenario spells it, of several those of all groups.
-fn router(resolved: &Resolved) -> Option<String> {
+pub(super) fn router(resolved: &Resolved) -> Option<String> {
     let cluster = &resolved.scenario.cluster;
     if cluster.replicas == 1 {
         return None;

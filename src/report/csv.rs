@@ -5,7 +5,7 @@
 use csv::Writer;
 
 use super::json::ttft_s;
-use super::views::{KneePoint, KneeView, PoolMeta, Quantiles, ResultMeta, Sizing, verdict_word};
+use super::views::{Counted, KneePoint, KneeView, PoolMeta, Quantiles, ResultMeta, Sizing, verdict_word};
 use crate::analysis::knee::Fleet;
 use crate::analysis::{Estimate, RunResult};
 use crate::metrics::RequestRecord;
@@ -214,6 +214,14 @@ fn fleet(sizing: &Sizing) -> Vec<(&'static str, String)> {
         (
             "usd_per_million_tokens",
             cell(fleet.and_then(|fleet| fleet.usd_per_million_tokens)),
+        ),
+        (
+            "counted_by",
+            match &sizing.counted {
+                None => String::new(),
+                Some(Counted::ByKnee(_)) => "knee".to_owned(),
+                Some(Counted::BySimulation { .. }) => "simulation".to_owned(),
+            },
         ),
     ]
 }

@@ -25,8 +25,11 @@ pub(super) fn limited_by(
     words: EngineWords,
     pools: &[(String, EngineWords)],
 ) -> Option<String> {
+    if knee.client.is_some_and(|client| client.is_within) {
+        return Some(clients(knee));
+    }
     if knee.within_slo.is_none() {
-        return out_of_reach(knee, classes);
+        return out_of_reach(knee, classes, varies);
     }
     let pool = pressure_at_knee(knee).and_then(|pressure| pools.get(pressure.pool?));
     let words = pool.map_or(words, |(_, words)| *words);
@@ -60,6 +63,21 @@ pub(super) fn limited_by(
         "{first}. Hardest pressed is {}{of_pool} ({shares})",
         resource(limiter, words)
     ))
+}
+
+/// The client as the limit, with what it leaves to the server.
+fn clients(knee: &Knee) -> String {
+    let over = knee.points.iter().find(|point| !point.keeps_up());
+    let waits = over.and_then(|over| Some((over.rate, over.client_queue_s?)));
+    let waits = waits.map_or(String::new(), |(rate, (mean_s, _))| {
+        format!(
+            ": at {} req/s a request waits {} at its client on average, and in no latency, for one before it to be answered, while \
+             hardly any wait in the server",
+            significant(rate),
+            time(mean_s)
+        )
+    });
+    format!("the client, not the server{waits}. A larger --max-concurrency, or none, shows the server's knee")
 }
 
 /// What breaks first above the knee: requests that are lost, a promise, or the queue itself.
@@ -97,7 +115,7 @@ fn first_to_break(
 }
 
 /// Why no rate keeps the promise, as the lowest rate has it.
-fn out_of_reach(knee: &Knee, classes: &[ClassPromise]) -> Option<String> {
+fn out_of_reach(knee: &Knee, classes: &[ClassPromise], varies: bool) -> Option<String> {
     let known = knee.points.iter().find(|point| !point.is_blind());
     let lowest = known.or(knee.points.first())?;
     if let Some((_, what)) = knee
@@ -124,7 +142,9 @@ fn out_of_reach(knee: &Knee, classes: &[ClassPromise]) -> Option<String> {
             "the requests themselves: {figure} at {} req/s, where {}, and no lower rate keeps the promise. --goodput and --slo \
              are in milliseconds",
             significant(lowest.rate),
-            if lowest.is_alone() {
+            if lowest.is_alone() && varies {
+                "they hardly ever meet others than those sent with them"
+            } else if lowest.is_alone() {
                 "they hardly ever meet"
             } else {
                 "too many would miss it alone in the server"

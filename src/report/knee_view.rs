@@ -1,9 +1,12 @@
 //! A knee search's outcome in the shape that printers and charts take.
 
+use super::figures::{significant, time};
 use super::knee_limit::limited_by;
-use super::views::{ClassPromise, KneePoint, KneeView, Limit, Promise, Quantiles, Sizing};
+use super::views::{
+    ClassPromise, ClassTails, Counted, KneePoint, KneeView, Limit, Promise, Quantiles, Sizing,
+};
 use super::words::EngineWords;
-use crate::analysis::knee::{Knee, Point, fleet};
+use crate::analysis::knee::{CountEnding, Fleet, Knee, Point};
 use crate::calibrate::interval::FigureInterval;
 use crate::cost::Trust;
 
@@ -38,6 +41,8 @@ pub struct KneeContext {
     pub load_varies: bool,
     /// What the engine calls its limits.
     pub words: EngineWords,
+    /// Requests that the client has in flight at most.
+    pub max_concurrency: Option<u32>,
     /// Lowest rate that was to be looked at, where one was given.
     pub min_rate: Option<f64>,
     /// Why no interval of the model is told, where there is a knee and none can be.
@@ -71,6 +76,7 @@ impl KneeView {
             sizing,
             load_varies,
             words,
+            max_concurrency,
             min_rate,
             model_unknown,
             mut notes,
@@ -79,6 +85,7 @@ impl KneeView {
             beside,
         } = context;
         assumptions.extend(meaning_of_saturation(knee, load_varies));
+        notes.extend(held_back(knee));
         if load_varies && (knee.within_slo.is_some() || knee.saturation.is_some()) {
             notes.push(
                 "every rate was looked at with one and the same traffic: brackets are those of the search, and how far the knee \
@@ -94,6 +101,8 @@ impl KneeView {
             points: knee.points.iter().map(point).collect(),
             knee: knee.within_slo,
             saturation: knee.saturation,
+            client: knee.client,
+            max_concurrency,
             limited_by: limited_by(knee, &classes, load_varies, words, &pools),
             limits,
             classes,
@@ -103,7 +112,7 @@ impl KneeView {
             is_of_one_traffic: load_varies,
             trust,
             assumptions,
-            sizing: sizing.map(|asked| sized(asked, knee, is_interrupted, model.as_ref())),
+            sizing: sizing.map(|asked| sized(asked, knee, model.as_ref())),
             model,
             model_unknown,
             min_rate,
@@ -143,6 +152,24 @@ fn meaning_of_saturation(knee: &Knee, load_varies: bool) -> Vec<String> {
     said
 }
 
+/// What the client holds back at the knee, if that is of the size of what is promised: no latency has it in it.
+fn held_back(knee: &Knee) -> Option<String> {
+    let found = knee.within_slo?;
+    let mut below = knee.points.iter().rev();
+    let point = below.find(|point| point.rate <= found.value * (1.0 + 1e-9))?;
+    let (mean_s, p99_s) = point.client_queue_s?;
+    let is_felt = point.ttft_s.is_some_and(|(median_s, _)| mean_s > 0.1 * median_s);
+    is_felt.then(|| {
+        format!(
+            "at {} req/s a request waits {} at its client on average (p99 {}) before it is sent, for one of the places of \
+             --max-concurrency: a wait that is in no latency, as in the client of vLLM, and without which the knee is lower",
+            significant(point.rate),
+            time(mean_s),
+            time(p99_s)
+        )
+    })
+}
+
 /// Why a search ended with brackets that are wider than asked for: it ran out of runs, and not of rates that it may look at.
 fn not_narrowed(knee: &Knee) -> Option<String> {
     let is_open = |holds: fn(&Point) -> bool| {
@@ -153,26 +180,46 @@ fn not_narrowed(knee: &Knee) -> Option<String> {
         .then(|| "the search ran out of runs: its intervals are wider than asked for".to_owned())
 }
 
-/// With the fleet that the knee of one replica makes of what was asked.
-fn sized(asked: Sizing, knee: &Knee, is_interrupted: bool, model: Option<&FigureInterval>) -> Sizing {
-    let found = knee.within_slo.filter(|_| !is_interrupted);
-    let tokens_each = |at_most: f64| {
-        let mut below = knee
-            .points
-            .iter()
-            .rev()
-            .filter(|point| point.rate <= at_most * (1.0 + 1e-9));
-        below.find_map(|point| {
-            let (input, output) = point.tokens_each?;
-            // What is answered beside the rate has tokens, too, and is paid with it.
-            let answered = point.throughput.filter(|_| !asked.beside.is_empty());
-            let each = answered.map_or(1.0, |answered| answered.value / point.rate);
-            Some((input * each, output * each))
-        })
+/// With the fleet that the count found, or that the knee of one replica makes where it was not simulated.
+fn sized(asked: Sizing, knee: &Knee, model: Option<&FigureInterval>) -> Sizing {
+    // What the model makes of the knee of one, which has bursts of its own, says little of those who share them.
+    let shares_bursts = asked.is_bursty && matches!(asked.counted, Some(Counted::BySimulation { .. }));
+    let factors = model.filter(|_| !shares_bursts).map(FigureInterval::factors_90);
+    // What is answered beside the rate has tokens, too, and is paid with it.
+    let tokens_each = |point: &Point| {
+        let (input, output) = point.tokens_each?;
+        let answered = point.throughput.filter(|_| !asked.beside.is_empty());
+        let each = answered.map_or(1.0, |answered| answered.value / point.rate);
+        Some((input * each, output * each))
     };
-    let factors = model.map(FigureInterval::factors_90);
-    let fleet = found.map(|found| fleet(found, &asked.demand, tokens_each(found.value), factors));
+    let fleet = match &asked.counted {
+        None => None,
+        Some(Counted::BySimulation { count, .. }) => {
+            let tokens = match count.ending {
+                CountEnding::Found { replicas, .. } => count.crew(replicas),
+                _ => None,
+            };
+            let tokens = tokens.and_then(|crew| tokens_each(&crew.point));
+            let alone = knee.within_slo.map(|found| found.value);
+            Fleet::by_count(count, alone, &asked.demand, tokens, factors)
+        }
+        Some(Counted::ByKnee(_)) => knee.within_slo.map(|found| {
+            let mut below = knee
+                .points
+                .iter()
+                .rev()
+                .filter(|point| point.rate <= found.value * (1.0 + 1e-9));
+            Fleet::by_knee(found, &asked.demand, below.find_map(tokens_each), factors)
+        }),
+    };
     Sizing { fleet, ..asked }
+}
+
+fn tails(&[p99_ttft_s, p99_tpot_s]: &[Option<f64>; 2]) -> ClassTails {
+    ClassTails {
+        p99_ttft_s,
+        p99_tpot_s,
+    }
 }
 
 fn point(point: &Point) -> KneePoint {
@@ -181,6 +228,9 @@ fn point(point: &Point) -> KneePoint {
         request_rate: point.rate,
         verdict: point.verdict,
         requests: point.requests,
+        is_held_by_client: point.is_held_by_client,
+        client_queue_s: point.client_queue_s.map(|(mean_s, _)| mean_s),
+        by_class: point.by_class.iter().map(tails).collect(),
         attainment: point.attainment.map(|share| share.value),
         ttft: quantiles(point.ttft_s),
         p99_ttft: point.p99_ttft,

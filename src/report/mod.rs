@@ -55,8 +55,8 @@ pub(crate) use page::{folded, wrapped};
 pub use sparkline::sparkline;
 pub use text_knee::{answer as knee_answer, knee as knee_text};
 pub use views::{
-    ClassPromise, Interrupted, KneePoint, KneeView, Limit, PoolMeta, Promise, Quantiles, RampUp, ResultMeta,
-    ScalingMeta, Sizing, Style, Utilisation, trust_mark, trust_word, verdict_word,
+    ClassPromise, Counted, Interrupted, KneePoint, KneeView, Limit, PoolMeta, Promise, Quantiles, RampUp,
+    ResultMeta, ScalingMeta, Sizing, Style, Utilisation, trust_mark, trust_word, verdict_word,
 };
 pub use words::EngineWords;
 

@@ -57,7 +57,13 @@ pub fn sparkline(view: &KneeView, width: usize) -> String {
         }
         text = text.trim_end().to_string() + "\n";
     }
-    text + &foot(&scale, view, knee)
+    let is_of_classes = limit.is_none()
+        && (view.classes.iter()).any(|class| class.limits.iter().any(|limit| limit.metric == "ttft"));
+    let why = match is_of_classes {
+        true => "            of all requests; each promise is to a class, and has no line here\n",
+        false => "",
+    };
+    text + &foot(&scale, view, knee) + why
 }
 
 /// A block where the curve reaches, else the knee's or the objective's rule.

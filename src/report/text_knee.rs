@@ -47,8 +47,10 @@ pub fn answer(view: &KneeView) -> String {
         return match view.knee {
             _ if view.points.is_empty() => "INTERRUPTED before any rate was simulated".into(),
             // Others, lower ones, might have.
-            None => format!("INTERRUPTED after {rates}, none of which met the SLO"),
-            Some(_) => format!("INTERRUPTED after {rates}; until then: {}", found(view)),
+            None if view.only_client().is_none() => {
+                format!("INTERRUPTED after {rates}, none of which met the SLO")
+            }
+            _ => format!("INTERRUPTED after {rates}; until then: {}", found(view)),
         };
     }
     found(view)
@@ -56,7 +58,16 @@ pub fn answer(view: &KneeView) -> String {
 
 /// What the rates that were tried say.
 fn found(view: &KneeView) -> String {
-    let saturation = view.saturation.map_or(String::new(), |estimate| {
+    let pushed = view.client.map(|client| {
+        format!(
+            "{} push at most {} req/s ({} {})",
+            in_flight(view),
+            significant(client.rate.value),
+            view.certainty(),
+            bounds(&client.rate)
+        )
+    });
+    let saturation = view.saturation.map_or(pushed.unwrap_or_default(), |estimate| {
         if let Some(high) = view.saturates_below() {
             return format!("saturates below {} req/s", significant(high));
         }
@@ -75,12 +86,21 @@ fn found(view: &KneeView) -> String {
             view.certainty(),
             bounds(&knee)
         ),
+        None if view.only_client().is_some() => format!("THE CLIENT IS THE LIMIT: {saturation}, within SLO"),
         None if !is_asked && !saturation.is_empty() => format!("no SLO given: {saturation}"),
         None if !is_asked => "no SLO given and no saturation found".into(),
         None => format!("NO RATE{} meets the SLO   {saturation}", from(view)),
     }
     .trim_end()
     .to_string()
+}
+
+/// `16 in flight`.
+pub(super) fn in_flight(view: &KneeView) -> String {
+    match view.max_concurrency {
+        Some(limit) => format!("{limit} in flight"),
+        None => "clients with limits of their own".to_owned(),
+    }
 }
 
 /// From which rate on none was looked for, where lower ones were left out.
@@ -93,11 +113,8 @@ fn from(view: &KneeView) -> String {
 }
 
 fn first_lines(page: &mut Page, view: &KneeView, style: Style) {
-    let code = if view.knee.is_some() && !view.is_interrupted {
-        32
-    } else {
-        31
-    };
+    let is_kept = view.knee.is_some() || view.only_client().is_some();
+    let code = if is_kept && !view.is_interrupted { 32 } else { 31 };
     let coloured = |line: String| match style.color {
         true => format!("\u{1b}[1;{code}m{line}\u{1b}[0m"),
         false => line,
@@ -109,7 +126,7 @@ fn first_lines(page: &mut Page, view: &KneeView, style: Style) {
     let qualified = view
         .sizing
         .as_ref()
-        .map(|sizing| text_sizing::lines(sizing, view.is_interrupted));
+        .map(|sizing| text_sizing::lines(sizing, view.is_interrupted, view.only_client().is_some()));
     for (name, sentence) in qualified.into_iter().flatten() {
         page.listed(name, &[sentence]);
     }
@@ -262,6 +279,10 @@ fn state(point: &KneePoint, at_knee: bool) -> String {
                 .collect();
             format!("LOSES: {}", named.join(", "))
         }
+        Verdict::Unstable if point.is_held_by_client => format!(
+            "UNSTABLE: client's queue grows {} req/s",
+            significant(point.growth_per_s)
+        ),
         Verdict::Unstable => format!(
             "UNSTABLE: backlog grows {} req/s",
             significant(point.growth_per_s)
@@ -402,6 +423,44 @@ mod tests {
         );
         view.points.clear();
         assert_eq!(answer(&view), "INTERRUPTED before any rate was simulated");
+    }
+
+    #[test]
+    fn the_plateau_of_a_client_is_the_answer_and_no_knee() {
+        use crate::analysis::knee::ClientLimit;
+        let mut view = fixtures::knee_view();
+        let rate = view.saturation.take().unwrap();
+        view.max_concurrency = Some(16);
+        view.client = Some(ClientLimit {
+            rate,
+            is_within: false,
+        });
+        assert_snapshot!(answer(&view), @"24.2 req/s within SLO  (95 % [22.9, 25.3])   16 in flight push at most 27.6 req/s (95 % [26.1, 29.0])");
+        view.knee = None;
+        assert_snapshot!(answer(&view), @"NO RATE meets the SLO   16 in flight push at most 27.6 req/s (95 % [26.1, 29.0])");
+        view.client = Some(ClientLimit {
+            rate,
+            is_within: true,
+        });
+        assert_snapshot!(answer(&view), @"THE CLIENT IS THE LIMIT: 16 in flight push at most 27.6 req/s (95 % [26.1, 29.0]), within SLO");
+    }
+
+    #[test]
+    fn the_small_curve_says_why_no_promise_to_a_class_stands_in_it() {
+        let mut view = fixtures::knee_view();
+        let limits = std::mem::take(&mut view.limits);
+        view.classes = vec![crate::report::ClassPromise {
+            name: "chat".into(),
+            request_rate: None,
+            limits,
+        }];
+        let printed = knee(&view, Style::default());
+        assert!(
+            printed.ends_with(
+                "\n            of all requests; each promise is to a class, and has no line here\n"
+            ),
+            "{printed}"
+        );
     }
 
     #[test]

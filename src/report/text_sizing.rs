@@ -1,8 +1,8 @@
 //! How many replicas a rate needs, as the first line of a knee search and the lines that qualify it.
 
-use super::figures::{count, counted, percent, significant};
-use super::views::Sizing;
-use crate::analysis::knee::Fleet;
+use super::figures::{count as count_of, counted, percent, significant};
+use super::views::{Counted, Sizing};
+use crate::analysis::knee::{Count, CountEnding, Fleet, Point};
 
 /// With the certainty of the knee's interval: `3 replicas for 40.0 req/s (95 % [3, 3]): 3 × H100-SXM-80GB, 8.97 $/h, 0.291 $/M output tokens`.
 pub(super) fn headline(sizing: &Sizing, certainty: &str) -> Option<String> {
@@ -12,9 +12,9 @@ pub(super) fn headline(sizing: &Sizing, certainty: &str) -> Option<String> {
     let mut text = format!(
         "{} for {rate} req/s  ({certainty} [{}, {}])   {} × {}",
         counted(fleet.replicas, "replica"),
-        count(fewest),
-        most.map_or("not bounded".to_owned(), count),
-        count(fleet.gpus),
+        count_of(fewest),
+        most.map_or("not bounded".to_owned(), count_of),
+        count_of(fleet.gpus),
         sizing.gpu
     );
     if let Some(usd) = fleet.usd_per_hour {
@@ -28,17 +28,26 @@ pub(super) fn headline(sizing: &Sizing, certainty: &str) -> Option<String> {
 }
 
 /// What qualifies the answer: (name, sentence).
-pub(super) fn lines(sizing: &Sizing, is_interrupted: bool) -> Vec<(&'static str, String)> {
+pub(super) fn lines(sizing: &Sizing, is_interrupted: bool, is_clients: bool) -> Vec<(&'static str, String)> {
     let Some(fleet) = &sizing.fleet else {
-        let why = match is_interrupted {
-            true => "not counted: the search was stopped before one replica's knee was known",
-            false => "no number of them helps: one alone keeps the promise at no rate that was tried",
+        let why = match is_clients {
+            true => {
+                "not counted: the client is the limit, and sends no more however many there are".to_owned()
+            }
+            false => no_number(sizing, is_interrupted),
         };
-        return vec![("replicas", why.to_owned())];
+        return vec![("replicas", why)];
     };
-    let mut lines = vec![("each", load(fleet))];
+    let mut lines = vec![("each", load(sizing, fleet))];
+    lines.extend(match &sizing.counted {
+        Some(Counted::BySimulation { router, count }) => {
+            Some(("counted", simulated(sizing, fleet, router.as_deref(), count)))
+        }
+        Some(Counted::ByKnee(why)) => Some(("counted", format!("by the knee of one, not simulated: {why}"))),
+        None => None,
+    });
     if let Some((fewest, most)) = fleet.replicas_model_90 {
-        let (fewest, most) = (count(fewest), count(most));
+        let (fewest, most) = (count_of(fewest), count_of(most));
         lines.push((
             "replicas ±",
             format!("{fewest} to {most}, if the step time's parameters are off as `model ±` says, 90 %"),
@@ -62,27 +71,95 @@ pub(super) fn lines(sizing: &Sizing, is_interrupted: bool) -> Vec<(&'static str,
     } else if sizing.demand.usd_per_gpu_hour.is_none() {
         lines.push(("cost", "the GPU's profile has no price: give --price".to_owned()));
     }
-    let beside = match sizing.beside.as_slice() {
-        [] => String::new(),
-        beside => format!(
-            "; and beside that share on each of the {} what has no rate, as one replica had it: {}",
-            counted(fleet.replicas, "replica"),
-            beside.join(", ")
-        ),
-    };
-    lines.push((
-        "supposes",
-        format!(
-            "a router that gives every replica an equal share (perfect round robin), replicas that share nothing, and none that \
-             fails{beside}"
-        ),
-    ));
-    if sizing.slows_a_trace {
-        let why = "the trace is slowed down to a replica's share, which stretches its bursts; a router would thin it. \
-                   `trace --fit` makes a workload whose rate is scaled instead";
+    lines.push(("supposes", supposed(sizing, fleet)));
+    if matches!(sizing.counted, Some(Counted::ByKnee(_))) && sizing.is_bursty {
+        let why = "arrivals are slowed down to a replica's share, and keep their bursts: replicas behind one router share \
+                   them, so that fewer are enough";
         lines.push(("but", why.to_owned()));
     }
     lines
+}
+
+/// Why there is no number.
+fn no_number(sizing: &Sizing, is_interrupted: bool) -> String {
+    match &sizing.counted {
+        Some(Counted::BySimulation { count, .. }) => match (count.ending, count.tried.last()) {
+            (CountEnding::Untold(replicas), _) => format!(
+                "not known: a run of {} has too few requests to tell whether the promise is kept",
+                count_of(replicas)
+            ),
+            (CountEnding::TooMany, Some(most)) => format!(
+                "no number of them helps: {} {}",
+                keeping(most.replicas, false),
+                share(&most.point)
+            ),
+            _ => "not counted: stopped before a number was found that keeps the promise while one less does not"
+                .to_owned(),
+        },
+        _ if is_interrupted => {
+            "not counted: the search was stopped before one replica's knee was known".to_owned()
+        }
+        _ => "no number of them helps: one alone keeps the promise at no rate that was tried".to_owned(),
+    }
+}
+
+/// What was simulated, with the last number that does not keep the promise beside the first that does.
+fn simulated(sizing: &Sizing, fleet: &Fleet, router: Option<&str>, count: &Count) -> String {
+    let of = |replicas: u64, keeps: bool| {
+        let crew = count.crew(replicas)?;
+        Some(format!("{} {}", keeping(replicas, keeps), share(&crew.point)))
+    };
+    let behind = router.map_or(String::new(), |router| format!(" behind {router}"));
+    let seen = [of(fleet.replicas, true), of(fleet.replicas - 1, false)];
+    let seen: Vec<String> = seen.into_iter().flatten().collect();
+    format!(
+        "by simulating so many{behind}, which share all {} req/s: {}",
+        significant(sizing.demand.rate),
+        seen.join(", ")
+    )
+}
+
+fn keeping(replicas: u64, keeps: bool) -> String {
+    let does = match (replicas, keeps) {
+        (1, true) => "keeps the promise",
+        (_, true) => "keep the promise",
+        (1, false) => "does not",
+        (_, false) => "do not",
+    };
+    format!("{} {does}", count_of(replicas))
+}
+
+/// `(98.7 % good)`, or why there is no share.
+fn share(point: &Point) -> String {
+    match point.attainment {
+        Some(share) if point.keeps_up() => format!("({} good)", percent(share.value)),
+        _ if point.is_held_by_client && !point.keeps_up() => "(the client holds requests back)".to_owned(),
+        _ if !point.keeps_up() => "(not all is served)".to_owned(),
+        _ => String::new(),
+    }
+}
+
+/// What the answer rests on.
+fn supposed(sizing: &Sizing, fleet: &Fleet) -> String {
+    let beside = sizing.beside.join(", ");
+    if let Some(Counted::BySimulation { .. }) = sizing.counted {
+        let beside = match beside.as_str() {
+            "" => String::new(),
+            beside => format!("; and beside the rate, once before all of them, what has none: {beside}"),
+        };
+        return format!("replicas that are alike, and none that fails{beside}");
+    }
+    let beside = match beside.as_str() {
+        "" => String::new(),
+        beside => format!(
+            "; and beside that share on each of the {} what has no rate, as one replica had it: {beside}",
+            counted(fleet.replicas, "replica")
+        ),
+    };
+    format!(
+        "a router that gives every replica an equal share (perfect round robin), replicas that share nothing, and none that \
+         fails{beside}"
+    )
 }
 
 /// Whose tokens the dollars are divided by, where not all of them come with the rate.
@@ -95,14 +172,21 @@ fn whose(sizing: &Sizing) -> &'static str {
 }
 
 /// How hard each replica is loaded, and what the loss of one makes of it.
-fn load(fleet: &Fleet) -> String {
-    let each = format!(
-        "{} req/s, {} of its knee",
-        significant(fleet.rate_each),
-        percent(fleet.load)
-    );
+fn load(sizing: &Sizing, fleet: &Fleet) -> String {
+    let rate = significant(fleet.rate_each);
+    let each = match fleet.load {
+        None => format!("{rate} req/s, where one alone keeps the promise at no rate"),
+        Some(load) if load > 1.0 => format!(
+            "{rate} req/s, {} of the knee of one alone: together they carry more than each by itself",
+            percent(load)
+        ),
+        Some(load) => format!("{rate} req/s, {} of its knee", percent(load)),
+    };
+    let is_simulated = matches!(sizing.counted, Some(Counted::BySimulation { .. }));
     match fleet.load_one_lost {
-        None => format!("{each}; the loss of the only one is the loss of the service"),
+        _ if fleet.replicas == 1 => format!("{each}; the loss of the only one is the loss of the service"),
+        _ if is_simulated => format!("{each}; with one lost the promise breaks"),
+        None => each,
         Some(more) if more <= 1.0 => format!(
             "{each}; with one lost {}, still within the promise",
             percent(more)
@@ -114,7 +198,7 @@ fn load(fleet: &Fleet) -> String {
 /// Two decimals as prices have them, whole dollars from a thousand on, and three figures below a cent's tenfold.
 fn dollars(usd: f64) -> String {
     if usd >= 1000.0 {
-        count(usd.round() as u64)
+        count_of(usd.round() as u64)
     } else if usd >= 0.1 || usd == 0.0 {
         format!("{usd:.2}")
     } else {
@@ -131,21 +215,22 @@ mod tests {
         let mut view = fixtures::knee_view();
         view.sizing = Some(fixtures::sizing());
         let printed = super::super::knee_text(&view, super::super::Style::default());
-        let lines: Vec<&str> = printed.lines().take(8).collect();
+        let lines: Vec<&str> = printed.lines().take(9).collect();
         insta::assert_snapshot!(lines.join("\n"), @r"
         2 replicas for 40.0 req/s  (95 % [2, 2])   4 × H100-SXM-80GB, 11.96 $/h, 0.65 $/M output tokens
         24.2 req/s within SLO  (95 % [22.9, 25.3])   saturates at 27.6 req/s (95 % [26.1, 29.0])
           each        20.0 req/s, 82.6 % of its knee; with one lost 165 %, beyond it
+          counted     by the knee of one, not simulated: several data-parallel servers
           replicas ±  2 to 3, if the step time's parameters are off as `model ±` says, 90 %
           cost        0.0721 $ per million tokens, prompts and outputs, at 2.99 $ per GPU-hour (assumed list
                       price of 2025-10-01)
           supposes    a router that gives every replica an equal share (perfect round robin), replicas that
                       share nothing, and none that fails
         ");
-        view.sizing.as_mut().unwrap().slows_a_trace = true;
+        view.sizing.as_mut().unwrap().is_bursty = true;
         let printed = super::super::knee_text(&view, super::super::Style::default());
         assert!(
-            printed.contains("  but         the trace is slowed down"),
+            printed.contains("  but         arrivals are slowed down"),
             "{printed}"
         );
         assert_eq!(
@@ -163,7 +248,8 @@ mod tests {
                 ),
             "{printed}"
         );
-        view.sizing.as_mut().unwrap().fleet = None;
+        let sizing = view.sizing.as_mut().unwrap();
+        (sizing.fleet, sizing.counted) = (None, None);
         view.knee = None;
         let printed = super::super::knee_text(&view, super::super::Style::default());
         assert!(printed.starts_with("NO RATE meets the SLO"), "{printed}");
@@ -171,5 +257,53 @@ mod tests {
             printed.contains("  replicas    no number of them helps"),
             "{printed}"
         );
+    }
+
+    #[test]
+    fn a_count_by_simulation_says_what_was_simulated_and_why_there_is_no_number() {
+        use super::super::views::Counted;
+        use crate::analysis::knee::{Count, CountEnding};
+        let said = |ending, is_clients| {
+            let mut sizing = fixtures::sizing();
+            let count = Count {
+                ending,
+                tried: Vec::new(),
+            };
+            sizing.fleet = sizing
+                .fleet
+                .filter(|_| matches!(ending, CountEnding::Found { .. }));
+            sizing.counted = Some(Counted::BySimulation {
+                router: Some("least_requests".into()),
+                count,
+            });
+            let lines = super::lines(&sizing, false, is_clients);
+            lines
+                .into_iter()
+                .map(|(name, line)| format!("{name}: {line}"))
+                .collect::<Vec<_>>()
+                .join("\n")
+        };
+        let found = CountEnding::Found {
+            replicas: 2,
+            fewest: 2,
+            most: None,
+        };
+        let told = said(found, false);
+        assert!(
+            told.contains("counted: by simulating so many behind least_requests, which share all 40.0 req/s"),
+            "{told}"
+        );
+        assert!(
+            told.contains("with one lost the promise breaks") && !told.contains("perfect round robin"),
+            "{told}"
+        );
+        for (ending, is_clients, why) in [
+            (CountEnding::Stopped, false, "not counted: stopped before"),
+            (CountEnding::Untold(9), false, "a run of 9 has too few requests"),
+            (CountEnding::TooMany, true, "the client is the limit"),
+        ] {
+            let told = said(ending, is_clients);
+            assert!(told.starts_with("replicas: ") && told.contains(why), "{told}");
+        }
     }
 }

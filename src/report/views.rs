@@ -4,7 +4,7 @@
 
 use jiff::civil::DateTime;
 
-use crate::analysis::knee::{Demand, Fleet};
+use crate::analysis::knee::{ClientLimit, Count, Demand, Fleet};
 use crate::analysis::{Estimate, Verdict};
 use crate::calibrate::interval::{FigureInterval, ModelInterval};
 use crate::cluster::LockStepAccount;
@@ -217,6 +217,10 @@ pub struct KneeView {
     pub knee: Option<Estimate>,
     /// Rate above which requests pile up without bound, waiting or in the batch, requests per second.
     pub saturation: Option<Estimate>,
+    /// What the clients push at most, where that is less than what the server takes: neither of the above is the server's then.
+    pub client: Option<ClientLimit>,
+    /// Requests that the client has in flight at most.
+    pub max_concurrency: Option<u32>,
     /// The objectives.
     pub limits: Vec<Limit>,
     /// The classes of requests, each of which must keep its own. Empty without any.
@@ -264,6 +268,20 @@ impl KneeView {
         open.map(|estimate| estimate.high)
     }
 
+    /// The rate that the clients push at most, where the promise is kept up to there and the server's knee was not seen.
+    #[must_use]
+    pub fn only_client(&self) -> Option<Estimate> {
+        self.client
+            .filter(|client| client.is_within)
+            .map(|client| client.rate)
+    }
+
+    /// Above which not all that is offered is served, be it the server's saturation or the client's plateau.
+    #[must_use]
+    pub fn ceiling(&self) -> Option<Estimate> {
+        self.saturation.or(self.client.map(|client| client.rate))
+    }
+
     /// What the intervals of the knee and of saturation hold for.
     #[must_use]
     pub fn certainty(&self) -> &'static str {
@@ -283,12 +301,37 @@ pub struct Sizing {
     pub gpu: String,
     /// Where the price of a GPU is from, as a phrase.
     pub price_source: Option<String>,
-    /// The rate is that of a replayed trace, which is slowed to a replica's share and not thinned.
-    pub slows_a_trace: bool,
-    /// What has no rate and is therefore beside every replica as a whole: `8 of loop in flight`. Empty where all have one.
+    /// Requests come in bursts, or more at one time than at another, which replicas behind one router share.
+    pub is_bursty: bool,
+    /// What has no rate and is sent beside it: `8 of loop in flight`. Empty where all have one.
     pub beside: Vec<String>,
-    /// The answer; `None` where no rate keeps the promise, and no number of replicas would help, or the search was stopped.
+    /// How they were counted; `None` where they were not, because the search was stopped or no number would help.
+    pub counted: Option<Counted>,
+    /// The answer; `None` where they were not counted, or the count found no number.
     pub fleet: Option<Fleet>,
+}
+
+/// How replicas were counted.
+#[derive(Clone, Debug, PartialEq)]
+pub enum Counted {
+    /// As many as the rate over the knee of one makes, for this reason.
+    ByKnee(String),
+    /// By simulating so many on all of the traffic.
+    BySimulation {
+        /// What stood before them; `None` of one alone.
+        router: Option<String>,
+        /// What became of each number.
+        count: Count,
+    },
+}
+
+/// What becomes of a class at one rate.
+#[derive(Clone, Copy, Debug, Default, PartialEq)]
+pub struct ClassTails {
+    /// 99th percentile of its TTFT in seconds.
+    pub p99_ttft_s: Option<f64>,
+    /// 99th percentile of its TPOT in seconds.
+    pub p99_tpot_s: Option<f64>,
 }
 
 /// One simulated rate of a knee search.
@@ -300,6 +343,13 @@ pub struct KneePoint {
     pub verdict: Verdict,
     /// Requests simulated.
     pub requests: u64,
+    /// What waits for a place waits at the client, and hardly anybody in the server.
+    pub is_held_by_client: bool,
+    /// Mean wait at the client in seconds, which is in no latency; `None` where nobody waits there.
+    pub client_queue_s: Option<f64>,
+    /// Of each class, the 99th percentiles of TTFT and TPOT over the whole run, in seconds. Empty without classes, or where no
+    /// steady state exists.
+    pub by_class: Vec<ClassTails>,
     /// Share of requests within all limits, in 0..=1.
     pub attainment: Option<f64>,
     /// Time to first token; `None` where no steady state exists.

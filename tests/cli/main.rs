@@ -2,6 +2,7 @@
 
 mod classes;
 mod input;
+mod knees;
 mod limits;
 mod pasted;
 mod promises;

@@ -181,7 +181,9 @@ fn replicas_for_a_rate_are_the_first_line_and_agree_in_every_form() {
     let sizing = &json["sizing"];
     assert_eq!(sizing["replicas"].as_u64(), replicas.parse().ok());
     let knee = json["knee"]["value"].as_f64().unwrap();
-    assert_eq!(sizing["replicas"].as_f64(), Some((100.0 / knee).ceil()));
+    // Requests at random are spread at least as evenly over replicas as each has them by itself.
+    assert_eq!(sizing["counted_by"], "simulation");
+    assert!(sizing["replicas"].as_f64() <= Some((100.0 / knee).ceil()));
     assert_eq!(
         sizing["usd_per_hour"].as_f64(),
         sizing["gpus"].as_f64().map(|gpus| 2.5 * gpus)
@@ -203,7 +205,7 @@ fn replicas_for_a_rate_are_counted_by_one_that_does_not_fail_and_with_all_its_gp
         assert_eq!(output.status.code(), Some(2), "{printed}");
         assert!(printed.contains(why), "{printed}");
     };
-    refused("--replicas 2", "leave --replicas and --router out");
+    refused("--replicas 2", "leave --replicas out");
     refused(
         "--mean-time-between-failures 1h --mean-time-to-recovery 1min",
         "replicas that do not fail",

@@ -5,6 +5,7 @@
 //! not by luck. Overloaded points are cheap because growth shows early.
 
 mod binding;
+mod count;
 mod limiter;
 mod objective;
 mod outcome;
@@ -13,9 +14,10 @@ mod search;
 mod sizing;
 
 pub use binding::Binding;
+pub use count::{Count, CountEnding, CountOptions, Crew, count};
 pub use limiter::{EngineLimits, Limiter, Pressure};
 pub use objective::{Constraint, Objective, Statistic};
-pub use outcome::Knee;
+pub use outcome::{ClientLimit, Knee};
 pub use point::{Lost, Point};
 pub use search::{SearchOptions, search};
-pub use sizing::{Demand, Fleet, fleet};
+pub use sizing::{Demand, Fleet};

@@ -16,6 +16,8 @@ pub struct Knee {
     pub within_slo: Option<Estimate>,
     /// The rate above which not all that is offered is served; `None` if no rate tried overloaded the system.
     pub saturation: Option<Estimate>,
+    /// What the clients push at most, where that is less than what the server takes: neither of the above is then the server's.
+    pub client: Option<ClientLimit>,
     /// The hardest-pressed resource at the knee, where the points know their pressure.
     pub limiter: Option<Limiter>,
     /// The promise that breaks first above the knee; `None` where saturation comes before any does.
@@ -28,15 +30,32 @@ pub struct Knee {
     pub converged: bool,
 }
 
+/// A plateau that the client makes: it sends no more before answers come, and the requests that it holds back are in no latency.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct ClientLimit {
+    /// Requests per second that it pushes.
+    pub rate: Estimate,
+    /// Up to there the promise is kept, so that the server's knee was not seen.
+    pub is_within: bool,
+}
+
 impl Knee {
     /// What these points say, ascending by rate; `converged` is whether their brackets are as narrow as asked.
     pub(super) fn of(mut points: Vec<Point>, converged: bool) -> Knee {
         let saturation = saturation_rate(&points);
         let within_slo = knee_rate(&points, saturation.as_ref());
         call_critical(&mut points, saturation.as_ref());
+        let over = points.iter().find(|point| !point.keeps_up());
+        let is_clients = over.is_some_and(|over| over.is_held_by_client);
+        let out = known(&points).iter().find(|point| !point.is_within());
+        let client = saturation.filter(|_| is_clients).map(|rate| ClientLimit {
+            rate,
+            is_within: within_slo.is_some() && out.is_some_and(|out| !out.keeps_up()),
+        });
         Knee {
-            within_slo,
-            saturation,
+            within_slo: within_slo.filter(|_| client.is_none_or(|client| !client.is_within)),
+            saturation: saturation.filter(|_| client.is_none()),
+            client,
             limiter: limiter(&points),
             binding: binding(&points),
             loss: loss(&points),
@@ -80,7 +99,7 @@ pub(super) fn bracket(points: &[Point], holds: impl Fn(&Point) -> bool) -> Optio
 /// intervals do. So a sampling error in the slack becomes, through the local slope, an interval on the rate. A run that does not
 /// tell bounds nothing from above, and where no promise is broken before the backlog grows the knee is known no better than the
 /// rate at which it does.
-fn knee_rate(points: &[Point], saturation: Option<&Estimate>) -> Option<Estimate> {
+pub(super) fn knee_rate(points: &[Point], saturation: Option<&Estimate>) -> Option<Estimate> {
     let points = known(points);
     if !points.first()?.is_within() {
         return None;
@@ -137,7 +156,7 @@ fn crossing(points: &[Point], end: impl Fn(&Estimate) -> f64) -> f64 {
 /// The saturation rate: between the last rate that kept within bounds and the first that did not, widened by the
 /// interval of what the latter served. It lies above the rates at which the number in the system was seen to return, but the
 /// highest of them; a run of which nothing grew yet is not proof enough.
-fn saturation_rate(points: &[Point]) -> Option<Estimate> {
+pub(super) fn saturation_rate(points: &[Point]) -> Option<Estimate> {
     let first_over = points.iter().position(|point| !point.keeps_up())?;
     let high = points[first_over].rate;
     let low = first_over.checked_sub(1).map_or(0.0, |place| points[place].rate);

@@ -48,6 +48,8 @@ pub struct Point {
     pub growth_per_s: f64,
     /// The promise that is nearest to breaking, or furthest beyond.
     pub binding: Option<Binding>,
+    /// 99th percentiles of TTFT and TPOT of each class in seconds, over the whole run: of the steady stretch only shares are kept.
+    pub by_class: Vec<[Option<f64>; 2]>,
     /// What the machines were up against, if the caller knows.
     pub pressure: Option<Pressure>,
     /// Requests that left without an answer.
@@ -57,6 +59,10 @@ pub struct Point {
     /// More turned away or given up than the objective leaves room for, or than a system that keeps up loses; or replicas that
     /// fail take a queue with them that would else grow.
     pub is_losing: bool,
+    /// Requests wait at their client for a place among those in flight, and hardly any in the server.
+    pub is_held_by_client: bool,
+    /// Mean and 99th percentile of that wait in seconds, which no other latency has in it.
+    pub client_queue_s: Option<(f64, f64)>,
     /// Something is asked for, and the run does not tell whether it is kept.
     pub is_unknown: bool,
     /// Fewer requests met another than miss the promise beyond the share that may, so that no lower rate keeps it.
@@ -109,6 +115,25 @@ impl Lost {
     pub fn unanswered(&self) -> f64 {
         self.share() + self.failed
     }
+}
+
+fn tails(class: &PartSummary) -> [Option<f64>; 2] {
+    [&class.ttft, &class.tpot].map(|latency| latency.quantile_s(0.99))
+}
+
+/// Of those that run in the server, the share that may wait there while it is the client who holds requests back.
+const HARDLY_ANY: f64 = 0.1;
+
+fn is_held_by_client(summary: &Summary) -> bool {
+    let (waiting, running) = (summary.occupancy.waiting, summary.occupancy.running);
+    client_queue_s(summary).is_some() && waiting <= HARDLY_ANY * running
+}
+
+/// Mean and 99th percentile of the wait at the client; `None` where nobody waits there.
+fn client_queue_s(summary: &Summary) -> Option<(f64, f64)> {
+    let queue = &summary.client_queue_time;
+    let mean_s = queue.mean_s().filter(|mean_s| *mean_s > 0.0)?;
+    Some((mean_s, queue.quantile_s(0.99)?))
 }
 
 /// Share of requests that may be lost while a rate counts as served, where the objective does not allow for more.
@@ -166,6 +191,10 @@ impl Point {
             kv_usage: steady.map(|summary| summary.occupancy.kv_usage),
             growth_per_s: run.growth_per_s,
             binding: Binding::of(run, objective),
+            by_class: match steady {
+                Some(_) => run.by_class.iter().map(tails).collect(),
+                None => Vec::new(),
+            },
             pressure: None,
             lost,
             lost_of_class,
@@ -175,6 +204,8 @@ impl Point {
                     steady.is_some_and(|summary| summary.occupancy.waiting > summary.occupancy.running);
                 lost.share() > may_lose || (queues && lost.failed > may_lose)
             },
+            is_held_by_client: is_held_by_client(steady.unwrap_or(&run.whole)),
+            client_queue_s: client_queue_s(steady.unwrap_or(&run.whole)),
             is_unknown: slack.is_none() && !objective.is_empty(),
             is_out_of_reach: false,
         }
@@ -207,6 +238,12 @@ impl Point {
     #[must_use]
     pub fn is_sure(&self) -> bool {
         self.is_within() && self.slack.is_none_or(|slack| slack.low >= 0.0)
+    }
+
+    /// Whether it does so, or is not seen to break the promise beyond the sampling error.
+    #[must_use]
+    pub fn may_be_within(&self) -> bool {
+        self.keeps_up() && self.slack.map_or(!self.is_unknown, |slack| slack.high >= 0.0)
     }
 
     /// Whether there are too few requests to tell whether the promise is kept, at a rate that is kept up with: at lower ones

@@ -1,7 +1,8 @@
 //! Bracketing and bisection over the rate: which rate is tried next, and when it is enough.
 
-use super::outcome::{Knee, bracket, known};
+use super::outcome::{Knee, bracket, knee_rate, known, saturation_rate};
 use super::point::Point;
+use crate::analysis::{Estimate, Verdict};
 use crate::units::{PICOS_PER_SECOND, Picos};
 
 /// How to search.
@@ -11,6 +12,11 @@ pub struct SearchOptions {
     pub start_rate: f64,
     /// The brackets end up this narrow, relative to the rate.
     pub tolerance: f64,
+    /// The knee's interval ends up this narrow, relative to the knee, as far as more rates and longer runs can make it; `None`
+    /// leaves it as the brackets have it.
+    pub width: Option<f64>,
+    /// Requests of the longest run for that.
+    pub requests_max: u64,
     /// Runs at most.
     pub points_max: usize,
     /// No rate below this is tried.
@@ -24,6 +30,8 @@ impl Default for SearchOptions {
         SearchOptions {
             start_rate: 1.0,
             tolerance: 0.02,
+            width: Some(0.1),
+            requests_max: 240_000,
             points_max: 40,
             rate_min: 0.0,
             rate_max: f64::INFINITY,
@@ -42,17 +50,26 @@ impl SearchOptions {
 const EXPANSION: f64 = 2.0;
 /// Distance of the first rate below a lowest one that may or may not keep the promise, in tolerances; then it is squared.
 const SECURE: f64 = 5.0;
+/// Rates that are added to narrow the knee's interval, before and after runs are made longer.
+const SHARPENINGS_MAX: usize = 4;
+const SHARPENINGS_LONGER_MAX: usize = 6;
+/// Longer runs are so many times as long as chance alone asks for.
+const SURELY: f64 = 1.6;
+/// Where so many times the longest run were needed it is not begun: it would hardly help.
+const IN_VAIN: f64 = 4.0;
+/// Rates that differ by less are one.
+const EQUAL: f64 = 1e-9;
 /// Steps of the search for a first bracket: from the start rate a millionfold either way.
 const EXPANSIONS_MAX: usize = 20;
 /// Seconds that the clock can show. At a rate below its inverse not a single request is expected.
 const CLOCK_S: f64 = Picos::MAX.0 as f64 / PICOS_PER_SECOND as f64;
 
-/// Finds the knee and the saturation rate of `evaluate`, which must see the same random streams at every rate. Where it
-/// gives `None` it was stopped, and the search ends with the rates that it has.
+/// Finds the knee and the saturation rate of `evaluate`, which takes a rate and how many requests its run has at least, and must
+/// see the same random streams at every rate. Where it gives `None` it was stopped, and the search ends with the rates that it has.
 ///
 /// # Panics
 /// If the start rate or the tolerance is not positive.
-pub fn search(evaluate: impl FnMut(f64) -> Option<Point>, options: &SearchOptions) -> Knee {
+pub fn search(evaluate: impl FnMut(f64, u64) -> Option<Point>, options: &SearchOptions) -> Knee {
     assert!(
         options.start_rate > 0.0 && options.tolerance > 0.0,
         "rates and tolerances are positive"
@@ -61,12 +78,17 @@ pub fn search(evaluate: impl FnMut(f64) -> Option<Point>, options: &SearchOption
         evaluate,
         points: Vec::new(),
         points_max: options.points_max,
+        requests_min: 0,
         is_stopped: false,
     };
     tried.expand(options);
     tried.bisect(options.tolerance, Point::is_within);
     tried.secure(options);
-    let knee = tried.bisect(options.tolerance, Point::is_within);
+    tried.bisect(options.tolerance, Point::is_within);
+    tried.sharpen(options);
+    // Longer runs told where the knee lies within an interval that is wider than any bracket.
+    let knee = tried.requests_min > 0 || tried.bisect(options.tolerance, Point::is_within);
+    tried.requests_min = 0;
     let saturation = tried.bisect(options.tolerance, Point::keeps_up);
     // Where no rate is within the objective there is no knee to narrow down, and whoever looked everywhere knows that.
     let is_none = !tried.is_spent() && !tried.points.iter().any(Point::is_within);
@@ -77,13 +99,15 @@ struct Tried<F> {
     evaluate: F,
     points: Vec<Point>,
     points_max: usize,
+    /// Requests of a run at least.
+    requests_min: u64,
     is_stopped: bool,
 }
 
-impl<F: FnMut(f64) -> Option<Point>> Tried<F> {
+impl<F: FnMut(f64, u64) -> Option<Point>> Tried<F> {
     /// Whether the rate was tried and is kept up with.
     fn run(&mut self, rate: f64) -> bool {
-        let Some(point) = (self.evaluate)(rate) else {
+        let Some(point) = (self.evaluate)(rate, self.requests_min) else {
             self.is_stopped = true;
             return false;
         };
@@ -159,6 +183,89 @@ impl<F: FnMut(f64) -> Option<Point>> Tried<F> {
         }
     }
 
+    /// Narrows the knee's interval where it is wider than asked: by rates about its ends, where those lie between rates that are far
+    /// apart, and then, where chance makes it, by longer runs in the place of those inside it.
+    fn sharpen(&mut self, options: &SearchOptions) {
+        let Some(width) = options.width else {
+            return;
+        };
+        for rounds in [SHARPENINGS_MAX, SHARPENINGS_LONGER_MAX] {
+            for _ in 0..rounds {
+                let Some(knee) = self.wider_than(width) else {
+                    return;
+                };
+                let Some(rate) = self.far_apart(&knee, width) else {
+                    break;
+                };
+                self.run(rate);
+            }
+            let Some(knee) = self.wider_than(width).filter(|_| self.requests_min == 0) else {
+                return;
+            };
+            if !self.lengthen(&knee, width, options.requests_max) {
+                return;
+            }
+            self.bisect(width / 4.0, Point::is_within);
+        }
+    }
+
+    /// The knee, where its interval is wider than that and the search is not at its end.
+    fn wider_than(&self, width: f64) -> Option<Estimate> {
+        let knee = knee_rate(&self.points, saturation_rate(&self.points).as_ref())?;
+        let is_open = self.is_spent() || knee.high.is_infinite() || knee.low <= 0.0;
+        (!is_open && knee.high - knee.low > width * knee.value).then_some(knee)
+    }
+
+    /// A rate between the two that the knee's further end lies between, or else its nearer, if they are far apart.
+    fn far_apart(&self, knee: &Estimate, width: f64) -> Option<f64> {
+        let between = |end: f64| {
+            let above = self
+                .points
+                .partition_point(|point| point.rate <= end * (1.0 + EQUAL));
+            let below = above.checked_sub(1)?;
+            // An end that is a rate itself is that of the bracket which leads away from the knee's value to it.
+            let is_rate = self.points[below].rate >= end * (1.0 - EQUAL);
+            let (low, high) = match is_rate && end > knee.value {
+                true => (below.checked_sub(1)?, below),
+                false => (below, above),
+            };
+            let (low, high) = (self.points.get(low)?.rate, self.points.get(high)?.rate);
+            (high / low > 1.0 + width / 3.0).then(|| (low * high).sqrt())
+        };
+        let ends = match knee.value - knee.low > knee.high - knee.value {
+            true => [knee.low, knee.high],
+            false => [knee.high, knee.low],
+        };
+        ends.into_iter().find_map(between)
+    }
+
+    /// From here on runs are as long as it takes for chance to leave an interval of that width, and those inside the present one are
+    /// forgotten. Whether that is of use: a load with an end is as long as it is, and the longest allowed may be far too short.
+    fn lengthen(&mut self, knee: &Estimate, width: f64, requests_max: u64) -> bool {
+        let below = |point: &&Point| point.rate <= knee.value * (1.0 + EQUAL);
+        let Some(point) = self.points.iter().rev().find(below) else {
+            return false;
+        };
+        let wider = (knee.high - knee.low) / (width * knee.value);
+        let wanted = point.requests as f64 * wider.powi(2) * SURELY;
+        let is_in_vain = point.verdict == Verdict::Finite || wanted > IN_VAIN * requests_max as f64;
+        if is_in_vain || point.requests >= requests_max {
+            return false;
+        }
+        self.requests_min = (wanted as u64).min(requests_max);
+        // What bounds the interval must stay, or there is no bracket.
+        let sure = self.points.iter().rposition(Point::is_sure);
+        let sure = sure.map_or(0.0, |at| self.points[at].rate);
+        let is_out = |point: &&Point| !point.may_be_within();
+        let out = self.points.iter().find(is_out).map(|point| point.rate);
+        let Some(out) = out.filter(|out| sure > 0.0 && *out > sure) else {
+            return false;
+        };
+        self.points
+            .retain(|point| point.rate <= sure || point.rate >= out);
+        true
+    }
+
     /// Narrows the bracket around the place where `holds` ceases to hold; `false` if it could not.
     fn bisect(&mut self, tolerance: f64, holds: impl Fn(&Point) -> bool) -> bool {
         loop {
@@ -202,6 +309,6 @@ impl<F: FnMut(f64) -> Option<Point>> Tried<F> {
 #[cfg(test)]
 mod closed_forms;
 #[cfg(test)]
-mod tests;
+pub(super) mod tests;
 #[cfg(test)]
 mod unsure;

@@ -1,9 +1,12 @@
-//! How many replicas a rate needs, by the knee of one.
+//! What a fleet of so many replicas is loaded with and costs.
 //!
-//! `N = ⌈R / knee⌉`, with the knee's interval carried through. Left out: the router. Every replica is taken to get `R / N`,
-//! with the same law of arrivals as the one that was simulated; a router that spreads worse needs more. (Strict round
-//! robin of Poisson arrivals gives each replica Erlang gaps, which are smoother: N is then on the safe side.)
+//! Replicas are counted by simulating them ([`super::count`]). Where that cannot be done it is `N = ⌈R / knee⌉`, with the interval of
+//! the knee carried through: every replica is then taken to get `R / N`, with the same law of arrivals as the one that was
+//! simulated. For Poisson arrivals that is on the safe side: strict round robin gives each replica Erlang gaps, which are smoother,
+//! and a router that looks at loads evens them out further. Arrivals in bursts it counts far too many for, since every replica is
+//! taken to have bursts of its own.
 
+use super::count::{Count, CountEnding};
 use crate::analysis::Estimate;
 
 /// What a fleet must carry, and what its GPUs cost.
@@ -20,18 +23,19 @@ pub struct Demand {
 /// Replicas of one kind that carry a [`Demand`] within the promise.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Fleet {
-    /// `⌈rate / knee⌉`.
+    /// How many.
     pub replicas: u64,
-    /// At the two ends of the knee's 95 % interval, fewest first; `None` where the interval has no lower end.
+    /// The ends of its 95 % interval, fewest first; `None` where the interval has no upper end.
     pub replicas_95: (u64, Option<u64>),
-    /// At the two ends of the model's 90 % interval of the knee, fewest first; `None` where that is not known.
+    /// At the two ends of the model's 90 % interval, fewest first; `None` where that is not known.
     pub replicas_model_90: Option<(u64, u64)>,
     /// GPUs in all.
     pub gpus: u64,
     /// Requests per second of one replica.
     pub rate_each: f64,
-    /// That rate as a share of the knee, at most 1.
-    pub load: f64,
+    /// That rate as a share of the knee of one alone: above 1 where together they take more than each by itself. `None` where one
+    /// alone keeps the promise at no rate.
+    pub load: Option<f64>,
     /// The same with one replica less; `None` where there is but one.
     pub load_one_lost: Option<f64>,
     /// US dollars per hour.
@@ -42,40 +46,97 @@ pub struct Fleet {
     pub usd_per_million_tokens: Option<f64>,
 }
 
-/// Sizes a fleet by the knee of one replica. `tokens_each` are the mean prompt and output tokens of a request,
-/// `model_factors` the two factors on the knee that the step time's uncertainty allows.
-#[must_use]
-pub fn fleet(
-    knee: Estimate,
-    demand: &Demand,
-    tokens_each: Option<(f64, f64)>,
-    model_factors: Option<(f64, f64)>,
-) -> Fleet {
-    /// A rate that is a whole multiple of the knee but for rounding needs no further replica.
-    const ROUNDING: f64 = 1e-9;
-    let needed = |knee: f64| (demand.rate / knee - ROUNDING).ceil().max(1.0) as u64;
-    let replicas = needed(knee.value);
-    let gpus = replicas * u64::from(demand.gpus_per_replica);
-    let load = |replicas: u64| demand.rate / replicas as f64 / knee.value;
-    let usd_per_hour = demand.usd_per_gpu_hour.map(|usd| usd * gpus as f64);
-    let per_million = |tokens: f64| Some(usd_per_hour? / (demand.rate * 3600.0 * tokens / 1e6));
-    Fleet {
-        replicas,
-        replicas_95: (needed(knee.high), (knee.low > 0.0).then(|| needed(knee.low))),
-        replicas_model_90: model_factors
-            .map(|(low, high)| (needed(knee.value * high), needed(knee.value * low))),
-        gpus,
-        rate_each: demand.rate / replicas as f64,
-        load: load(replicas),
-        load_one_lost: (replicas > 1).then(|| load(replicas - 1)),
-        usd_per_hour,
-        usd_per_million_output_tokens: tokens_each.and_then(|(_, output)| per_million(output)),
-        usd_per_million_tokens: tokens_each.and_then(|(input, output)| per_million(input + output)),
+/// A rate that is a whole multiple of the knee but for rounding needs no further replica.
+const ROUNDING: f64 = 1e-9;
+
+impl Fleet {
+    /// By the knee of one replica. `tokens_each` are the mean prompt and output tokens of a request, `model_factors` the two
+    /// factors on the knee that the step time's uncertainty allows.
+    #[must_use]
+    pub fn by_knee(
+        knee: Estimate,
+        demand: &Demand,
+        tokens_each: Option<(f64, f64)>,
+        model_factors: Option<(f64, f64)>,
+    ) -> Fleet {
+        let needed = |knee: f64| whole(demand.rate / knee);
+        Fleet {
+            replicas_95: (needed(knee.high), (knee.low > 0.0).then(|| needed(knee.low))),
+            replicas_model_90: model_factors
+                .map(|(low, high)| (needed(knee.value * high), needed(knee.value * low))),
+            ..Fleet::of(needed(knee.value), Some(knee.value), demand, tokens_each)
+        }
+    }
+
+    /// By simulating so many; `None` where the count found no number. `knee` is that of one alone, if it has one, and
+    /// `model_factors` are taken to act on what several carry as they act on it.
+    #[must_use]
+    pub fn by_count(
+        count: &Count,
+        knee: Option<f64>,
+        demand: &Demand,
+        tokens_each: Option<(f64, f64)>,
+        model_factors: Option<(f64, f64)>,
+    ) -> Option<Fleet> {
+        let CountEnding::Found {
+            replicas,
+            fewest,
+            most,
+        } = count.ending
+        else {
+            return None;
+        };
+        let (above, up_to) = needed(count, replicas);
+        Some(Fleet {
+            replicas_95: (fewest, most),
+            replicas_model_90: model_factors.map(|(low, high)| (whole(above / high), whole(up_to / low))),
+            ..Fleet::of(replicas, knee, demand, tokens_each)
+        })
+    }
+
+    /// So many replicas, of which no interval is known.
+    fn of(replicas: u64, knee: Option<f64>, demand: &Demand, tokens_each: Option<(f64, f64)>) -> Fleet {
+        let gpus = replicas * u64::from(demand.gpus_per_replica);
+        let load = |replicas: u64| Some(demand.rate / replicas as f64 / knee?);
+        let usd_per_hour = demand.usd_per_gpu_hour.map(|usd| usd * gpus as f64);
+        let per_million = |tokens: f64| Some(usd_per_hour? / (demand.rate * 3600.0 * tokens / 1e6));
+        Fleet {
+            replicas,
+            replicas_95: (replicas, None),
+            replicas_model_90: None,
+            gpus,
+            rate_each: demand.rate / replicas as f64,
+            load: load(replicas),
+            load_one_lost: (replicas > 1).then(|| load(replicas - 1)).flatten(),
+            usd_per_hour,
+            usd_per_million_output_tokens: tokens_each.and_then(|(_, output)| per_million(output)),
+            usd_per_million_tokens: tokens_each.and_then(|(input, output)| per_million(input + output)),
+        }
+    }
+}
+
+fn whole(replicas: f64) -> u64 {
+    (replicas - ROUNDING).ceil().max(1.0) as u64
+}
+
+/// How many are needed as a real number, between one that does not keep the promise and the next that does: where their slacks
+/// cross zero, or the two themselves where the lesser has none.
+fn needed(count: &Count, replicas: u64) -> (f64, f64) {
+    let slack = |replicas: u64| Some(count.crew(replicas)?.point.slack?.value);
+    let (below, above) = (replicas as f64 - 1.0, replicas as f64);
+    match slack(replicas - 1).zip(slack(replicas)) {
+        Some((lacks, has)) if lacks < 0.0 => {
+            let at = below + lacks / (lacks - has);
+            (at, at)
+        }
+        _ => (below + 1e3 * ROUNDING, above),
     }
 }
 
 #[cfg(test)]
 mod tests {
+    use super::super::count::Crew;
+    use super::super::search::tests::exact;
     use super::*;
 
     #[test]
@@ -91,7 +152,7 @@ mod tests {
                 gpus_per_replica: 2,
                 usd_per_gpu_hour: Some(3.0),
             };
-            fleet(knee, &demand, Some((1000.0, 100.0)), Some((0.5, 2.0)))
+            Fleet::by_knee(knee, &demand, Some((1000.0, 100.0)), Some((0.5, 2.0)))
         };
         let fleet = of(35.0);
         assert_eq!((fleet.replicas, fleet.gpus), (4, 8));
@@ -99,7 +160,7 @@ mod tests {
             (fleet.replicas_95, fleet.replicas_model_90),
             ((3, Some(5)), Some((2, 7)))
         );
-        assert_eq!((fleet.rate_each, fleet.load), (8.75, 0.875));
+        assert_eq!((fleet.rate_each, fleet.load), (8.75, Some(0.875)));
         assert!((fleet.load_one_lost.unwrap() - 3.5 / 3.0).abs() < 1e-12);
         // 24 $ buy an hour of 35 requests a second: 12.6 million output tokens, 138.6 million in all.
         assert_eq!(fleet.usd_per_hour, Some(24.0));
@@ -111,9 +172,57 @@ mod tests {
             gpus_per_replica: 1,
             usd_per_gpu_hour: None,
         };
-        let of_open = super::fleet(open, &demand, None, None);
+        let of_open = Fleet::by_knee(open, &demand, None, None);
         assert_eq!(of_open.replicas_95, (3, None), "not known from below");
         assert_eq!(of(30.0).replicas, 3, "a whole multiple needs no further one");
         assert_eq!((of(0.1).replicas, of(0.1).load_one_lost), (1, None));
+    }
+
+    #[test]
+    fn a_fleet_that_was_counted_may_carry_more_than_its_parts() {
+        let crew = |replicas: u64, slack: Option<f64>| {
+            let exactly = |value| Estimate {
+                value,
+                low: value,
+                high: value,
+            };
+            let mut point = exact(1.0);
+            point.slack = slack.map(exactly);
+            Crew { replicas, point }
+        };
+        let count = |below: Option<f64>| Count {
+            ending: CountEnding::Found {
+                replicas: 5,
+                fewest: 4,
+                most: Some(6),
+            },
+            tried: vec![crew(4, below), crew(5, Some(0.01))],
+        };
+        let demand = Demand {
+            rate: 100.0,
+            gpus_per_replica: 2,
+            usd_per_gpu_hour: None,
+        };
+        let of = |below| Fleet::by_count(&count(below), Some(10.0), &demand, None, Some((0.5, 2.0))).unwrap();
+        let fleet = of(Some(-0.01));
+        assert_eq!((fleet.replicas, fleet.gpus), (5, 10));
+        assert_eq!(fleet.replicas_95, (4, Some(6)));
+        assert_eq!(
+            (fleet.load, fleet.load_one_lost),
+            (Some(2.0), Some(2.5)),
+            "of one alone"
+        );
+        // 4.5 are needed: at twice the speed 2.25, at half of it 9.
+        assert_eq!(fleet.replicas_model_90, Some((3, 9)));
+        assert_eq!(
+            of(None).replicas_model_90,
+            Some((3, 10)),
+            "more than 4, and at most 5"
+        );
+        let none = Count {
+            ending: CountEnding::TooMany,
+            ..count(None)
+        };
+        assert_eq!(Fleet::by_count(&none, None, &demand, None, None), None);
     }
 }

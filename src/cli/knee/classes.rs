@@ -104,6 +104,9 @@ mod tests {
             lost: Lost::default(),
             lost_of_class: None,
             is_losing: false,
+            by_class: Vec::new(),
+            is_held_by_client: false,
+            client_queue_s: None,
             is_unknown: true,
             is_out_of_reach: false,
         }
@@ -114,6 +117,7 @@ mod tests {
         let knee = Knee {
             within_slo: None,
             saturation: None,
+            client: None,
             limiter: None,
             binding: None,
             loss: None,

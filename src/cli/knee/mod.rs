@@ -2,6 +2,7 @@
 
 mod classes;
 mod model;
+mod rate;
 mod sizing;
 mod splits;
 mod streamed;
@@ -12,6 +13,7 @@ pub use splits::SplitFlags;
 use std::io::Write;
 use std::process::ExitCode;
 
+use self::rate::{LONGEST, POINT, judged, long_enough, met, precision, run_at};
 use self::streamed::Streamed;
 use super::Exit;
 use super::disk::Disk;
@@ -21,18 +23,14 @@ use super::reported::unread;
 use super::run::read;
 use super::terminal::Terminal;
 use super::{failures, files, interrupt, mix, present, remarks, subject, why};
-use crate::analysis::knee::{Knee, Objective, Point, SearchOptions, search};
-use crate::analysis::{
-    FAILURES_ENOUGH, LoadKind, Outcome, Precision, RunResult, bursts_span_s, failures_span_s, silent_classes,
-    simulate,
-};
+use crate::analysis::knee::{Knee, Objective, SearchOptions, search};
+use crate::analysis::{LoadKind, Precision, silent_classes};
 use crate::calibrate::interval::FigureInterval;
-use crate::config::{Diagnostic, Diagnostics, Resolved, resolve, resolved_toml};
-use crate::metrics::Records;
-use crate::report::figures::significant;
+use crate::config::{Diagnostic, Diagnostics, Document, Resolved, resolve, resolved_toml};
+use crate::report::figures::{percent, significant};
 use crate::report::{self, EngineWords, KneeContext, KneeView, Sizing, chart};
 use crate::units::Picos;
-use crate::workload::{Arrivals, Prefix, WorkloadSpec, endless, mean_rate, with_rate};
+use crate::workload::{Prefix, WorkloadSpec, mean_rate};
 
 /// What to search.
 #[derive(clap::Args, Debug)]
@@ -43,7 +41,7 @@ use crate::workload::{Arrivals, Prefix, WorkloadSpec, endless, mean_rate, with_r
   plimsoll knee quickstart --for-rate 100 --price 2.49   # how many GPUs, and what they cost
   plimsoll knee pd-input-length --disaggregated --gpus 4   # which share of prefill and decode, or neither
 
-Without arguments: the quickstart scenario. --precision is the half-width asked of each rate's mean latencies; the bracket on the rate gets narrower with it. Exit code 3 where no rate keeps the promise, or the model does not fit.")]
+Without arguments: the quickstart scenario. --precision is the half-width asked of each rate's mean latencies; the bracket on the rate gets narrower with it. Exit code 3 where no rate (with --for-rate, no number of replicas) keeps the promise, or the model does not fit.")]
 pub struct Args {
     /// What to simulate.
     #[command(flatten)]
@@ -135,6 +133,7 @@ pub fn run(args: &Args, out: &mut dyn Write, terminal: &Terminal) -> anyhow::Res
     }
     let asked = Asked {
         resolved: &resolved,
+        document: &input.document,
         bracket,
         sizing,
         ignored: [resolved.ignored.clone(), ignored].concat(),
@@ -206,32 +205,6 @@ fn lengths_of_its_own(resolved: &Resolved) -> Vec<String> {
         .collect()
 }
 
-/// Half-width that one point of the search asks for, and the requests that it may cost: a search looks at some twenty
-/// rates, and the bracket on the rate, not the latency at one rate, is its answer.
-const POINT: Precision = Precision {
-    relative: 0.03,
-    min_requests: 2_000,
-    max_requests: 60_000,
-    attainment: None,
-};
-
-/// The asked precision of a point, which costs with its inverse square, or [`POINT`].
-fn precision(resolved: &Resolved) -> Precision {
-    let asked = resolved
-        .provenance
-        .iter()
-        .find(|value| value.key == "workload.precision" && !value.is_assumed());
-    let Some(relative) = asked.and_then(|asked| asked.value.parse::<f64>().ok()) else {
-        return POINT;
-    };
-    let dearer = (POINT.relative / relative).powi(2);
-    Precision {
-        relative,
-        max_requests: ((POINT.max_requests as f64 * dearer) as u64).clamp(10_000, 10_000_000),
-        ..POINT
-    }
-}
-
 /// What nobody gave, with the search's own precision in place of a run's length.
 fn assumptions(resolved: &Resolved, precision: &Precision) -> Vec<String> {
     let varies = LoadKind::of_scenario(&resolved.scenario) == LoadKind::Varying;
@@ -245,41 +218,11 @@ fn assumptions(resolved: &Resolved, precision: &Precision) -> Vec<String> {
     told
 }
 
-/// Requests that one is ready to simulate at a rate to see what happens seldom: most of a second of work.
-const FOR_SELDOM: u64 = 600_000;
-
-/// Requests of a run that sees enough failures and bursts, where there are any. Failures are left out where they are so rare that
-/// with all that one is ready to simulate hardly one would be seen.
-fn for_seldom(resolved: &Resolved, rate: f64) -> u64 {
-    let scenario = &resolved.scenario;
-    let failures = rate * failures_span_s(scenario);
-    let failures = Some(failures).filter(|wanted| *wanted <= FAILURES_ENOUGH * FOR_SELDOM as f64);
-    let bursts = rate * bursts_span_s(&scenario.workload);
-    (failures.unwrap_or(0.0).max(bursts).ceil() as u64).min(FOR_SELDOM)
-}
-
-/// One rate.
-fn run_at(resolved: &Resolved, rate: f64, precision: Precision) -> Outcome {
-    let mut scenario = resolved.scenario.clone();
-    scenario.workload = with_rate(&resolved.scenario.workload, rate);
-    // A load that varies has a span of its own, which every rate runs through once; a law of arrivals has none.
-    let varies = LoadKind::of_scenario(&scenario) == LoadKind::Varying;
-    if !varies {
-        scenario.workload = endless(&scenario.workload);
-    }
-    let mut experiment = present::experiment(resolved, Records::None);
-    experiment.precision = Precision {
-        max_requests: precision.max_requests.max(for_seldom(resolved, rate)),
-        attainment: present::objective(resolved).attainment,
-        ..precision
-    };
-    experiment.stops_when_precise = !varies;
-    simulate(&scenario, &experiment, |_| !interrupt::is_asked())
-}
-
 /// What to search, and to size.
 struct Asked<'a> {
     resolved: &'a Resolved,
+    /// What it was read from, of which another number of replicas is made.
+    document: &'a Document,
     bracket: Bracket,
     sizing: Option<Sizing>,
     /// What was given and has no effect.
@@ -308,8 +251,16 @@ fn execute(
         .flatten();
     // Runs that were cut short tell nothing of the model.
     let model = model.filter(|_| !interrupt::is_asked()).transpose();
-    let mut view = view(asked, &knee, &precision, is_interrupted, model);
+    let sizing = match &asked.sizing {
+        Some(sizing) if !is_interrupted => Some(Sizing {
+            counted: sizing::counted(asked, sizing.demand.rate, &knee, &objective, precision, terminal),
+            ..sizing.clone()
+        }),
+        sizing => sizing.clone(),
+    };
+    let mut view = view(asked, sizing, &knee, &precision, is_interrupted, model);
     view.notes.extend(streamed::below(&knee, streamed));
+    view.notes.extend(wide(&view, options.width));
     let mut text = match outputs.format {
         Format::Table => report::knee_text(&view, terminal.style(outputs.file.as_deref())),
         Format::Json | Format::Jsonl => report::json::knee(&view) + "\n",
@@ -329,7 +280,7 @@ fn execute(
     }
     Ok(if interrupt::is_asked() {
         Exit::Interrupted
-    } else if knee.within_slo.is_some() {
+    } else if is_kept(&view) {
         Exit::Ok
     } else {
         Exit::NotMet
@@ -337,15 +288,42 @@ fn execute(
     .into())
 }
 
+/// What there is to say of an interval that no more rates and runs of a search made as narrow as it should be.
+fn wide(view: &KneeView, width: Option<f64>) -> Option<String> {
+    /// As wide as it looks in three figures.
+    const ROUNDING: f64 = 1.05;
+    let (knee, width) = view.knee.zip(width)?;
+    let is_chance = !view.is_of_one_traffic && !view.is_interrupted && knee.low > 0.0;
+    let wide = (knee.high - knee.low) / knee.value;
+    (is_chance && wide.is_finite() && wide > width * ROUNDING).then(|| {
+        format!(
+            "the knee's interval is {} of it wide, which is chance: about the knee the share of good requests changes little with the \
+             rate, or much from run to run. A smaller --precision takes longer runs",
+            percent(wide)
+        )
+    })
+}
+
+/// Whether the promise is kept by what was asked for: at some rate, or by some number of replicas.
+fn is_kept(view: &KneeView) -> bool {
+    match &view.sizing {
+        Some(sizing) => sizing.fleet.is_some(),
+        None => view.knee.is_some() || view.only_client().is_some(),
+    }
+}
+
 /// Where the search starts, between what bounds, and how narrow its answer must be.
 fn options(bracket: Bracket, own_rate: f64, precision: &Precision) -> SearchOptions {
+    let coarser = precision.relative / POINT.relative;
     SearchOptions {
         // The bounds say where not to look, and no more: a rate that was meant to be run is the better guess.
         start_rate: own_rate,
         rate_min: bracket.min_rate.unwrap_or(0.0),
         rate_max: bracket.max_rate.unwrap_or(f64::INFINITY),
         // The bracket is as much narrower than a point's interval as it always was.
-        tolerance: SearchOptions::default().tolerance * precision.relative / POINT.relative,
+        tolerance: SearchOptions::default().tolerance * coarser,
+        width: SearchOptions::default().width.map(|width| width * coarser),
+        requests_max: LONGEST * precision.max_requests,
         ..SearchOptions::default()
     }
 }
@@ -368,12 +346,13 @@ fn find(
     let mut stopped_at = None;
     let (mut never_began, mut never_began_at) = (None, 0.0);
     let mut streamed = Streamed::new();
-    let mut evaluate = |rate: f64| {
-        let mut outcome = run_at(resolved, rate, precision);
-        // A class that sends seldom beside others needs a longer run.
-        if let Some(longer) = classes::longer(resolved, objective, &outcome.result, precision) {
-            outcome = run_at(resolved, rate, longer);
-        }
+    let mut evaluate = |rate: f64, requests: u64| {
+        let precision = Precision {
+            min_requests: precision.min_requests.max(requests),
+            max_requests: precision.max_requests.max(requests),
+            ..precision
+        };
+        let outcome = long_enough(resolved, rate, objective, precision);
         tried += 1;
         is_interrupted |= !progress.at(tried);
         if is_interrupted {
@@ -391,14 +370,10 @@ fn find(
                 .into_iter()
                 .map(|said| (rate, said)),
         );
-        let mut point = Point::of(rate, &outcome.result, objective);
+        let mut point = judged(resolved, rate, objective, &outcome);
         point.pressure = present::pressure(resolved, &outcome.result);
         if let Some(met) = met(resolved, rate, &outcome.result) {
             point.with_met(met, objective);
-        }
-        let is_short = outcome.clock_ended && point.requests < POINT.min_requests;
-        if is_short || classes::too_few(resolved, objective, &outcome.result).is_some() {
-            point.cut_short();
         }
         Some(point)
     };
@@ -422,22 +397,10 @@ fn find(
     Ok((knee, is_interrupted, streamed))
 }
 
-/// At most this share of the requests met another, where they come at random: as Poisson arrivals see time averages, no more
-/// than the mean number inside found somebody, and no more than the rate times the longest of the classes' mean stays were
-/// found by somebody. `None` of other arrivals, which may come in clusters at any rate.
-fn met(resolved: &Resolved, rate: f64, run: &RunResult) -> Option<f64> {
-    let workload = &resolved.scenario.workload;
-    let is_random = matches!(workload.arrivals, Arrivals::Poisson { .. })
-        && !matches!(workload.prefix, Prefix::Sessions { .. });
-    let shown = run.quotable().filter(|_| is_random)?;
-    let stays = run.by_class.iter().map(|class| &class.e2el);
-    let stays = stays.chain([&shown.e2el]).filter_map(|stay| stay.mean_s());
-    Some(shown.occupancy.in_system + rate * stays.fold(0.0, f64::max))
-}
-
 /// What is printed.
 fn view(
     asked: &Asked<'_>,
+    sizing: Option<Sizing>,
     knee: &Knee,
     precision: &Precision,
     is_interrupted: bool,
@@ -459,6 +422,7 @@ fn view(
         is_interrupted,
         model,
         model_unknown,
+        max_concurrency: resolved.scenario.workload.client.max_concurrency,
         min_rate: asked.bracket.min_rate,
         notes: (resolved.other_notes().into_iter())
             .chain(failures::of_search(resolved, knee))
@@ -467,7 +431,7 @@ fn view(
         ignored: asked.ignored.clone(),
         label: resolved.report.label.clone(),
         metadata: resolved.report.metadata.clone(),
-        sizing: asked.sizing.clone(),
+        sizing,
         load_varies: LoadKind::of_scenario(&resolved.scenario) == LoadKind::Varying,
         words: EngineWords::of(&resolved.scenario.first_pool().engine),
         pools: pools(resolved),

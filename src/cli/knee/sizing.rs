@@ -1,16 +1,25 @@
-//! `--for-rate`: the fleet that a rate needs, by the knee of one replica.
+//! `--for-rate`: the fleet that a rate needs, by simulating it.
 
-use super::super::mix;
-use crate::analysis::knee::Demand;
-use crate::config::{Diagnostic, Diagnostics, Document, Resolved};
-use crate::report::Sizing;
-use crate::workload::Arrivals;
+use toml::Value;
+
+use super::super::disk::Disk;
+use super::super::progress::Progress;
+use super::super::terminal::Terminal;
+use super::super::{interrupt, mix, present};
+use super::Asked;
+use super::rate::{judged, long_enough};
+use crate::analysis::knee::{CountEnding, CountOptions, Demand, Knee, Objective, Point, count};
+use crate::analysis::{LoadKind, Precision};
+use crate::config::{Diagnostic, Diagnostics, Document, Resolved, resolve};
+use crate::report::{Counted, Sizing};
+use crate::workload::{Arrivals, WorkloadSpec};
 
 /// What to count replicas for.
 #[derive(clap::Args, Clone, Copy, Debug, Default, PartialEq)]
 #[command(next_help_heading = "Sizing")]
 pub struct SizingFlags {
-    /// Count the replicas, and their cost, that so many requests per second need in all.
+    /// Count the replicas, and their cost, that so many requests per second need in all: the fewest that keep the promise when
+    /// they are simulated behind --router.
     #[arg(long, value_name = "RATE", allow_negative_numbers = true)]
     pub for_rate: Option<f64>,
     /// US dollars per GPU-hour, in place of the list price of the GPU's profile.
@@ -70,16 +79,143 @@ impl SizingFlags {
             },
             gpu: resolved.device.id.clone(),
             price_source,
-            slows_a_trace: (resolved.scenario.workload.parts().iter())
-                .any(|part| matches!(part.arrivals, Arrivals::Replay { .. })),
+            is_bursty: is_bursty(&resolved.scenario.workload),
             beside: mix::beside(&resolved.scenario.workload),
+            counted: None,
             fleet: None,
         }))
     }
 }
 
-/// Engines of one replica, which are those of a data-parallel server. The count rests on the knee of one replica, so
-/// that of a cluster would be counted, and paid, as one.
+/// Whether requests come more closely together at times than chance alone brings them.
+fn is_bursty(workload: &WorkloadSpec) -> bool {
+    workload.parts().iter().any(|part| match part.arrivals {
+        Arrivals::Gamma { burstiness, .. } => burstiness < 1.0,
+        Arrivals::Mmpp { .. }
+        | Arrivals::Ramp { .. }
+        | Arrivals::Profile { .. }
+        | Arrivals::Replay { .. } => true,
+        Arrivals::Poisson { .. }
+        | Arrivals::Constant { .. }
+        | Arrivals::AllAtOnce
+        | Arrivals::Users { .. }
+        | Arrivals::Superposed { .. } => false,
+    })
+}
+
+/// No more than so many are simulated of a law of arrivals, whose runs must be the longer the more there are. One with a span of its
+/// own runs through it once, however many share it.
+const OF_A_LAW: u64 = 1024;
+/// As many as a scenario may have.
+const OF_A_SPAN: u64 = 4096;
+/// Runs of a count at most.
+const RUNS: usize = 40;
+/// How often everybody inside is replaced in the longest run that a count is ready to make.
+const GENERATIONS: f64 = 16.0;
+/// Requests of that run at most, some seconds of work.
+const REQUESTS_MAX: u64 = 2_000_000;
+
+/// The replicas that the rate needs, by simulating as many; `None` where no number would help.
+pub(super) fn counted(
+    asked: &Asked<'_>,
+    rate: f64,
+    knee: &Knee,
+    objective: &Objective,
+    precision: Precision,
+    terminal: &Terminal,
+) -> Option<Counted> {
+    let resolved = asked.resolved;
+    if knee.client.is_some_and(|client| client.is_within) {
+        return None;
+    }
+    let is_bursty = is_bursty(&resolved.scenario.workload);
+    let known = knee.points.iter().find(|point| !point.is_blind());
+    // However much it is slowed down, a burst that comes at one instant meets itself: only several take it apart.
+    if !is_bursty && knee.within_slo.is_none() && known.is_some_and(Point::is_hopeless) {
+        return None;
+    }
+    let by_knee = |why: &str| knee.within_slo.map(|_| Counted::ByKnee(why.to_owned()));
+    let cluster = &resolved.scenario.cluster;
+    if !cluster.scalers.is_empty() {
+        return by_knee("replicas that come and go with the load are no number to try");
+    }
+    if cluster.replicas > 1 {
+        return by_knee("several data-parallel servers behind a router are not modelled");
+    }
+    let varies = LoadKind::of_scenario(&resolved.scenario) == LoadKind::Varying;
+    // Of bursts that they share the knee of one says little; no fewer do than can carry the mean.
+    let each = match is_bursty {
+        true => knee.saturation.or(knee.within_slo),
+        false => knee.within_slo.or(knee.saturation),
+    };
+    let guess = each.map_or(1.0, |each| rate / each.value).ceil();
+    let replicas_max = if varies { OF_A_SPAN } else { OF_A_LAW };
+    if guess > replicas_max as f64 && !varies {
+        return by_knee("more than 1,024 at once take too long");
+    }
+    let Ok(pair) = of(asked.document, 2) else {
+        return by_knee("this scenario cannot have several replicas");
+    };
+    let inside = inside_each(knee);
+    let mut progress = Progress::new(terminal, None, "numbers of replicas");
+    let mut tried = 0;
+    let evaluate = |replicas: u64| {
+        let many = match replicas {
+            1 => None,
+            replicas => Some(of(asked.document, replicas).ok()?),
+        };
+        let many = many.as_ref().unwrap_or(resolved);
+        let wanted = (GENERATIONS * inside * replicas as f64) as u64;
+        let precision = Precision {
+            max_requests: precision.max_requests.max(wanted.min(REQUESTS_MAX)),
+            ..precision
+        };
+        let outcome = long_enough(many, rate, objective, precision);
+        tried += 1;
+        if !progress.at(tried) || interrupt::is_asked() {
+            return None;
+        }
+        Some(judged(many, rate, objective, &outcome))
+    };
+    let options = CountOptions {
+        start: guess as u64,
+        replicas_max,
+        runs_max: RUNS,
+    };
+    let count = count(evaluate, &options);
+    if let (CountEnding::Untold(_), false, Some(counted)) =
+        (count.ending, varies, by_knee("its runs would be too long"))
+    {
+        return Some(counted);
+    }
+    let router = match count.ending {
+        CountEnding::Found { replicas: 1, .. } => None,
+        _ => present::router(&pair),
+    };
+    Some(Counted::BySimulation { router, count })
+}
+
+/// The scenario with so many replicas.
+fn of(document: &Document, replicas: u64) -> Result<Resolved, Diagnostics> {
+    let mut document = document.clone();
+    document.set("cluster.replicas", Value::Integer(replicas as i64), "--for-rate");
+    resolve(document, &Disk)
+}
+
+/// Requests inside one replica at its knee, or at the highest rate that it keeps up with.
+fn inside_each(knee: &Knee) -> f64 {
+    let below = knee.within_slo.map_or(f64::INFINITY, |found| found.value);
+    let inside = |point: &Point| point.running.zip(point.waiting);
+    let points = knee.points.iter().rev().filter(|point| point.rate <= below);
+    let (running, waiting) = points
+        .filter(|point| point.keeps_up())
+        .find_map(inside)
+        .unwrap_or_default();
+    running + waiting
+}
+
+/// Engines of one replica, which are those of a data-parallel server. Where the count rests on the knee of one, that of a
+/// cluster would be counted, and paid, as one.
 fn engines_of_one(resolved: &Resolved, document: &Document) -> Result<u32, Diagnostics> {
     let cluster = &resolved.scenario.cluster;
     if resolved.servers.len() > 1 {
@@ -90,10 +226,10 @@ fn engines_of_one(resolved: &Resolved, document: &Document) -> Result<u32, Diagn
     }
     if cluster.replicas > 1 && document.get("cluster.replicas").is_some() {
         let what = format!(
-            "--for-rate counts replicas by the knee of one, and the scenario has {}",
+            "--for-rate counts replicas, and the scenario has {} already",
             cluster.replicas
         );
-        let help = "leave --replicas and --router out (`replicas` and `router` under [cluster])";
+        let help = "leave --replicas out, or give --replicas 1 where a file has more; the router may stay";
         return Err(Diagnostic::new(what).help(help).into());
     }
     if cluster.outages.is_some() || !cluster.changes.is_empty() {

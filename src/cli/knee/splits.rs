@@ -10,7 +10,7 @@ use super::super::progress::Progress;
 use super::super::{Exit, files, interrupt, present, subject};
 use super::{Bracket, Disk, Terminal, find, options, precision, run_at};
 use crate::analysis::Outcome;
-use crate::analysis::knee::{Binding, Knee, Objective, Statistic};
+use crate::analysis::knee::{Binding, Knee, Objective, SearchOptions, Statistic};
 use crate::config::{Diagnostic, Diagnostics, Document, Place, Resolved, Source, resolve};
 use crate::metrics::Stage;
 use crate::report::splits::{self, Costs, SplitRow, Splits};
@@ -262,7 +262,11 @@ fn row(
         resolved,
         objective,
         precision,
-        &options(bracket, own_rate, &precision),
+        &SearchOptions {
+            // Splits are told apart by more than an interval has to be narrow for.
+            width: None,
+            ..options(bracket, own_rate, &precision)
+        },
         terminal,
     )?;
     let there = knee
@@ -307,6 +311,7 @@ fn costs(outcome: &Outcome, split: Option<(u32, u32)>) -> Option<Costs> {
 /// The promise that breaks first, or saturation before any does; nothing did where the highest rate allowed is kept.
 fn breaks(knee: &Knee) -> String {
     match (knee.binding, knee.saturation) {
+        (None, None) if knee.client.is_some() => "the client".to_owned(),
         (Some(binding), _) => named(&binding),
         (None, Some(_)) => "saturation".to_owned(),
         (None, None) => "nothing yet".to_owned(),

@@ -1,7 +1,10 @@
 //! Latency and throughput against offered load, with the objectives, the knee and saturation.
 
+mod promised;
+
+use self::promised::{drawn_classes, limits, of_classes};
 use super::super::figures;
-use super::super::text_knee::asked;
+use super::super::text_knee::{asked, in_flight};
 use super::super::views::{KneePoint, KneeView};
 use super::axis::{Axis, Quantity};
 use super::panel::{EndLabel, Panel, head};
@@ -70,7 +73,7 @@ pub fn knee(view: &KneeView) -> Picture {
 
 /// Without the rates so far beyond saturation that they would press all else into a corner.
 fn near(view: &KneeView) -> KneeView {
-    let furthest = view.saturation.map_or(f64::INFINITY, |rate| BEYOND * rate.high);
+    let furthest = view.ceiling().map_or(f64::INFINITY, |rate| BEYOND * rate.high);
     let mut near = view.clone();
     near.points.retain(|point| point.request_rate <= furthest);
     near
@@ -84,7 +87,7 @@ fn title(view: &KneeView) -> String {
         _ if view.points.is_empty() && view.is_interrupted => {
             "INTERRUPTED before any rate was simulated".to_owned()
         }
-        None if view.is_interrupted && is_asked => {
+        None if view.is_interrupted && is_asked && view.only_client().is_none() => {
             format!("INTERRUPTED after {rates}, none of which met the SLO")
         }
         _ if view.is_interrupted => {
@@ -103,6 +106,13 @@ fn found(view: &KneeView, is_asked: bool) -> String {
         (None, Some(saturation)) => Some(format!("saturates at {} req/s", rate(saturation.value))),
         (None, None) => None,
     };
+    if let Some(pushed) = view.only_client() {
+        return format!(
+            "{} push at most {} req/s, which is no limit of the server",
+            in_flight(view),
+            rate(pushed.value)
+        );
+    }
     match (view.knee, saturation) {
         (Some(knee), _) => format!("{} req/s within the SLO", rate(knee.value)),
         (None, Some(saturation)) if is_asked => format!("no simulated rate meets the SLO; {saturation}"),
@@ -131,11 +141,12 @@ fn subtitle(view: &KneeView) -> String {
     {
         text.push_str(" Hollow points are critical: too near saturation for a precise figure.");
     }
+    text.push_str(&of_classes(view));
     text.trim().to_string()
 }
 
 fn rate_axis(view: &KneeView) -> Axis {
-    let ends = [view.knee, view.saturation]
+    let ends = [view.knee, view.ceiling()]
         .into_iter()
         .flatten()
         .map(|estimate| estimate.high);
@@ -148,8 +159,16 @@ fn rate_axis(view: &KneeView) -> Axis {
 fn latency_axis(view: &KneeView, curves: &[Curve], metric: &str) -> Axis {
     let of = |curve: &Curve| view.points.iter().filter_map(curve.of).collect::<Vec<f64>>();
     // Head room, so that the name of the limit does not touch the heading.
-    let limit = limit(view, metric).map(|limit_s| limit_s * 1.3);
-    Axis::log(curves.iter().flat_map(of).chain(limit), Quantity::Time)
+    let limits = limits(view, metric);
+    let limits = limits.iter().map(|(limit_s, _)| limit_s * 1.3);
+    let of_classes = drawn_classes(view, metric);
+    let of_classes = of_classes
+        .iter()
+        .flat_map(|class| class.points.iter().map(|&(_, tail_s)| tail_s));
+    Axis::log(
+        curves.iter().flat_map(of).chain(of_classes).chain(limits),
+        Quantity::Time,
+    )
 }
 
 fn throughput_axis(view: &KneeView) -> Axis {
@@ -162,13 +181,6 @@ fn throughput_axis(view: &KneeView) -> Axis {
     Axis::linear(completed.chain(offered), Quantity::Number)
 }
 
-fn limit(view: &KneeView, metric: &str) -> Option<f64> {
-    view.limits
-        .iter()
-        .find(|limit| limit.metric == metric)
-        .map(|limit| limit.limit_s)
-}
-
 /// Intervals of the knee and of saturation as vertical bands, and the unstable region beyond.
 fn bands(picture: &mut Picture, view: &KneeView, panels: &[Panel]) {
     for panel in panels {
@@ -176,7 +188,7 @@ fn bands(picture: &mut Picture, view: &KneeView, panels: &[Panel]) {
             let (left, right) = (panel.pixel_x(low), panel.pixel_x(high));
             picture.rectangle((left, panel.top), (right, panel.bottom), colour);
         };
-        if let Some(saturation) = view.saturation {
+        if let Some(saturation) = view.ceiling() {
             band(saturation.high, panel.x.high(), Colour::AXIS.faded(0.18));
             if view.saturates_below().is_none() {
                 band(saturation.low, saturation.high, Colour::VERMILLION.faded(0.15));
@@ -195,7 +207,7 @@ fn bands(picture: &mut Picture, view: &KneeView, panels: &[Panel]) {
 fn marks(view: &KneeView) -> impl Iterator<Item = (Estimate, Colour)> {
     let knee = view.knee.map(|estimate| (estimate, Colour::BLUE));
     knee.into_iter()
-        .chain(view.saturation.map(|estimate| (estimate, Colour::VERMILLION)))
+        .chain(view.ceiling().map(|estimate| (estimate, Colour::VERMILLION)))
 }
 
 /// The names of the knee and of saturation above the first panel, each beside its line: the knee's to the left where there is
@@ -211,10 +223,14 @@ fn flags(picture: &mut Picture, view: &KneeView, panel: &Panel) {
         taken = x + flag.width;
         flag.draw(picture, panel, (x, line), Colour::BLUE, None);
     }
-    if let Some(saturation) = view.saturation {
+    if let Some(saturation) = view.ceiling() {
+        let name = match view.client {
+            Some(_) => "the client pushes at most",
+            None => "saturates at",
+        };
         let flag = view
             .saturates_below()
-            .map_or_else(|| flag(saturation, "saturates at"), Flag::open);
+            .map_or_else(|| flag(saturation, name), Flag::open);
         let line = panel.pixel_x(saturation.value);
         let room = picture.width - 12.0 - flag.width;
         let beside = knee
@@ -360,14 +376,17 @@ fn latencies(
             });
         }
     }
-    if let Some(limit_s) = limit(view, metric) {
-        panel.limit(
-            picture,
-            limit_s,
-            &format!("{} SLO {}", metric.to_uppercase(), figures::time(limit_s)),
-            Anchor::Start,
-        );
+    for class in drawn_classes(view, metric) {
+        panel.curve(picture, &class.points, class.colour, 1.5);
+        if let Some(&last) = class.points.last() {
+            labels.push(EndLabel {
+                at: beside(panel, last),
+                text: format!("{} p99 {}", class.name, figures::time(last.1)),
+                colour: class.colour,
+            });
+        }
     }
+    panel.limits(picture, &limits(view, metric));
     if labels.is_empty() {
         let is_steady = view.points.iter().any(|point| point.ttft.is_some());
         let why = match is_steady {

@@ -128,6 +128,28 @@ impl Panel {
         picture.text((x, height - 5.0), name, Font::NOTE, anchor, Colour::INK);
     }
 
+    /// Limits as dashed lines, with their names at the left, above them where there is room.
+    pub(super) fn limits(&self, picture: &mut Picture, limits: &[(f64, String)]) {
+        let mut shown: Vec<(f64, &str)> = limits
+            .iter()
+            .filter(|(y, _)| self.y.shows(*y))
+            .map(|(y, name)| (self.pixel((self.x.low(), *y)).1, name.as_str()))
+            .collect();
+        shown.sort_by(|a, b| a.0.total_cmp(&b.0));
+        let mut above = f64::NEG_INFINITY;
+        for (height, name) in shown {
+            // Below its line where the one above leaves no room.
+            let y = if height - above < LABEL_LINE + 2.0 {
+                height + 12.0
+            } else {
+                height - 5.0
+            };
+            above = height;
+            picture.dashes((self.left, height), (self.right, height), Colour::INK, 1.2);
+            picture.text((self.left + 4.0, y), name, Font::NOTE, Anchor::Start, Colour::INK);
+        }
+    }
+
     /// Writes labels to the right of the curves' ends, moved apart where they would overlap.
     pub(super) fn end_labels(&self, picture: &mut Picture, mut labels: Vec<EndLabel>) {
         labels.sort_by(|a, b| a.at.1.total_cmp(&b.at.1));

@@ -2,7 +2,10 @@
 
 use super::value::{Object, Value};
 use crate::analysis::Estimate;
-use crate::report::views::{ClassPromise, KneePoint, KneeView, Quantiles, Sizing, trust_word, verdict_word};
+use crate::analysis::knee::{CountEnding, Crew};
+use crate::report::views::{
+    ClassPromise, Counted, KneePoint, KneeView, Quantiles, Sizing, trust_word, verdict_word,
+};
 
 /// Writes a knee search as a line of JSON, without a newline at its end. Rates are requests per second.
 #[must_use]
@@ -24,6 +27,10 @@ pub fn knee(view: &KneeView) -> String {
     }
     object.put("knee", estimate(view.knee));
     object.put("saturation", estimate(view.saturation));
+    if let Some(client) = view.client {
+        object.put("client_limit", estimate(Some(client.rate)));
+        object.put("client_limit_within_slo", client.is_within);
+    }
     object.put("of_one_traffic", view.is_of_one_traffic);
     object.put(
         "limited_by",
@@ -98,7 +105,7 @@ fn sizing(asked: &Sizing) -> Object {
     object.put("gpus_per_replica", u64::from(asked.demand.gpus_per_replica));
     object.put("gpus", whole(fleet.map(|fleet| fleet.gpus)));
     object.put("request_rate_each", optional(fleet.map(|fleet| fleet.rate_each)));
-    object.put("load", optional(fleet.map(|fleet| fleet.load)));
+    object.put("load", optional(fleet.and_then(|fleet| fleet.load)));
     object.put(
         "load_one_lost",
         optional(fleet.and_then(|fleet| fleet.load_one_lost)),
@@ -112,11 +119,46 @@ fn sizing(asked: &Sizing) -> Object {
     object.put("usd_per_million_output_tokens", optional(output));
     let all = fleet.and_then(|fleet| fleet.usd_per_million_tokens);
     object.put("usd_per_million_tokens", optional(all));
-    object.put("routing", "perfect round robin");
-    if !asked.beside.is_empty() {
-        object.put("beside_each_replica", asked.beside.clone());
-    }
+    counted(&mut object, asked);
     object
+}
+
+/// How they were counted, and what became of every number that was simulated.
+fn counted(object: &mut Object, asked: &Sizing) {
+    let (by, router, beside) = match &asked.counted {
+        None => (None, None, "beside"),
+        Some(Counted::ByKnee(_)) => (Some("knee"), Some("perfect round robin"), "beside_each_replica"),
+        Some(Counted::BySimulation { router, .. }) => (Some("simulation"), router.as_deref(), "beside"),
+    };
+    let word = |word: Option<&str>| word.map_or(Value::Null, |word| Value::Text(word.to_owned()));
+    object.put("counted_by", word(by));
+    object.put("routing", word(router));
+    if !asked.beside.is_empty() {
+        object.put(beside, asked.beside.clone());
+    }
+    match &asked.counted {
+        None => {}
+        Some(Counted::ByKnee(why)) => object.put("not_simulated", why.as_str()),
+        Some(Counted::BySimulation { count, .. }) => {
+            let crew = |crew: &Crew| {
+                let point = &crew.point;
+                let mut object = Object::default();
+                object.put("replicas", crew.replicas);
+                object.put("verdict", verdict_word(point.verdict).to_owned());
+                object.put("requests", point.requests);
+                object.put("kept", point.is_within());
+                object.put("attainment", estimate(point.attainment));
+                let ms = |pair: Option<(f64, f64)>| optional(pair.map(|(_, p99)| p99 * 1e3));
+                object.put("p99_ttft_ms", ms(point.ttft_s));
+                object.put("p99_tpot_ms", ms(point.tpot_s));
+                Value::Object(object)
+            };
+            if count.ending == CountEnding::Stopped {
+                object.put("interrupted", true);
+            }
+            object.put("tried", Value::List(count.tried.iter().map(crew).collect()));
+        }
+    }
 }
 
 pub(super) fn estimate(estimate: Option<Estimate>) -> Value {
@@ -158,6 +200,9 @@ fn point(point: &KneePoint) -> Object {
     object.put("output_throughput", optional(point.output_throughput));
     object.put("running", optional(point.running));
     object.put("waiting", optional(point.waiting));
+    if let Some(mean_s) = point.client_queue_s {
+        object.put("mean_client_queue_time_ms", mean_s * 1e3);
+    }
     object.put("kv_usage", optional(point.kv_usage));
     object.put("growth_per_s", point.growth_per_s);
     object.put("refused", point.refused);

@@ -37,6 +37,9 @@ fn tried(rate: f64, verdict: Verdict) -> Point {
         lost: Lost::default(),
         lost_of_class: None,
         is_losing: false,
+        by_class: Vec::new(),
+        is_held_by_client: false,
+        client_queue_s: None,
         is_unknown: false,
         is_out_of_reach: false,
         pressure: Some(Pressure {
@@ -52,6 +55,7 @@ fn knee_of(points: Vec<Point>) -> Knee {
     Knee {
         within_slo: None,
         saturation: None,
+        client: None,
         limiter: None,
         binding: None,
         loss: None,

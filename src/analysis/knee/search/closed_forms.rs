@@ -78,7 +78,7 @@ fn the_knee_of_m_m_1_is_where_the_closed_form_has_it() {
         points_max: 25,
         ..SearchOptions::default()
     };
-    let knee = search(|rate| Some(mm1(rate, 10.0, &objective)), &options);
+    let knee = search(|rate, _| Some(mm1(rate, 10.0, &objective)), &options);
     let truth = 1.0 - 20f64.ln() / 10.0;
     let within = knee.within_slo.unwrap();
     assert!(within.low <= truth && truth <= within.high, "{within:?}");
@@ -124,7 +124,7 @@ fn a_percentile_limit_gives_the_same_knee_as_its_attainment() {
         ..SearchOptions::default()
     };
     let rate = |objective: &Objective| {
-        search(|rate| Some(mm1(rate, 10.0, objective)), &options)
+        search(|rate, _| Some(mm1(rate, 10.0, objective)), &options)
             .within_slo
             .unwrap()
             .value

@@ -6,7 +6,7 @@ use crate::analysis::knee::{Lost, Objective};
 use crate::analysis::{Estimate, Verdict};
 
 /// A system without noise: slack falls by 1 for each request per second, overload from 8 on.
-pub(super) fn exact(rate: f64) -> Point {
+pub(in crate::analysis::knee) fn exact(rate: f64) -> Point {
     let run_of = |objective: &Objective| mm1(0.1, 10.0, objective);
     let within = Estimate {
         value: 5.0 - rate,
@@ -41,7 +41,7 @@ fn both_rates_are_found_from_any_start_in_few_runs() {
             ..SearchOptions::default()
         };
         let knee = search(
-            |rate| {
+            |rate, _| {
                 runs += 1;
                 Some(exact(rate))
             },
@@ -61,7 +61,7 @@ fn absurd_overload_is_left_in_few_steps() {
     // So deep that nothing is seen to be served.
     let mut absurd = 0;
     let knee = search(
-        |rate| {
+        |rate, _| {
             absurd += u32::from(rate > 100.0);
             Some(Point {
                 throughput: exact(rate).throughput.filter(|_| rate < 100.0),
@@ -123,7 +123,7 @@ fn saturation_lies_above_the_knee() {
         start_rate: 2.0,
         ..SearchOptions::default()
     };
-    let knee = search(|rate| Some(noisy(rate)), &options);
+    let knee = search(|rate, _| Some(noisy(rate)), &options);
     let (within, saturation) = (knee.within_slo.unwrap(), knee.saturation.unwrap());
     assert!(saturation.low >= within.value, "{saturation:?} {within:?}");
     assert!(saturation.low <= 8.0 && saturation.high >= 8.0);
@@ -141,7 +141,7 @@ fn an_objective_out_of_reach_has_no_knee() {
         ..exact(rate.min(7.0))
     };
     let knee = search(
-        |rate| {
+        |rate, _| {
             Some(Point {
                 rate,
                 ..hopeless(rate)
@@ -158,7 +158,7 @@ fn an_objective_out_of_reach_has_no_knee() {
 fn a_search_ends_where_requests_are_alone_and_still_too_slow() {
     let mut runs = 0;
     let knee = search(
-        |rate| {
+        |rate, _| {
             runs += 1;
             Some(Point {
                 rate,
@@ -185,7 +185,7 @@ fn a_search_ends_where_requests_are_alone_and_still_too_slow() {
 fn a_server_that_turns_requests_away_saturates_where_it_begins_to() {
     // Serves 10 a second at any rate and turns the rest away, with answers that stay fast.
     let knee = search(
-        |rate| {
+        |rate, _| {
             let refused = (1.0 - 10.0 / rate).max(0.0);
             let slack = 0.99 - refused - 0.97;
             Some(Point {
@@ -223,7 +223,7 @@ fn a_search_that_is_stopped_keeps_the_rates_that_it_has() {
     for stop_after in 0..6 {
         let mut left = stop_after;
         let knee = search(
-            |rate| {
+            |rate, _| {
                 left -= 1;
                 (left >= 0).then(|| exact(rate))
             },
@@ -244,7 +244,7 @@ fn no_rate_outside_the_given_ones_is_tried() {
         ..SearchOptions::default()
     };
     let knee = search(
-        |rate| {
+        |rate, _| {
             tried.push(rate);
             Some(exact(rate))
         },
@@ -252,4 +252,122 @@ fn no_rate_outside_the_given_ones_is_tried() {
     );
     assert!(tried.iter().all(|rate| (2.0..=5.0).contains(rate)), "{tried:?}");
     assert!(knee.points.len() <= options.points_max);
+}
+
+/// Of a promise that breaks ever faster, between a rate far below the knee that surely keeps it and the next.
+#[test]
+fn the_ends_of_the_knee_s_interval_are_looked_for_between_rates_that_are_far_apart() {
+    let curved = |rate: f64| {
+        let slack = 0.01 - 0.01 * (rate / 5.0).powi(8);
+        Point {
+            slack: (rate < 8.0).then_some(Estimate {
+                value: slack,
+                low: slack - 0.003,
+                high: slack + 0.003,
+            }),
+            ..exact(rate)
+        }
+    };
+    let options = SearchOptions {
+        start_rate: 2.5,
+        ..SearchOptions::default()
+    };
+    let of = |options: &SearchOptions| search(|rate, _| Some(curved(rate)), options);
+    let (knee, coarse) = (
+        of(&options),
+        of(&SearchOptions {
+            width: None,
+            ..options
+        }),
+    );
+    let (within, wider) = (knee.within_slo.unwrap(), coarse.within_slo.unwrap());
+    // At 4.78 the lower end of the slack is zero, and at 5.17 the upper one.
+    assert!(wider.low < 4.5, "{wider:?}");
+    assert!(within.low > 4.5 && within.low <= 4.79, "{within:?}");
+    assert!(within.high - within.low <= 0.1 * within.value, "{within:?}");
+    assert!(knee.points.len() <= coarse.points.len() + 8 && knee.converged);
+}
+
+/// The error of a share falls with the root of the requests, and the share hardly with the rate.
+#[test]
+fn an_interval_that_chance_makes_is_narrowed_by_longer_runs_and_by_no_more_than_allowed() {
+    let flat = |longest: &mut u64, requests: u64, slope: f64, rate: f64| {
+        let requests = requests.max(16_000);
+        *longest = requests.max(*longest);
+        let (slack, error) = (slope * (5.0 - rate), 0.006 * (16_000.0 / requests as f64).sqrt());
+        Point {
+            requests,
+            slack: (rate < 8.0).then_some(Estimate {
+                value: slack,
+                low: slack - error,
+                high: slack + error,
+            }),
+            ..exact(rate)
+        }
+    };
+    let of = |slope: f64, width| {
+        let mut longest = 0;
+        let options = SearchOptions {
+            width,
+            ..SearchOptions::default()
+        };
+        let knee = search(
+            |rate, requests| Some(flat(&mut longest, requests, slope, rate)),
+            &options,
+        );
+        (knee.within_slo.unwrap(), longest, knee.points.len())
+    };
+    let wide = |knee: Estimate| (knee.high - knee.low) / knee.value;
+    let (short, asked, _) = of(0.01, None);
+    assert!(wide(short) > 0.2 && asked == 16_000, "{short:?}");
+    let (found, asked, tried) = of(0.01, Some(0.1));
+    assert!(
+        wide(found) <= 0.1 && found.low <= 5.0 && found.high >= 5.0,
+        "{found:?}"
+    );
+    assert!(asked <= 240_000 && tried <= 30, "{asked} {tried}");
+    // Where no affordable run tells, the search ends all the same.
+    let (lost, asked, tried) = of(0.004, Some(0.1));
+    assert!(
+        wide(lost) > 0.1 && asked == 240_000 && tried <= 30,
+        "{lost:?} {asked} {tried}"
+    );
+    // And where it would be far too short it is not begun.
+    let (lost, asked, tried) = of(0.002, Some(0.1));
+    assert!(
+        wide(lost) > 1.0 && asked == 16_000 && tried <= 30,
+        "{lost:?} {asked} {tried}"
+    );
+}
+
+/// Eight in flight are all that the client sends: the server, which would take twice as much, has nobody waiting.
+#[test]
+fn the_plateau_of_a_client_is_neither_knee_nor_saturation_of_the_server() {
+    let held = |breaks_at: f64| {
+        move |rate: f64, _: u64| {
+            Some(Point {
+                slack: (rate < 8.0).then_some(Estimate {
+                    value: breaks_at - rate,
+                    low: breaks_at - rate,
+                    high: breaks_at - rate,
+                }),
+                is_held_by_client: true,
+                ..exact(rate)
+            })
+        }
+    };
+    let knee = search(held(16.0), &SearchOptions::default());
+    let client = knee.client.unwrap();
+    assert!(
+        client.is_within && (client.rate.value - 8.0).abs() < 0.2,
+        "{client:?}"
+    );
+    assert_eq!((knee.within_slo, knee.saturation), (None, None));
+    // What breaks before the plateau is the server's.
+    let knee = search(held(5.0), &SearchOptions::default());
+    assert!((knee.within_slo.unwrap().value - 5.0).abs() < 0.1);
+    assert!(knee.client.is_some_and(|client| !client.is_within) && knee.saturation.is_none());
+    // And without such a wait all is the server's.
+    let knee = search(|rate, _| Some(exact(rate)), &SearchOptions::default());
+    assert!(knee.client.is_none() && knee.saturation.is_some());
 }

@@ -13,7 +13,7 @@ fn a_knee_is_bounded_from_below_by_a_rate_that_surely_keeps_the_promise() {
         start_rate: 9.9,
         ..SearchOptions::default()
     };
-    let knee = search(|rate| Some(exact(rate)), &options);
+    let knee = search(|rate, _| Some(exact(rate)), &options);
     let within = knee.within_slo.unwrap();
     assert!((within.value - 5.0).abs() < 1e-9);
     assert!(within.low > 4.5 && within.low <= 4.9 + 1e-9, "{within:?}");
@@ -24,7 +24,7 @@ fn a_knee_is_bounded_from_below_by_a_rate_that_surely_keeps_the_promise() {
 fn a_rate_below_that_breaks_the_promise_leaves_no_knee_above_it() {
     // Kept within a window only, and never surely.
     let knee = search(
-        |rate| {
+        |rate, _| {
             let slack = if (3.0..5.0).contains(&rate) { 0.01 } else { -0.1 };
             Some(Point {
                 slack: (rate < 8.0).then_some(Estimate {
@@ -46,7 +46,7 @@ fn a_rate_below_that_breaks_the_promise_leaves_no_knee_above_it() {
 #[test]
 fn rates_too_low_to_tell_bar_no_knee_above_them() {
     let knee = search(
-        |rate| {
+        |rate, _| {
             Some(Point {
                 slack: exact(rate).slack.filter(|_| rate > 1e-3),
                 is_unknown: rate <= 1e-3,
@@ -80,7 +80,7 @@ fn never_sure(rate: f64) -> Point {
 fn a_promise_that_no_rate_surely_keeps_is_looked_for_down_to_the_clocks_end_and_no_further() {
     let mut tried = Vec::new();
     let knee = search(
-        |rate| {
+        |rate, _| {
             tried.push(rate);
             Some(Point {
                 slack: never_sure(rate).slack.filter(|_| rate < 8.0),
@@ -97,7 +97,7 @@ fn a_promise_that_no_rate_surely_keeps_is_looked_for_down_to_the_clocks_end_and_
 fn a_search_for_a_sure_rate_ends_at_the_first_that_is_too_low_to_tell() {
     let mut unknown = 0;
     let knee = search(
-        |rate| {
+        |rate, _| {
             let is_unknown = rate < 0.5;
             unknown += u32::from(is_unknown);
             Some(Point {
@@ -115,7 +115,7 @@ fn a_search_for_a_sure_rate_ends_at_the_first_that_is_too_low_to_tell() {
 #[test]
 fn overload_of_which_nothing_is_seen_at_any_rate_ends_the_search_at_a_rate() {
     let knee = search(
-        |rate| {
+        |rate, _| {
             Some(Point {
                 rate,
                 throughput: None,
@@ -139,7 +139,7 @@ fn rates_with_too_few_requests_of_a_class_are_no_knee_and_end_the_search() {
     };
     let mut tried = 0;
     // A promise that no rate keeps, and of which the lowest rates show too little: they seem to keep it.
-    let evaluate = |rate: f64| {
+    let evaluate = |rate: f64, _: u64| {
         tried += 1;
         let mut point = mm1(rate, 1.0, &objective);
         if rate < 0.02 {

@@ -2,7 +2,9 @@
 
 use super::super::super::fixtures;
 use super::*;
-use crate::report::ClassPromise;
+use crate::analysis::knee::ClientLimit;
+use crate::report::views::ClassTails;
+use crate::report::{ClassPromise, Limit, Promise};
 
 #[test]
 fn the_title_says_whose_answer_it_is_whatever_the_number() {
@@ -41,5 +43,97 @@ fn promises_to_classes_are_promises() {
         subtitle(&view).starts_with("SLO: 99.0 % of the requests of each class: chat with TTFT ≤ 500 ms"),
         "{}",
         subtitle(&view)
+    );
+}
+
+/// The words of a picture.
+fn words(view: &KneeView) -> String {
+    knee(view).svg()
+}
+
+#[test]
+fn what_is_promised_to_classes_is_drawn_with_their_figures() {
+    let mut view = fixtures::knee_view();
+    let limit = |metric: &str, limit_s| Limit {
+        metric: metric.into(),
+        limit_s,
+    };
+    let class = |name: &str, limits: Vec<Limit>| ClassPromise {
+        name: name.into(),
+        request_rate: None,
+        limits,
+    };
+    view.classes = vec![
+        class("chat", vec![limit("ttft", 0.3), limit("tpot", 0.05)]),
+        class("code", vec![limit("ttft", 0.3)]),
+        class("batch", vec![]),
+        class("agent", vec![limit("ttft", 0.9)]),
+    ];
+    // Nothing is known of a class yet, and what is promised to all is what is promised to each.
+    let printed = words(&view);
+    assert!(
+        printed.contains("TTFT SLO of chat and code 300 ms") && printed.contains("TTFT SLO of agent 900 ms"),
+        "{printed}"
+    );
+    assert!(
+        printed.contains("TPOT SLO of chat 50.0 ms") && !printed.contains("TTFT SLO 500 ms"),
+        "{printed}"
+    );
+    assert!(!printed.contains("chat p99"), "{printed}");
+    for point in &mut view.points[..3] {
+        point.by_class = vec![
+            ClassTails {
+                p99_ttft_s: Some(0.25),
+                p99_tpot_s: Some(0.04),
+            };
+            4
+        ];
+    }
+    let printed = words(&view);
+    assert!(
+        printed.contains("chat p99 250 ms")
+            && printed.contains("agent p99 250 ms")
+            && printed.contains("chat p99 40.0 ms"),
+        "{printed}"
+    );
+    assert!(!printed.contains("batch p99"), "nothing is promised to it");
+    assert!(!printed.contains("code p99 40.0 ms"), "no TPOT is promised to it");
+}
+
+#[test]
+fn a_promised_percentile_is_drawn_where_its_curve_is() {
+    let mut view = fixtures::knee_view();
+    view.limits.clear();
+    let promise = |percentile, limit_s| Promise {
+        metric: "ttft".into(),
+        percentile: Some(percentile),
+        limit_s,
+    };
+    view.promises = vec![promise(99.0, 0.4), promise(90.0, 0.2)];
+    let printed = words(&view);
+    assert!(
+        printed.contains("TTFT p99 SLO 400 ms") && !printed.contains("TTFT p90 SLO"),
+        "{printed}"
+    );
+}
+
+#[test]
+fn the_plateau_of_a_client_is_drawn_as_the_clients() {
+    let mut view = fixtures::knee_view();
+    let rate = view.saturation.take().unwrap();
+    (view.knee, view.max_concurrency) = (None, Some(16));
+    view.client = Some(ClientLimit {
+        rate,
+        is_within: true,
+    });
+    assert!(
+        title(&view).ends_with(": 16 in flight push at most 27.6 req/s, which is no limit of the server"),
+        "{}",
+        title(&view)
+    );
+    let printed = words(&view);
+    assert!(
+        printed.contains("the client pushes at most 27.6 req/s") && !printed.contains("saturates"),
+        "{printed}"
     );
 }

@@ -1,0 +1,244 @@
+//! The fewest replicas that keep the promise, found by simulating so many of them.
+//!
+//! All see the whole traffic behind their router, so that what they share is in the answer: a burst that one alone would have to
+//! take is spread over all, what falls on one in a quiet moment is not lost on the others, and each has a cache of its own. The
+//! knee of one replica says nothing of this: there the same arrivals are slowed down to its share, and their bursts with them.
+//!
+//! More replicas are taken to serve no worse. Where that fails by a hair (round robin deals others to each), the answer is a
+//! number that keeps the promise while one less does not.
+
+use super::point::Point;
+
+/// How to count.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct CountOptions {
+    /// The first number tried; any guess will do.
+    pub start: u64,
+    /// No more than so many are tried.
+    pub replicas_max: u64,
+    /// Runs at most.
+    pub runs_max: usize,
+}
+
+/// So many replicas, and what became of the traffic.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Crew {
+    /// How many share the traffic.
+    pub replicas: u64,
+    /// Their run, at the rate that they are counted for.
+    pub point: Point,
+}
+
+/// What a count found.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Count {
+    /// The answer.
+    pub ending: CountEnding,
+    /// All that were tried, fewest first.
+    pub tried: Vec<Crew>,
+}
+
+/// How a count came to its end.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum CountEnding {
+    /// So many keep the promise.
+    Found {
+        /// And one less does not.
+        replicas: u64,
+        /// The fewest that are not seen to break it beyond the sampling error.
+        fewest: u64,
+        /// The fewest that are seen to keep it beyond the sampling error; `None` where none were tried.
+        most: Option<u64>,
+    },
+    /// No number up to the highest allowed keeps it.
+    TooMany,
+    /// The run of so many does not tell whether it does.
+    Untold(u64),
+    /// The caller stopped it, or it ran out of runs.
+    Stopped,
+}
+
+impl Count {
+    /// The run of so many replicas, if they were tried.
+    #[must_use]
+    pub fn crew(&self, replicas: u64) -> Option<&Crew> {
+        self.tried.iter().find(|crew| crew.replicas == replicas)
+    }
+}
+
+/// Counts by `evaluate`, which simulates so many replicas on one and the same traffic, or gives `None` where it was stopped.
+///
+/// # Panics
+/// If no number is allowed.
+pub fn count(evaluate: impl FnMut(u64) -> Option<Point>, options: &CountOptions) -> Count {
+    assert!(options.replicas_max > 0, "a service has a replica");
+    let mut tried = Tried {
+        evaluate,
+        crews: Vec::new(),
+        options: *options,
+    };
+    let ending = match tried.fewest(options.start, Point::is_within) {
+        Err(ending) => ending,
+        // What cannot be told of the interval's ends leaves the number itself as it is.
+        Ok(replicas) => CountEnding::Found {
+            replicas,
+            fewest: tried.fewest(replicas, Point::may_be_within).unwrap_or(replicas),
+            most: tried.fewest(replicas, Point::is_sure).ok(),
+        },
+    };
+    Count {
+        ending,
+        tried: tried.crews,
+    }
+}
+
+struct Tried<F> {
+    evaluate: F,
+    crews: Vec<Crew>,
+    options: CountOptions,
+}
+
+impl<F: FnMut(u64) -> Option<Point>> Tried<F> {
+    /// The fewest of which `holds` is true, looked for from a guess in steps that double, and then by halves.
+    fn fewest(&mut self, start: u64, holds: fn(&Point) -> bool) -> Result<u64, CountEnding> {
+        let most = self.options.replicas_max;
+        let mut step = 1;
+        let mut high = start.clamp(1, most);
+        let mut low = 0;
+        if self.holds(high, holds)? {
+            while high > 1 {
+                let fewer = high.saturating_sub(step).max(1);
+                step *= 2;
+                if !self.holds(fewer, holds)? {
+                    low = fewer;
+                    break;
+                }
+                high = fewer;
+            }
+        } else {
+            loop {
+                if high >= most {
+                    return Err(CountEnding::TooMany);
+                }
+                low = high;
+                high = (high + step).min(most);
+                step *= 2;
+                if self.holds(high, holds)? {
+                    break;
+                }
+            }
+        }
+        while high - low > 1 {
+            let middle = low + (high - low) / 2;
+            match self.holds(middle, holds)? {
+                true => high = middle,
+                false => low = middle,
+            }
+        }
+        Ok(high)
+    }
+
+    fn holds(&mut self, replicas: u64, holds: fn(&Point) -> bool) -> Result<bool, CountEnding> {
+        let place = self.crews.partition_point(|crew| crew.replicas < replicas);
+        if self.crews.get(place).is_none_or(|crew| crew.replicas != replicas) {
+            if self.crews.len() >= self.options.runs_max {
+                return Err(CountEnding::Stopped);
+            }
+            let point = (self.evaluate)(replicas).ok_or(CountEnding::Stopped)?;
+            self.crews.insert(place, Crew { replicas, point });
+        }
+        let point = &self.crews[place].point;
+        match point.is_unknown && point.keeps_up() {
+            true => Err(CountEnding::Untold(replicas)),
+            false => Ok(holds(point)),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::search::tests::exact;
+    use super::*;
+    use crate::analysis::Estimate;
+
+    /// Replicas that share all: `n` of them take `5 n` a second, known within `± error`.
+    fn sharing(rate: f64, error: f64) -> impl Fn(u64) -> Option<Point> {
+        move |replicas| {
+            let slack = 5.0 * replicas as f64 - rate;
+            let mut point = exact(1.0);
+            point.slack = Some(Estimate {
+                value: slack,
+                low: slack - error,
+                high: slack + error,
+            });
+            Some(point)
+        }
+    }
+
+    fn options(start: u64) -> CountOptions {
+        CountOptions {
+            start,
+            replicas_max: 1000,
+            runs_max: 40,
+        }
+    }
+
+    #[test]
+    fn the_fewest_are_found_from_any_guess_in_few_runs() {
+        for start in [1, 3, 20, 21, 70, 1000, 5000] {
+            let found = count(sharing(100.0, 0.1), &options(start));
+            let expected = CountEnding::Found {
+                replicas: 20,
+                fewest: 20,
+                most: Some(21),
+            };
+            assert_eq!(found.ending, expected, "from {start}");
+            assert!(found.tried.len() <= 24, "{} runs from {start}", found.tried.len());
+            assert!(found.crew(19).is_some_and(|crew| !crew.point.is_within()));
+        }
+        let one = count(sharing(2.0, 0.1), &options(1));
+        assert!(matches!(one.ending, CountEnding::Found { replicas: 1, .. }));
+        assert_eq!(one.tried.len(), 1);
+    }
+
+    #[test]
+    fn its_interval_is_where_the_runs_do_not_tell() {
+        let found = count(sharing(101.0, 12.0), &options(21));
+        let expected = CountEnding::Found {
+            replicas: 21,
+            fewest: 18,
+            most: Some(23),
+        };
+        assert_eq!(found.ending, expected);
+    }
+
+    #[test]
+    fn a_count_that_comes_to_no_end_says_how() {
+        let ending = |start, of: &dyn Fn(u64) -> Option<Point>| count(of, &options(start)).ending;
+        assert_eq!(ending(1, &sharing(1e6, 0.1)), CountEnding::TooMany);
+        assert_eq!(ending(7, &|_| None), CountEnding::Stopped);
+        let blind = |replicas| {
+            let mut point = sharing(100.0, 0.1)(replicas)?;
+            (point.slack, point.is_unknown) = (None, true);
+            Some(point)
+        };
+        assert_eq!(ending(7, &blind), CountEnding::Untold(7));
+        // The ends of the interval may be unknown where the number is not.
+        let mut left = 2;
+        let cut = |replicas| {
+            left -= 1;
+            if left < 0 {
+                None
+            } else {
+                sharing(100.0, 0.1)(replicas)
+            }
+        };
+        let cut = count(cut, &options(20));
+        let expected = CountEnding::Found {
+            replicas: 20,
+            fewest: 20,
+            most: None,
+        };
+        assert_eq!(cut.ending, expected);
+    }
+}

@@ -1,0 +1,165 @@
+//! Searches for a knee and for a number of replicas, held against runs at that rate and with that number.
+
+use serde_json::Value;
+
+use super::{Desk, text};
+
+const MACHINE: &str =
+    "meta-llama/Llama-3.1-8B-Instruct --gpu h100 --max-model-len 8192 --goodput ttft:500 tpot:50";
+
+fn json(printed: &str) -> Value {
+    serde_json::from_str(printed).unwrap()
+}
+
+fn unfolded(printed: &str) -> String {
+    printed.split_whitespace().collect::<Vec<_>>().join(" ")
+}
+
+/// Twenty-four prompts at once, once in twenty seconds.
+fn bursts() -> String {
+    let rows = (0..60).flat_map(|burst| (0..24).map(move |_| format!("{}.0,2000,20\n", 20 * burst)));
+    format!(
+        "arrived_at,num_prefill_tokens,num_decode_tokens\n{}",
+        rows.collect::<String>()
+    )
+}
+
+/// One replica has all of a burst to itself, however much the trace is slowed down; several share it.
+#[test]
+fn replicas_for_a_trace_are_as_many_as_a_run_of_it_needs() {
+    let desk = Desk::new();
+    std::fs::write(desk.path().join("bursts.csv"), bursts()).unwrap();
+    for router in ["round_robin", "least_requests"] {
+        let traffic = format!("{MACHINE} --trace bursts.csv --router {router}");
+        let found = json(&desk.expect(0, &format!("knee {traffic} --for-rate 2 --format json")));
+        let sizing = &found["sizing"];
+        assert_eq!(
+            (&sizing["counted_by"], &sizing["routing"]),
+            (&"simulation".into(), &router.into())
+        );
+        let replicas = sizing["replicas"].as_u64().unwrap();
+        assert!(replicas > 1, "{sizing}");
+        let run = |replicas: u64| {
+            let words = format!("run {traffic} --request-rate 2 --replicas {replicas}");
+            desk.run(&words).status.code()
+        };
+        assert_eq!(
+            (run(replicas), run(replicas - 1)),
+            (Some(0), Some(3)),
+            "{replicas}"
+        );
+        let tried = sizing["tried"].as_array().unwrap();
+        let kept = |crew: &Value| crew["kept"].as_bool().unwrap();
+        let fewest = tried.iter().find(|crew| kept(crew)).unwrap();
+        assert_eq!(fewest["replicas"], sizing["replicas"]);
+        // No share of the trace for one alone keeps the promise.
+        assert!(found["knee"].is_null() && sizing["load"].is_null(), "{found}");
+    }
+    let printed = desk.expect(0, &format!("knee {MACHINE} --trace bursts.csv --for-rate 2"));
+    let told = unfolded(&printed);
+    assert!(
+        told.contains("counted by simulating so many behind round_robin, which share all 2.00 req/s:"),
+        "{printed}"
+    );
+    assert!(
+        told.contains("where one alone keeps the promise at no rate"),
+        "{printed}"
+    );
+    // Nor does any number, where the requests themselves take longer than they may.
+    let hopeless = "--goodput ttft:1 --for-rate 2";
+    let printed = desk.expect(3, &format!("knee {MACHINE} --trace bursts.csv {hopeless}"));
+    assert!(printed.contains("no number of them helps"), "{printed}");
+}
+
+#[test]
+fn what_cannot_be_simulated_is_counted_by_the_knee_and_says_so() {
+    let desk = Desk::new();
+    let servers = "--input-len 1024 --output-len 128 --for-rate 200 --data-parallel-size 2";
+    let found = json(&desk.expect(0, &format!("knee {MACHINE} {servers} --format json")));
+    let sizing = &found["sizing"];
+    assert_eq!(
+        (&sizing["counted_by"], &sizing["routing"]),
+        (&"knee".into(), &"perfect round robin".into())
+    );
+    let why = sizing["not_simulated"].as_str().unwrap();
+    assert!(why.contains("data-parallel servers"), "{why}");
+    let knee = found["knee"]["value"].as_f64().unwrap();
+    assert_eq!(sizing["replicas"].as_f64(), Some((200.0 / knee).ceil()));
+    let printed = unfolded(&desk.expect(0, &format!("knee {MACHINE} {servers}")));
+    assert!(
+        printed.contains("counted by the knee of one, not simulated:"),
+        "{printed}"
+    );
+}
+
+#[test]
+fn what_the_client_holds_back_is_no_limit_of_the_server() {
+    let desk = Desk::new();
+    let traffic = format!("{MACHINE} --input-len 512 --output-len 64");
+    let of = |limit: u32| format!("knee {traffic} --request-rate 4 --max-concurrency {limit}");
+    let found = json(&desk.expect(0, &format!("{} --format json", of(4))));
+    assert!(
+        found["knee"].is_null() && found["saturation"].is_null(),
+        "{found}"
+    );
+    assert_eq!(found["client_limit_within_slo"], true);
+    let plateau = found["client_limit"]["value"].as_f64().unwrap();
+    // Little: four in flight, each for as long as it takes.
+    let points = found["points"].as_array().unwrap();
+    let kept = points
+        .iter()
+        .rfind(|point| !point["median_e2el_ms"].is_null())
+        .unwrap();
+    let by_little = 4.0 / (kept["median_e2el_ms"].as_f64().unwrap() / 1e3);
+    assert!((plateau / by_little - 1.0).abs() < 0.1, "{plateau} {by_little}");
+    assert!(kept["mean_client_queue_time_ms"].as_f64() > Some(0.0), "{kept}");
+    let printed = desk.expect(0, &of(4));
+    assert!(
+        printed.starts_with("THE CLIENT IS THE LIMIT: 4 in flight push at most "),
+        "{printed}"
+    );
+    let told = unfolded(&printed);
+    assert!(
+        told.contains("limited by the client, not the server:")
+            && told.contains("UNSTABLE: client's queue grows"),
+        "{printed}"
+    );
+    let sized = desk.expect(3, &format!("{} --for-rate 100", of(4)));
+    assert!(
+        unfolded(&sized).contains("replicas not counted: the client is the limit"),
+        "{sized}"
+    );
+
+    // A client that has more places than the server has reason to fill shows the server's knee.
+    let free = json(&desk.expect(0, &format!("knee {traffic} --request-rate 4 --format json")));
+    let roomy = json(&desk.expect(0, &format!("{} --format json", of(2000))));
+    assert!(roomy.get("client_limit").is_none(), "{roomy}");
+    assert_eq!(free["knee"], roomy["knee"]);
+    assert!(plateau < 0.9 * free["knee"]["value"].as_f64().unwrap());
+}
+
+/// Its knee lies between two rates that were far apart, and few requests in a hundred decide.
+#[test]
+fn the_interval_of_a_knee_is_a_tenth_of_it_wide_or_says_why_not() {
+    let desk = Desk::new();
+    for scenario in ["queue-shared", "no-chunked-prefill"] {
+        let found = json(&desk.expect(
+            0,
+            &format!("knee {scenario} --goodput ttft:500 tpot:50 --format json"),
+        ));
+        let end = |end: &str| found["knee"][end].as_f64().unwrap();
+        let width = (end("high") - end("low")) / end("value");
+        let notes = found["notes"].to_string();
+        assert!(
+            width <= 0.105 || notes.contains("which is chance"),
+            "{scenario} {width}"
+        );
+    }
+    // Less precise runs are asked for no more.
+    let output = desk.run("knee no-chunked-prefill --goodput ttft:500 tpot:50 --precision 0.2");
+    assert!(
+        !text(&output.stdout).contains("which is chance"),
+        "{}",
+        text(&output.stdout)
+    );
+}
