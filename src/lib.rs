@@ -1,9 +1,9 @@
 //! Plimsoll shows how hard an LLM server may be loaded before its time to first token and inter-token latency sink.
 //!
-//! The core is a pure function of (scenario, seed): no input or output, no wall clock, no threads. Data flows one way,
+//! The core is a pure function of (scenario, seed): no input or output, no wall clock, no threads but the two of [`threads`]. Data flows one way,
 //! and a lower module never imports a higher one:
 //! [`units`], [`stats`] → [`hardware`], [`model`] → [`cost`], [`workload`] → [`kv`], [`facts`] → [`engine`] →
-//! [`cluster`] → [`sim`] → [`metrics`], [`results`] → [`analysis`], [`audit`] → [`config`], [`conform`] → [`sweep`], [`calibrate`],
+//! [`cluster`] → [`sim`] → [`metrics`], [`results`], [`threads`] → [`analysis`], [`audit`] → [`config`], [`conform`] → [`sweep`], [`calibrate`],
 //! [`validate`] → [`report`] → [`probe`], [`cli`].
 
 pub mod ids;
@@ -30,6 +30,7 @@ pub mod sim;
 
 pub mod metrics;
 pub mod results;
+pub mod threads;
 
 pub mod analysis;
 pub mod audit;

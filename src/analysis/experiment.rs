@@ -2,6 +2,7 @@
 //!
 //! No input or output, no clock: the caller may be asked now and then whether to go on, and is told how far the run is.
 
+use super::books::{Books, Both, Nobody};
 use super::bursts::cycle_s;
 use super::refusals::{self, RefusedAgain};
 use super::silent;
@@ -10,7 +11,8 @@ use super::{
 };
 use crate::cluster::{LockStepAccount, Payroll};
 use crate::metrics::{Fleet, Recorder, RecorderOptions, Records, Room, SloLimits, Summary};
-use crate::sim::{Counts, Fact, Observer, Pause, Pool, Scenario, Server, Simulation, Until};
+use crate::sim::{Counts, Observer, Pause, Pool, Scenario, Server, Simulation, Until};
+use crate::threads::{Ahead, Behind};
 use crate::units::Picos;
 use crate::workload::{Arrivals, Class, Generator, Promise, Source, Superposition};
 
@@ -120,6 +122,21 @@ pub fn simulate(scenario: &Scenario, experiment: &Experiment, go_on: impl FnMut(
     simulate_watched(scenario, experiment, &mut Nobody, go_on)
 }
 
+/// The same to the last bit, where other cores have nothing to do: those of [`crate::threads`] help.
+pub fn simulate_in_threads(
+    scenario: &Scenario,
+    experiment: &Experiment,
+    go_on: impl FnMut(u64) -> bool,
+) -> Outcome {
+    let is_of_one_client = !matches!(scenario.workload.arrivals, Arrivals::Superposed { .. });
+    // Who stops at so many bad ones looks at the books all the time.
+    if !is_of_one_client || experiment.bad_max.is_some() {
+        return simulate(scenario, experiment, go_on);
+    }
+    let traffic = Ahead::of(Generator::new(&scenario.workload, scenario.seed));
+    simulate_traffic(scenario, experiment, traffic, Behind::of, &mut Nobody, go_on)
+}
+
 /// All of a run of traffic to its end, or to so many requests sent where several clients send.
 pub(crate) fn simulate_whole(scenario: &Scenario, sent_max: Option<u64>) -> Summary {
     let experiment = Experiment {
@@ -142,19 +159,20 @@ pub fn simulate_watched(
     match workload.arrivals {
         Arrivals::Superposed { .. } => {
             let traffic = Superposition::new(workload, seed).at_most(experiment.sent_max.unwrap_or(u64::MAX));
-            simulate_traffic(scenario, experiment, traffic, watcher, go_on)
+            simulate_traffic(scenario, experiment, traffic, |books| books, watcher, go_on)
         }
         _ => {
             let traffic = Generator::new(workload, seed);
-            simulate_traffic(scenario, experiment, traffic, watcher, go_on)
+            simulate_traffic(scenario, experiment, traffic, |books| books, watcher, go_on)
         }
     }
 }
 
-fn simulate_traffic<S: Source>(
+fn simulate_traffic<S: Source, B: Books>(
     scenario: &Scenario,
     experiment: &Experiment,
     traffic: S,
+    keep: impl FnOnce(Recorder) -> B,
     watcher: &mut impl Observer,
     go_on: impl FnMut(u64) -> bool,
 ) -> Outcome {
@@ -190,8 +208,9 @@ fn simulate_traffic<S: Source>(
         recorder = recorder.in_one_stretch();
     }
     let kind = LoadKind::of_scenario(scenario);
+    let mut books = keep(recorder);
     let mut seen = Both {
-        recorder: &mut recorder,
+        books: &mut books,
         watcher,
     };
     let span_s = failures_span_s(scenario).max(bursts_span_s(&scenario.workload));
@@ -202,7 +221,7 @@ fn simulate_traffic<S: Source>(
         all_send: simulation.traffic().all_sent(),
         ..load(&simulation)
     };
-    let seen = recorder.finish(simulation.now());
+    let seen = books.close().finish(simulation.now());
     let mut result = judge(seen, load, &experiment.precision);
     let silent = silent::told(&result, &scenario.workload);
     // Where somebody never began, that was waited for, and no precision.
@@ -287,28 +306,6 @@ fn class_limits(scenario: &Scenario, experiment: &Experiment) -> Vec<SloLimits> 
     scenario.workload.classes.iter().map(limits).collect()
 }
 
-/// Sees nothing.
-struct Nobody;
-
-impl Observer for Nobody {
-    #[inline(always)]
-    fn observe(&mut self, _fact: &Fact<'_>) {}
-}
-
-/// Two who see the same.
-struct Both<'a, O> {
-    recorder: &'a mut Recorder,
-    watcher: &'a mut O,
-}
-
-impl<O: Observer> Observer for Both<'_, O> {
-    #[inline(always)]
-    fn observe(&mut self, fact: &Fact<'_>) {
-        self.recorder.observe(fact);
-        self.watcher.observe(fact);
-    }
-}
-
 /// Why a run came to its end.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum End {
@@ -329,7 +326,7 @@ enum End {
 /// Simulates until the traffic ends, the caller stops it or the precision is reached.
 fn advance<S: Source>(
     simulation: &mut Simulation<S>,
-    seen: &mut Both<'_, impl Observer>,
+    seen: &mut Both<'_, impl Books, impl Observer>,
     experiment: &Experiment,
     at_once: Option<u64>,
     load: &impl Fn(&Simulation<S>) -> Load,
@@ -360,7 +357,7 @@ fn advance<S: Source>(
         }
         let ended = simulation.counts().ended;
         let is_lost = experiment.bad_max.is_some_and(|most| {
-            let (ended, good) = seen.recorder.ended_and_good();
+            let (ended, good) = seen.books.recorder().ended_and_good();
             ended - good > most
         });
         if is_lost || !go_on(ended) {
@@ -381,13 +378,14 @@ fn advance<S: Source>(
             hear_all(simulation, seen);
             crowd = crowd.max(inside) * 2;
         }
-        match decide(seen.recorder, load(simulation), &experiment.precision) {
+        let recorder = seen.books.recorder();
+        match decide(recorder, load(simulation), &experiment.precision) {
             Decision::Stop(Verdict::Unstable) if ended < experiment.overloaded_min => {
                 target = target.max(experiment.overloaded_min);
             }
             Decision::Stop(Verdict::Unstable) => return End::Regular,
             Decision::Continue(more) if ended >= target => target = ended + more,
-            Decision::Stop(_) if ended >= target && is_rare(simulation, seen.recorder, experiment) => {
+            Decision::Stop(_) if ended >= target && is_rare(simulation, recorder, experiment) => {
                 target = ended * 2;
             }
             Decision::Stop(_) if ended >= target => return End::Regular,
@@ -408,7 +406,7 @@ fn is_rare(simulation: &Simulation<impl Source>, recorder: &Recorder, experiment
 }
 
 /// Tells the observers all that happened until now, without going on.
-fn hear_all(simulation: &mut Simulation<impl Source>, seen: &mut Both<'_, impl Observer>) {
+fn hear_all(simulation: &mut Simulation<impl Source>, seen: &mut impl Observer) {
     let reached = Until {
         ended: simulation.counts().ended,
         time: Picos::MAX,

@@ -1,6 +1,7 @@
 //! What the figures mean: validity of a run, promises kept, the knee.
 
 pub mod balance;
+mod books;
 mod break_even;
 mod bursts;
 mod experiment;
@@ -26,7 +27,8 @@ pub use break_even::{BreakEven, TierBreakEven, break_even};
 pub use bursts::bursts_span_s;
 pub(crate) use experiment::simulate_whole;
 pub use experiment::{
-    Experiment, IN_FLIGHT_BYTES, IN_FLIGHT_MAX, Outcome, Scaling, simulate, simulate_watched,
+    Experiment, IN_FLIGHT_BYTES, IN_FLIGHT_MAX, Outcome, Scaling, simulate, simulate_in_threads,
+    simulate_watched,
 };
 pub use failures::{FAILURES_ENOUGH, failures_span_s};
 pub use growth::Growth;

@@ -11,7 +11,7 @@ use super::progress::Progress;
 use super::reported::unread;
 use super::terminal::Terminal;
 use super::{files, interrupt, memory, pools, present, remarks, subject, why};
-use crate::analysis::{Outcome, RunResult, Verdict, simulate, simulate_watched};
+use crate::analysis::{Outcome, RunResult, Verdict, simulate, simulate_in_threads, simulate_watched};
 use crate::calibrate::interval::model_interval_while;
 use crate::config::flags::ScenarioFlags;
 use crate::config::{
@@ -152,7 +152,10 @@ fn execute(
     let is_lost = AtomicBool::new(false);
     // The short runs under other calibrations wait for nothing, so a second core does them meanwhile.
     let run = || {
-        let outcome = if watchers.waits.is_none() && watchers.over_time.is_none() {
+        let is_watched = watchers.waits.is_some() || watchers.over_time.is_some();
+        let outcome = if !is_watched && rayon::current_num_threads() > 1 {
+            simulate_in_threads(&resolved.scenario, &experiment, |ended| progress.at(ended))
+        } else if !is_watched {
             simulate(&resolved.scenario, &experiment, |ended| progress.at(ended))
         } else {
             simulate_watched(&resolved.scenario, &experiment, &mut watchers, |ended| {

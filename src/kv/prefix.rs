@@ -278,21 +278,14 @@ impl PrefixPool {
         while held.registered < full_blocks {
             let blocks = full_blocks - held.registered;
             assert!(blocks <= held.private, "only allocated blocks are registered");
-            let key = content::key(pieces, held.position, self.block_size)
-                .expect("a sequence knows the tokens whose blocks it registers");
-            if self.nodes[held.tip].children > 0 {
-                self.settle();
-            }
-            let has_children = self.nodes[held.tip].children > 0;
-            let existing = has_children.then(|| self.children.get(&self.nodes, held.tip, key));
-            let added = match existing.flatten() {
+            let added = match self.known_child(held, pieces) {
                 Some(child) => {
                     self.add_duplicate(held, child);
                     1
                 }
                 None => {
                     self.note_storing(held, pieces, blocks);
-                    self.append(held, pieces, blocks, key);
+                    self.append(held, pieces, blocks);
                     blocks
                 }
             };
@@ -300,6 +293,30 @@ impl PrefixPool {
             held.private -= added;
             held.position = content::advance(pieces, held.position, added * self.block_size);
         }
+    }
+
+    /// The run that begins with the next block of a sequence, if it is cached.
+    #[inline]
+    fn known_child(&mut self, held: &Held, pieces: &[Piece]) -> Option<usize> {
+        if self.nodes[held.tip].children == 0 {
+            return None;
+        }
+        let key = self.key(held, pieces);
+        let child = self.children.get(&self.nodes, held.tip, key);
+        // What is evicted makes nothing known that was not. Below the root nothing else is asked; elsewhere, too, whether
+        // any children are left.
+        if self.owed == 0 || (child.is_none() && held.tip == ROOT) {
+            return child;
+        }
+        self.settle();
+        self.children.get(&self.nodes, held.tip, key)
+    }
+
+    /// Key of the next block of a sequence.
+    #[inline]
+    fn key(&self, held: &Held, pieces: &[Piece]) -> u64 {
+        content::key(pieces, held.position, self.block_size)
+            .expect("a sequence knows the tokens whose blocks it registers")
     }
 
     /// Frees everything that a sequence holds, the deepest block first (V1-37, V1-38).
@@ -330,7 +347,7 @@ impl PrefixPool {
     }
 
     /// New content behind the tip: the tip itself grows where nobody else could see the difference.
-    fn append(&mut self, held: &mut Held, pieces: &[Piece], blocks: u32, key: u64) {
+    fn append(&mut self, held: &mut Held, pieces: &[Piece], blocks: u32) {
         let tokens = blocks * self.block_size;
         self.cached += blocks;
         let tip = &mut self.nodes[held.tip];
@@ -342,9 +359,10 @@ impl PrefixPool {
                 return;
             }
         }
+        tip.children += 1;
+        let key = self.key(held, pieces);
         let mut own = self.spare.pop().unwrap_or_default();
         content::copy(pieces, held.position, tokens, &mut own);
-        tip.children += 1;
         let copy = self.copies.insert(Copy {
             node: 0,
             refs: 1,

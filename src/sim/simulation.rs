@@ -298,10 +298,14 @@ impl<T: Traffic> Simulation<T> {
     fn next_from_outside(&self) -> Option<(Picos, Event)> {
         let arrival = self.arrival.map(|at| (at.max(self.now), Event::Arrival));
         let change = self.next_change();
-        if self.outbox.is_empty() && self.deadlines.is_empty() && change.is_none() && self.gate.is_none() {
-            return arrival;
+        if !self.deadlines.is_empty() || change.is_some() || self.gate.is_some() {
+            return self.first_of_all(arrival, change);
         }
-        self.first_of_all(arrival, change)
+        let delivery = self.next_delivery();
+        match arrival {
+            Some(arrival) => Some(delivery.map_or(arrival, |delivery| delivery.min(arrival))),
+            None => delivery,
+        }
     }
 
     fn first_of_all(
@@ -309,7 +313,7 @@ impl<T: Traffic> Simulation<T> {
         arrival: Option<(Picos, Event)>,
         change: Option<(Picos, Event)>,
     ) -> Option<(Picos, Event)> {
-        let delivery = self.outbox.front().map(|answer| (answer.end, Event::Delivery));
+        let delivery = self.next_delivery();
         let deadline = self
             .deadlines
             .peek()
@@ -319,6 +323,12 @@ impl<T: Traffic> Simulation<T> {
             .into_iter()
             .flatten()
             .min()
+    }
+
+    #[inline]
+    fn next_delivery(&self) -> Option<(Picos, Event)> {
+        let answer = self.outbox.front()?;
+        Some((answer.end, Event::Delivery))
     }
 
     /// The next change of a replica, while anybody is left who could notice.

@@ -308,6 +308,10 @@ impl Source for Generator {
         starts || matches!(&self.sharing, Sharing::Sessions(sessions) if sessions.clock_exhausted())
     }
 
+    fn ignores_answers(&self) -> bool {
+        self.places.is_none() && self.in_flight.is_none()
+    }
+
     fn fresh_until(&self) -> Picos {
         let is_open = matches!(self.starts, Starts::Open { .. });
         self.last_opened.filter(|_| is_open).unwrap_or(Picos::MAX)

@@ -62,6 +62,10 @@ pub trait Source: Traffic {
     /// Whether traffic ended, in part at least, because the next send lies past the end of the clock (213 days).
     fn clock_exhausted(&self) -> bool;
 
+    /// Whether requests may be drawn long before they are sent: what becomes of others changes nothing about them, and
+    /// nobody asks for more of the source than the requests and whether the clock ended.
+    fn ignores_answers(&self) -> bool;
+
     /// The stretch in which all of several clients send, as far as is known now; `None` where there is only one.
     fn all_send(&self) -> Option<AllSend> {
         None

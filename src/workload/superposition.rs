@@ -199,6 +199,11 @@ impl Source for Superposition {
         self.left > 0 && clients.any(|client| client.clock_exhausted || client.generator.clock_exhausted())
     }
 
+    /// How far each client has come is asked while they send, so nobody draws ahead.
+    fn ignores_answers(&self) -> bool {
+        false
+    }
+
     fn all_send(&self) -> Option<AllSend> {
         AllSend::of(self.clients.iter().filter(|client| !client.is_silent()))
     }

@@ -74,6 +74,10 @@ fn the_number_of_threads_changes_no_byte() {
     let desk = Desk::new();
     for words in [
         "knee quickstart --format json".to_owned(),
+        // Long enough for threads within a run: to its end, until it is precise, and of a closed loop, which nobody draws ahead.
+        "run quickstart --num-prompts 30000 --format csv".to_owned(),
+        "run quickstart --seed 1".to_owned(),
+        "run quickstart --users 20 --think-time 1s --num-prompts 10000".to_owned(),
         SMALL.replacen("run", "sweep", 1).replace("--request-rate 5", "")
             + " -L request-rate 2,4,6,8 --format csv",
     ] {

@@ -5,6 +5,7 @@ use std::hash::{DefaultHasher, Hash, Hasher};
 
 use plimsoll::engine::Policy;
 use plimsoll::sim::{Fact, Observer};
+use plimsoll::threads::Behind;
 use plimsoll::workload::{Arrivals, Prefix, Request};
 use proptest::prelude::*;
 use rayon::prelude::*;
@@ -80,6 +81,18 @@ proptest! {
             }
         }
     }
+}
+
+/// In batches, and by another thread.
+#[test]
+fn who_hears_later_hears_the_same() {
+    let (mut here, mut behind) = (Digest::default(), Behind::of(Digest::default()));
+    for seed in 0..64 {
+        let experiment = Experiment::draw(seed);
+        experiment.drain(&mut here);
+        experiment.drain(&mut behind);
+    }
+    assert_eq!(here.0.finish(), behind.into_inner().0.finish());
 }
 
 #[test]
