@@ -6,7 +6,7 @@
 //!
 //! Law: the simulation is handed the very requests, and the observer told the very facts, of a run in one thread, in the
 //! same order. Nothing else crosses between threads, so no result depends on how they are scheduled. Batches go round on
-//! a [`belt`], so many as there are and no more: whoever is faster waits, and memory does not grow with the run. A panic
+//! a belt, so many as there are and no more: whoever is faster waits, and memory does not grow with the run. A panic
 //! of a thread is the panic of the run.
 
 mod ahead;
