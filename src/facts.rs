@@ -344,6 +344,30 @@ pub struct Steps<'a> {
     pub kv_slots: u32,
 }
 
+impl Steps<'_> {
+    /// The same with the load at another place.
+    #[inline(always)]
+    #[must_use]
+    pub fn with_load<'b>(&self, load: &'b StepLoad) -> Steps<'b> {
+        Steps {
+            replica: self.replica,
+            begin: self.begin,
+            end: self.end,
+            count: self.count,
+            duration: self.duration,
+            duration_increment: self.duration_increment,
+            gap_seqs: self.gap_seqs,
+            gap: self.gap,
+            load,
+            recomputed_tokens: self.recomputed_tokens,
+            running: self.running,
+            waiting: self.waiting,
+            free_blocks: self.free_blocks,
+            kv_slots: self.kv_slots,
+        }
+    }
+}
+
 /// How a request got from its arrival over two replicas to its first token.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Relay {

@@ -52,7 +52,7 @@ pub fn read(text: &str, engine: &str, input: usize) -> Result<Serving, BrokenTab
             // The whole row, not one of its cells.
             (_, Some(problem)) if problem.place == cells_of => return Err(BrokenTable(problem)),
             (_, Some(problem)) => format!("{}: {}", problem.place, problem.what),
-            (None, None) => continue,
+            (None, None) => unreachable!("a row that is none has a problem"),
             (Some(row), None) => match run_of(&row, engine, input) {
                 Ok(run) => {
                     serving.runs.push(run);

@@ -21,7 +21,7 @@ use crate::report::{validated, validated_kernels, validated_requests};
 use crate::results::{Measured, strange_columns};
 use crate::validate::kernels::Kernels;
 use crate::validate::requests::{self, Requests};
-use crate::validate::{Outcome, Row, Score, predict, scores, scores_by_engine};
+use crate::validate::{Row, Score, predict, scores, scores_by_engine};
 
 /// How far are predictions from measurements? Simulates every row of a table and scores the errors.
 ///
@@ -142,10 +142,8 @@ pub fn run(args: &Args, out: &mut dyn Write, terminal: &Terminal) -> anyhow::Res
     }
     if let (true, Some(rows)) = (args.scenarios, &rows) {
         let mut text: String = rows.iter().map(|row| scenario(row, &find)).collect();
-        for row in &unread {
-            if let Outcome::NotModelled(reason) = &row.outcome {
-                text += &not_modelled(&row.place, reason);
-            }
+        for (row, reason) in unread.iter().filter_map(|row| Some((row, row.outcome.reason()?))) {
+            text += &not_modelled(&row.place, reason);
         }
         files::put(&text, args.output.as_deref(), out)?;
         return Ok(Exit::Ok.into());

@@ -3,13 +3,17 @@
 //! The numbers live in `src/engine/profiles/*.toml`, one file a version. Another version takes the nearest profile of
 //! the same engine and says so; an engine that is not modelled is refused.
 
+mod cards;
+
+pub use cards::{FusedNormLimits, LatentBlocks};
+
 use serde::{Deserialize, Serialize};
 
 use super::raw::{RawGraphMode, RawPolicy};
 use super::version::{self, ASYNCHRONOUS_SINCE, FUSES_NORMS_SINCE, V1_SINCE};
 use crate::engine::VersionSwitches;
 use crate::engine::memory::PoolRules;
-use crate::hardware::{Architecture, Device};
+use crate::hardware::Device;
 use crate::nearest::nearest;
 use crate::quantity::{parse_bytes, parse_duration};
 use crate::units::Picos;
@@ -42,7 +46,7 @@ pub struct Profile {
     /// Blocks of a latent cache.
     pub latent_blocks: LatentBlocks,
     /// The largest hidden states whose all-reduce is fused with the norm behind it.
-    pub fused_norms: FusedNorms,
+    pub fused_norms: FusedNormLimits,
     /// Which batch sizes are captured.
     pub graphs: GraphRule,
     /// Behaviours.
@@ -121,36 +125,6 @@ pub struct Startup {
     pub pipelines_ahead: bool,
     /// `--max-model-len auto` takes the longest that fits (`_auto_fit_max_model_len`, since 0.14).
     pub fits_context: bool,
-}
-
-/// Tokens of a block of a latent cache (DeepSeek's) where nobody gives them: the first attention backend that takes the GPU
-/// and the cache's format decides. Other GPUs' backends take [`Defaults::block_size`].
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Deserialize)]
-#[serde(deny_unknown_fields)]
-pub struct LatentBlocks {
-    /// H100, H200.
-    pub hopper: u64,
-    /// The same where the cache is of 8-bit floats.
-    pub hopper_fp8: u64,
-    /// B200, GB200 (compute capability 10.0).
-    pub blackwell: u64,
-    /// B300 (10.3).
-    pub blackwell_ultra: u64,
-    /// Also where `--block-size` says otherwise.
-    pub overrules: bool,
-}
-
-/// MiB of a step's hidden states up to which their all-reduce among 2, 4 and 8 GPUs is fused with the norm behind it
-/// (`FI_ALLREDUCE_FUSION_MAX_SIZE_MB`); other GPUs have no such kernel.
-#[derive(Clone, Copy, Debug, PartialEq, Deserialize)]
-#[serde(deny_unknown_fields)]
-pub struct FusedNorms {
-    /// H100, H200.
-    pub hopper: [f64; 3],
-    /// B200, GB200 (compute capability 10.0).
-    pub blackwell: [f64; 3],
-    /// B300 (10.3).
-    pub blackwell_ultra: [f64; 3],
 }
 
 /// Which batch sizes are captured as CUDA graphs (V1-73).
@@ -272,31 +246,6 @@ impl Profile {
             one_group_below,
             spares_null_block,
             tokens_of_longest,
-        }
-    }
-
-    /// Tokens of a block of a latent cache on `device`, where its backend has a say.
-    #[must_use]
-    pub fn latent_block(&self, device: &Device, is_fp8: bool) -> Option<u64> {
-        let blocks = &self.latent_blocks;
-        match device.architecture {
-            Architecture::Hopper if is_fp8 => Some(blocks.hopper_fp8),
-            Architecture::Hopper => Some(blocks.hopper),
-            Architecture::Blackwell if device.id.contains("B300") => Some(blocks.blackwell_ultra),
-            Architecture::Blackwell if device.is_datacenter_blackwell() => Some(blocks.blackwell),
-            _ => None,
-        }
-    }
-
-    /// MiB of hidden states up to which all-reduces among 2, 4 and 8 GPUs may be fused with norms.
-    #[must_use]
-    pub fn fused_norms_mib(&self, device: &Device) -> Option<[f64; 3]> {
-        let fused = &self.fused_norms;
-        match device.architecture {
-            Architecture::Hopper => Some(fused.hopper),
-            Architecture::Blackwell if device.id.contains("B300") => Some(fused.blackwell_ultra),
-            Architecture::Blackwell if device.is_datacenter_blackwell() => Some(fused.blackwell),
-            _ => None,
         }
     }
 

@@ -9,12 +9,7 @@ use crate::metrics::{Metric, Stage};
 /// The pressure at the highest rate not above the knee.
 fn pressure_at_knee(knee: &Knee) -> Option<Pressure> {
     let rate = knee.within_slo?.value;
-    let below = knee
-        .points
-        .iter()
-        .rev()
-        .filter(|point| point.rate <= rate * (1.0 + 1e-9));
-    below.filter_map(|point| point.pressure).next()
+    knee.up_to(rate).find_map(|point| point.pressure)
 }
 
 /// What binds first, why, and which resource is pressed the hardest.

@@ -155,8 +155,7 @@ fn meaning_of_saturation(knee: &Knee, load_varies: bool) -> Vec<String> {
 /// What the client holds back at the knee, if that is of the size of what is promised: no latency has it in it.
 fn held_back(knee: &Knee) -> Option<String> {
     let found = knee.within_slo?;
-    let mut below = knee.points.iter().rev();
-    let point = below.find(|point| point.rate <= found.value * (1.0 + 1e-9))?;
+    let point = knee.up_to(found.value).next()?;
     let (mean_s, p99_s) = point.client_queue_s?;
     let is_felt = point.ttft_s.is_some_and(|(median_s, _)| mean_s > 0.1 * median_s);
     is_felt.then(|| {
@@ -204,12 +203,8 @@ fn sized(asked: Sizing, knee: &Knee, model: Option<&FigureInterval>) -> Sizing {
             Fleet::by_count(count, alone, &asked.demand, tokens, factors)
         }
         Some(Counted::ByKnee(_)) => knee.within_slo.map(|found| {
-            let mut below = knee
-                .points
-                .iter()
-                .rev()
-                .filter(|point| point.rate <= found.value * (1.0 + 1e-9));
-            Fleet::by_knee(found, &asked.demand, below.find_map(tokens_each), factors)
+            let tokens = knee.up_to(found.value).find_map(tokens_each);
+            Fleet::by_knee(found, &asked.demand, tokens, factors)
         }),
     };
     Sizing { fleet, ..asked }

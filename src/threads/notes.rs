@@ -1,7 +1,7 @@
 //! Facts written down, to be told again later.
 //!
 //! Facts borrow what they tell of. Here each kind has a column of its own, and a list says whose turn it is; columns keep
-//! their memory from batch to batch, so that nothing is allocated for a fact.
+//! their memory from batch to batch, so that nothing is allocated for a fact but for the few that borrow lists.
 
 use crate::cost::StepLoad;
 use crate::facts::{Completion, Fact, LinkUse, Observer, Relay, Steps, TierAccount};
@@ -97,60 +97,43 @@ impl Notes {
 
     #[inline(always)]
     fn write_steps(&mut self, steps: &Steps<'_>) {
-        let Steps {
-            replica,
-            begin,
-            end,
-            count,
-            duration,
-            duration_increment,
-            gap_seqs,
-            gap,
-            load,
-            recomputed_tokens,
-            running,
-            waiting,
-            free_blocks,
-            kv_slots,
-        } = *steps;
         match self.loads.get_mut(self.steps.len()) {
-            None => self.loads.push(load.clone()),
+            None => self.loads.push(steps.load.clone()),
             Some(kept) => {
                 let mut chunks = std::mem::take(&mut kept.chunks);
-                chunks.clone_from(&load.chunks);
-                *kept = StepLoad { chunks, ..*load };
+                chunks.clone_from(&steps.load.chunks);
+                *kept = StepLoad {
+                    chunks,
+                    ..*steps.load
+                };
             }
         }
-        self.steps.push(Steps {
-            replica,
-            begin,
-            end,
-            count,
-            duration,
-            duration_increment,
-            gap_seqs,
-            gap,
-            load: &ELSEWHERE,
-            recomputed_tokens,
-            running,
-            waiting,
-            free_blocks,
-            kv_slots,
-        });
+        self.steps.push(steps.with_load(&ELSEWHERE));
     }
 
     #[inline(always)]
     fn write_other(&mut self, fact: &Fact<'_>) -> Turn {
-        match plain(fact) {
-            Ok(fact) => {
-                self.plain.push(fact);
-                Turn::Plain
+        self.rare.push(match *fact {
+            Fact::Rejected { now, request } => Rare::Rejected {
+                now,
+                request: request.clone(),
+            },
+            Fact::Relayed(relay) => Rare::Relayed(*relay),
+            Fact::Links { now, uses } => Rare::Links {
+                now,
+                uses: uses.to_vec(),
+            },
+            Fact::Returned(part) => Rare::Returned(part.clone()),
+            Fact::Tiers { replica, account } => Rare::Tiers {
+                replica,
+                account: account.clone(),
+            },
+            _ => {
+                self.plain.push(plain(fact));
+                return Turn::Plain;
             }
-            Err(rare) => {
-                self.rare.push(*rare);
-                Turn::Rare
-            }
-        }
+        });
+        Turn::Rare
     }
 
     /// Tells all in the order in which it was written, and forgets it.
@@ -169,7 +152,7 @@ impl Notes {
                     .map(|completion| observer.observe(&Fact::Ended(completion))),
                 Turn::Steps => steps
                     .next()
-                    .map(|(steps, load)| observer.observe(&Fact::Steps(&Steps { load, ..*steps }))),
+                    .map(|(steps, load)| observer.observe(&Fact::Steps(&steps.with_load(load)))),
                 Turn::Plain => plain.next().map(|fact| observer.observe(fact)),
                 Turn::Rare => rare.next().map(|rare| observer.observe(&rare.fact())),
             };
@@ -195,27 +178,18 @@ impl Rare {
     }
 }
 
-/// A fact that borrows nothing, or else what it borrows.
+/// A fact that borrows nothing, for as long as one likes.
 #[inline(always)]
-fn plain(fact: &Fact<'_>) -> Result<Fact<'static>, Box<Rare>> {
-    Ok(match *fact {
-        Fact::Arrived { .. } | Fact::Ended(_) | Fact::Steps(_) => {
-            unreachable!("they have columns of their own")
-        }
-        Fact::Rejected { now, request } => {
-            let request = request.clone();
-            return Err(Box::new(Rare::Rejected { now, request }));
-        }
-        Fact::Relayed(relay) => return Err(Box::new(Rare::Relayed(*relay))),
-        Fact::Links { now, uses } => {
-            let uses = uses.to_vec();
-            return Err(Box::new(Rare::Links { now, uses }));
-        }
-        Fact::Returned(part) => return Err(Box::new(Rare::Returned(part.clone()))),
-        Fact::Tiers { replica, account } => {
-            let account = account.clone();
-            return Err(Box::new(Rare::Tiers { replica, account }));
-        }
+fn plain(fact: &Fact<'_>) -> Fact<'static> {
+    match *fact {
+        Fact::Arrived { .. }
+        | Fact::Ended(_)
+        | Fact::Steps(_)
+        | Fact::Rejected { .. }
+        | Fact::Relayed(_)
+        | Fact::Links { .. }
+        | Fact::Returned(_)
+        | Fact::Tiers { .. } => unreachable!("what borrows has a column of its own"),
         Fact::Sent {
             now,
             replica,
@@ -330,5 +304,5 @@ fn plain(fact: &Fact<'_>) -> Result<Fact<'static>, Box<Rare>> {
         Fact::Gap { now, id, gap } => Fact::Gap { now, id, gap },
         Fact::Burst { now, id, tokens } => Fact::Burst { now, id, tokens },
         Fact::Leaving { now, id } => Fact::Leaving { now, id },
-    })
+    }
 }

@@ -94,6 +94,17 @@ pub enum Outcome {
     NotModelled(String),
 }
 
+impl Outcome {
+    /// Why it was not simulated.
+    #[must_use]
+    pub fn reason(&self) -> Option<&String> {
+        match self {
+            Outcome::NotModelled(reason) => Some(reason),
+            Outcome::Predicted { .. } => None,
+        }
+    }
+}
+
 /// On which side of saturation a row's load lies, by the verdict on its own simulation. Past saturation a TTFT measures how
 /// long the run went on, so that errors there say little of the model of a server.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]

@@ -107,10 +107,7 @@ fn score(name: &str, rows: &[&Row], weight: &dyn Fn(&Row) -> f64) -> Score {
             })
             .collect(),
         inside_90: inside_90(rows, weight, &|_| true),
-        reasons: counted(outcomes().filter_map(|outcome| match outcome {
-            Outcome::NotModelled(reason) => Some(reason),
-            Outcome::Predicted { .. } => None,
-        })),
+        reasons: counted(outcomes().filter_map(Outcome::reason)),
         assumptions: counted(outcomes().flat_map(|outcome| match outcome {
             Outcome::Predicted { assumptions, .. } => assumptions.as_slice(),
             Outcome::NotModelled(_) => &[],

@@ -36,6 +36,23 @@ impl WorkloadSpec {
         }
     }
 
+    /// Whether requests come more closely together at times than in a Poisson process.
+    #[must_use]
+    pub fn is_bursty(&self) -> bool {
+        self.parts().iter().any(|part| match part.arrivals {
+            Arrivals::Gamma { burstiness, .. } => burstiness < 1.0,
+            Arrivals::Mmpp { .. }
+            | Arrivals::Ramp { .. }
+            | Arrivals::Profile { .. }
+            | Arrivals::Replay { .. } => true,
+            Arrivals::Poisson { .. }
+            | Arrivals::Constant { .. }
+            | Arrivals::AllAtOnce
+            | Arrivals::Users { .. }
+            | Arrivals::Superposed { .. } => false,
+        })
+    }
+
     /// The stream that sends the requests of a class; `None` where all come from one.
     #[must_use]
     pub fn stream_of(&self, class: u32) -> Option<&Stream> {

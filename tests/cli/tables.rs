@@ -342,6 +342,10 @@ fn a_row_that_cannot_be_read_is_counted_and_the_others_are_scored() {
         desk.expect(0, "validate odd.csv --scenarios")
             .contains("cannot be read")
     );
+    // Whose a cut row is nobody knows.
+    let json = desk.expect(0, "validate odd.csv --no-interval --only validate --format json");
+    let json: serde_json::Value = serde_json::from_str(&json).unwrap();
+    assert_eq!(json["overall"]["rows"], 7);
     // An audit tells of the odd ones and audits the rest.
     let out = desk.run("audit odd.csv");
     assert_eq!(out.status.code(), Some(2));

@@ -39,7 +39,16 @@ pub struct ClientLimit {
     pub is_within: bool,
 }
 
+/// Rates that differ by less, relative to them, are one.
+pub(super) const EQUAL: f64 = 1e-9;
+
 impl Knee {
+    /// The points at a rate and below it, the highest first.
+    pub fn up_to(&self, rate: f64) -> impl Iterator<Item = &Point> {
+        let is_there = move |point: &&Point| point.rate <= rate * (1.0 + EQUAL);
+        self.points.iter().rev().filter(is_there)
+    }
+
     /// What these points say, ascending by rate; `converged` is whether their brackets are as narrow as asked.
     pub(super) fn of(mut points: Vec<Point>, converged: bool) -> Knee {
         let saturation = saturation_rate(&points);

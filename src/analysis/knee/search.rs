@@ -1,6 +1,6 @@
 //! Bracketing and bisection over the rate: which rate is tried next, and when it is enough.
 
-use super::outcome::{Knee, bracket, knee_rate, known, saturation_rate};
+use super::outcome::{EQUAL, Knee, bracket, knee_rate, known, saturation_rate};
 use super::point::Point;
 use crate::analysis::{Estimate, Verdict};
 use crate::units::{PICOS_PER_SECOND, Picos};
@@ -57,8 +57,6 @@ const SHARPENINGS_LONGER_MAX: usize = 6;
 const SURELY: f64 = 1.6;
 /// Where so many times the longest run were needed it is not begun: it would hardly help.
 const IN_VAIN: f64 = 4.0;
-/// Rates that differ by less are one.
-const EQUAL: f64 = 1e-9;
 /// Steps of the search for a first bracket: from the start rate a millionfold either way.
 const EXPANSIONS_MAX: usize = 20;
 /// Seconds that the clock can show. At a rate below its inverse not a single request is expected.

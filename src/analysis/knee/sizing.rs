@@ -129,6 +129,7 @@ fn needed(count: &Count, replicas: u64) -> (f64, f64) {
             let at = below + lacks / (lacks - has);
             (at, at)
         }
+        // More than `below`, by more than rounding takes away.
         _ => (below + 1e3 * ROUNDING, above),
     }
 }

@@ -12,7 +12,6 @@ use crate::analysis::knee::{CountEnding, CountOptions, Demand, Knee, Objective, 
 use crate::analysis::{LoadKind, Precision};
 use crate::config::{Diagnostic, Diagnostics, Document, Resolved, resolve};
 use crate::report::{Counted, Sizing};
-use crate::workload::{Arrivals, WorkloadSpec};
 
 /// What to count replicas for.
 #[derive(clap::Args, Clone, Copy, Debug, Default, PartialEq)]
@@ -79,28 +78,12 @@ impl SizingFlags {
             },
             gpu: resolved.device.id.clone(),
             price_source,
-            is_bursty: is_bursty(&resolved.scenario.workload),
+            is_bursty: resolved.scenario.workload.is_bursty(),
             beside: mix::beside(&resolved.scenario.workload),
             counted: None,
             fleet: None,
         }))
     }
-}
-
-/// Whether requests come more closely together at times than chance alone brings them.
-fn is_bursty(workload: &WorkloadSpec) -> bool {
-    workload.parts().iter().any(|part| match part.arrivals {
-        Arrivals::Gamma { burstiness, .. } => burstiness < 1.0,
-        Arrivals::Mmpp { .. }
-        | Arrivals::Ramp { .. }
-        | Arrivals::Profile { .. }
-        | Arrivals::Replay { .. } => true,
-        Arrivals::Poisson { .. }
-        | Arrivals::Constant { .. }
-        | Arrivals::AllAtOnce
-        | Arrivals::Users { .. }
-        | Arrivals::Superposed { .. } => false,
-    })
 }
 
 /// No more than so many are simulated of a law of arrivals, whose runs must be the longer the more there are. One with a span of its
@@ -128,7 +111,7 @@ pub(super) fn counted(
     if knee.client.is_some_and(|client| client.is_within) {
         return None;
     }
-    let is_bursty = is_bursty(&resolved.scenario.workload);
+    let is_bursty = resolved.scenario.workload.is_bursty();
     let known = knee.points.iter().find(|point| !point.is_blind());
     // However much it is slowed down, a burst that comes at one instant meets itself: only several take it apart.
     if !is_bursty && knee.within_slo.is_none() && known.is_some_and(Point::is_hopeless) {
@@ -206,8 +189,8 @@ fn of(document: &Document, replicas: u64) -> Result<Resolved, Diagnostics> {
 fn inside_each(knee: &Knee) -> f64 {
     let below = knee.within_slo.map_or(f64::INFINITY, |found| found.value);
     let inside = |point: &Point| point.running.zip(point.waiting);
-    let points = knee.points.iter().rev().filter(|point| point.rate <= below);
-    let (running, waiting) = points
+    let (running, waiting) = knee
+        .up_to(below)
         .filter(|point| point.keeps_up())
         .find_map(inside)
         .unwrap_or_default();

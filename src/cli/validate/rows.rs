@@ -4,7 +4,7 @@ use super::Args;
 use crate::cli::audit::read_rows;
 use crate::cli::terminal::Terminal;
 use crate::results::{Measured, PROBLEMS_SHOWN, Problem, UnreadRow};
-use crate::validate::{Outcome, Row, impossible_figure, once};
+use crate::validate::{Row, impossible_figure, once};
 
 /// The rows that are wanted, each once, and those that cannot be read or have a figure which no run has.
 ///
@@ -17,7 +17,7 @@ pub(super) fn read(
 ) -> anyhow::Result<(Vec<Measured>, Vec<Row>)> {
     let (mut file, unread) = read_rows(name)?;
     let mut left: Vec<Row> = Vec::new();
-    for UnreadRow { row, problems } in unread.iter().filter(|unread| is_wanted(args, &unread.row)) {
+    for UnreadRow { row, problems } in unread.iter().filter(|unread| may_be_wanted(args, &unread.row)) {
         let of_cell = |problem: &Problem| match problem.place.split_once(": ") {
             Some((_, cell)) => format!("{cell}: {}", problem.what),
             None => problem.what.clone(),
@@ -31,18 +31,15 @@ pub(super) fn read(
     file.rows.retain(|row| is_wanted(args, row));
     let (rows, twice) = once(file.rows);
     terminal.notes(&twice);
-    let (mut sound, mut told) = (Vec::new(), Vec::new());
+    let mut sound = Vec::new();
     for row in rows {
         match impossible_figure(&row) {
             Some(what) => left.push(Row::not_modelled(&row, what)),
             None => sound.push(row),
         }
     }
-    for row in &left {
-        if let Outcome::NotModelled(reason) = &row.outcome {
-            told.push(format!("{}: {reason}", row.place));
-        }
-    }
+    let told = |row: &Row| Some(format!("{}: {}", row.place, row.outcome.reason()?));
+    let told = left.iter().filter_map(told).collect();
     if sound.is_empty() && !left.is_empty() {
         anyhow::bail!("{}", few(told, "").join("\n  "));
     }
@@ -59,6 +56,12 @@ fn few(mut sentences: Vec<String>, end: &str) -> Vec<String> {
         told.push(format!("… and {more} more rows"));
     }
     told
+}
+
+/// The same of a row that cannot be read: one that is cut has neither a use nor a family, and is none to pass over in silence.
+fn may_be_wanted(args: &Args, row: &Measured) -> bool {
+    let is_cut = row.setup.suggested_use.is_empty() && row.setup.family.is_empty();
+    is_cut || is_wanted(args, row)
 }
 
 /// What `--only` and `--family` leave.

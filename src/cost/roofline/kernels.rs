@@ -181,7 +181,7 @@ impl Operators {
                 Moved::Scattered => 1.0,
                 Moved::Summed => 2.0,
             };
-            parts.push(self.link_part("all_reduce", link, times * self.shared_layers * one));
+            parts.push(self.link_part("all_reduce", link.trust, times * self.shared_layers * one));
         }
         self.scaled(parts)
     }
@@ -236,13 +236,13 @@ impl Operators {
         }
     }
 
-    fn link_part(&self, operator: &str, link: &AllReduce, seconds: f64) -> Part {
+    fn link_part(&self, operator: &str, trust: Trust, seconds: f64) -> Part {
         Part {
             operator: operator.to_owned(),
             seconds,
             flops: 0.0,
             bytes: 0.0,
-            trust: link.trust,
+            trust,
         }
     }
 
@@ -292,8 +292,14 @@ impl Operators {
         parts.push(self.small_kernels("elementwise", kernels.max(0.0), bytes));
         if let Some(link) = &self.link {
             let apart = (reductions - in_one) * all_reduce_seconds(link, hidden);
-            let in_one = fused.map_or(0.0, |fused| in_one * all_reduce_seconds(&fused.link, hidden));
-            parts.push(self.link_part("all_reduce", link, apart + in_one));
+            let (in_one, trust) = match fused {
+                Some(FusedNorms { link: fused, .. }) => {
+                    let trust = link.trust.max(fused.trust);
+                    (in_one * all_reduce_seconds(fused, hidden), trust)
+                }
+                None => (0.0, link.trust),
+            };
+            parts.push(self.link_part("all_reduce", trust, apart + in_one));
         }
         self.scaled(parts)
     }
@@ -306,7 +312,7 @@ impl Operators {
         let mut parts = vec![self.linear_part(&self.lm_head, rows)];
         if let Some(link) = &self.link {
             let seconds = all_gather_seconds(link, rows as f64 * self.logits_bytes);
-            parts.push(self.link_part("logits_gather", link, seconds));
+            parts.push(self.link_part("logits_gather", link.trust, seconds));
         }
         // Logits are read and written a few times in 32 bits.
         let bytes = rows as f64 * self.logits_bytes * SAMPLING_PASSES;

@@ -8,6 +8,7 @@ use crate::model::{Attention, KvFormat, Quantization};
 use proptest::prelude::*;
 
 mod drafts;
+mod links;
 
 fn cost(short: &str, placement: &Placement) -> RooflineCost {
     let device = device(short);
@@ -470,32 +471,4 @@ fn each_layer_attends_as_its_own_caches_format_says() {
     };
     assert!((windows(mixed) / windows(narrow) - 1.0).abs() > 0.01);
     assert!((windows(mixed) / windows(wide) - 1.0).abs() < 1e-9);
-}
-
-#[test]
-fn a_fused_all_reduce_takes_the_norm_in() {
-    let seconds = |tokens: u32, fused_norms: Option<u64>, operator: &str| {
-        let placement = Placement {
-            tensor_parallel: 8,
-            fused_norms,
-            ..placement()
-        };
-        let load = decode_load(tokens, u64::from(tokens) * 1000, 1000);
-        let parts = cost("b200", &placement).breakdown(&load).parts;
-        let of = |part: &&Part| part.operator == operator;
-        parts.iter().find(of).map_or(0.0, |part| part.seconds)
-    };
-    let table = crate::cost::calibration::shipped("b200-sxm-180gb-trtllm").unwrap();
-    let link = table.allreduce.iter().find(|link| link.gpus == 8).unwrap();
-    // 32 layers of two halves, and the embedding; a norm is a kernel of 2 us.
-    let reductions = 65.0;
-    let one = crate::cost::kernel::all_reduce_seconds(link, 64.0 * 8192.0);
-    let fused = seconds(64, Some(64), "all_reduce");
-    assert!((fused - reductions * one).abs() < 1e-9, "{fused}");
-    let norms = seconds(64, None, "elementwise") - seconds(64, Some(64), "elementwise");
-    assert!((norms - reductions * 2e-6).abs() < 1e-9, "{norms}");
-    // A larger step has them apart.
-    for operator in ["all_reduce", "elementwise"] {
-        assert_eq!(seconds(65, Some(64), operator), seconds(65, None, operator));
-    }
 }
