@@ -238,7 +238,7 @@ mod tests {
         refused("profile = \"sglang@0.5.23\"", "use vllm@0.33");
         refused("profile = \"vllm@0.6\"", "use vllm@0.33");
         refused(
-            "max_num_seqs = 8000",
+            "max_num_seqs = 5000",
             "CUDA graphs of a model with recurrent layers need a state",
         );
         let eager = told("max_num_seqs = 4096\nenforce_eager = true");

@@ -9,7 +9,7 @@ use super::{TYPICAL_OUTPUT, TYPICAL_PROMPT, loading};
 use crate::cli::figures::{grouped, short, with_unit};
 use crate::config::Capacity;
 use crate::engine::ceilings::Ceilings;
-use crate::engine::memory::{MemoryOptions, MemoryPlan};
+use crate::engine::memory::{MemoryOptions, MemoryPlan, bytes_per_logit};
 use crate::model::{ModelShape, Quantization};
 use crate::quantity::{format_flops, format_rate};
 use crate::units::Bytes;
@@ -105,30 +105,52 @@ fn activation_lines(question: &Capacity, plan: &MemoryPlan) -> [(&'static str, S
         1 => String::new(),
         ranks => format!("/{ranks}"),
     };
-    let activations = format!(
-        "{} tokens × {} B × (2 × {}{of_ranks} + 6 × {}) + {} rows × {} × 4 B × 2 = {:.2} GiB   estimate",
-        grouped(u64::from(options.max_num_batched_tokens)),
+    let tokens = grouped(u64::from(options.max_num_batched_tokens));
+    let (forward, sampling) = (options.forward_bytes(model), options.sampling_bytes(model));
+    let forward_terms = format!(
+        "{tokens} tokens × {} B × (2 × {}{of_ranks} + 6 × {}) = {:.2} GiB",
         model.dtype.bytes(),
         grouped(model.widest_intermediate()),
         grouped(u64::from(model.hidden_size)),
+        forward.gib(),
+    );
+    let sampling_terms = format!(
+        "{} rows × {} × {} B + {tokens} × {} × {} B = {:.2} GiB",
         grouped(u64::from(
             options.max_num_seqs.min(options.max_num_batched_tokens)
         )),
         grouped(u64::from(model.vocab_size)),
-        estimate.activations.gib()
+        bytes_per_logit(model),
+        grouped(u64::from(model.hidden_size)),
+        model.dtype.bytes(),
+        sampling.gib(),
     );
+    let picking = match estimate.activations - forward.max(sampling) {
+        Bytes(0) => String::new(),
+        more => format!(" + sparse attention's workspaces, {:.2} GiB", more.gib()),
+    };
+    let activations = match forward > sampling {
+        true => format!(
+            "{forward_terms} (sampling {:.2}){picking}   estimate",
+            sampling.gib()
+        ),
+        false => format!(
+            "sampling of {sampling_terms} (forward {:.2}){picking}   estimate",
+            forward.gib()
+        ),
+    };
     let graphs = if options.enforce_eager {
         "none, eager"
     } else {
         "19.2 MiB a layer"
     };
     let graphs = format!("{graphs} = {:.2} GiB   estimate", estimate.cuda_graphs.gib());
-    match options.budget.is_of_rest {
-        true => [
+    match options.charge_cuda_graphs {
+        true => [("- activations", activations), ("- CUDA graphs", graphs)],
+        false => [
             ("- activations", activations),
             ("  CUDA graphs", format!("{graphs}, in what the share leaves out")),
         ],
-        false => [("- activations", activations), ("- CUDA graphs", graphs)],
     }
 }
 

@@ -223,7 +223,7 @@ fn mistakes_in_model_and_cluster_are_located_and_mended() {
     help: leave the event out
     "#);
     assert_snapshot!(told("gpu = \"H100-SXM-80GB\"", "gpu = \"T4\""), @r#"
-    error: does not fit: needs 15.0 GiB weights + 1.5 GiB activations and runtime a GPU, T4-16GB offers 13.4 GiB
+    error: does not fit: needs 15.0 GiB weights + 1.2 GiB activations and runtime a GPU, T4-16GB offers 13.4 GiB
      --> a.toml:5:7
       |
     5 | gpu = "T4"

@@ -182,7 +182,7 @@ fn a_share_that_leaves_a_step_no_memory_is_refused_and_the_nearest_is_named() {
         let problem = &problems.0[0];
         format!("{}; {}", problem.message, problem.help.join(" "))
     };
-    assert_snapshot!(refused("--mem-fraction-static 0.99999"), @"`--mem-fraction-static` leaves 1 MiB outside weights and KV pool, and a step of 8192 prompt tokens with the captured graphs needs about 1.7 GiB; smallest change that fits: --mem-fraction-static 0.978");
+    assert_snapshot!(refused("--mem-fraction-static 0.99999"), @"`--mem-fraction-static` leaves 1 MiB outside weights and KV pool, and a step of 8192 prompt tokens with the captured graphs needs about 1.4 GiB; smallest change that fits: --mem-fraction-static 0.982");
     sglang("--engine sglang --mem-fraction-static 0.978").unwrap();
     let low = refused("--mem-fraction-static 0.1");
     let (_, changes) = low

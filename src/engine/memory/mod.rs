@@ -23,7 +23,9 @@ mod unlike;
 
 pub use layout::{KvLayout, StateLayout, kv_groups};
 pub use misfit::{DoesNotFit, PoolSize, Remedy, Shortage};
-pub use options::{Budget, Estimates, MemoryOptions, PoolRules, StateBlocks, Windowed, sparse_kv_dtype};
+pub use options::{
+    Budget, Estimates, MemoryOptions, PoolRules, StateBlocks, Windowed, bytes_per_logit, sparse_kv_dtype,
+};
 pub use plan::{MemoryPlan, plan};
 pub use remedies::longest_context;
 pub use unlike::KindLayout;

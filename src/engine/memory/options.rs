@@ -192,6 +192,26 @@ impl MemoryOptions {
             .sum()
     }
 
+    /// What a forward of the largest batch holds at its peak, `T·b_a·(2f/TP + 6d)` (V1-68).
+    #[must_use]
+    pub fn forward_bytes(&self, model: &ModelShape) -> Bytes {
+        let f = model
+            .widest_intermediate()
+            .div_ceil(u64::from(self.tensor_parallel));
+        let d = u64::from(model.hidden_size);
+        let tokens = u64::from(self.max_num_batched_tokens);
+        Bytes(tokens * model.dtype.bytes() * (2 * f + 6 * d))
+    }
+
+    /// What sampling for as many sequences as may run holds, beside the last layer's output.
+    #[must_use]
+    pub fn sampling_bytes(&self, model: &ModelShape) -> Bytes {
+        let rows = u64::from(self.max_num_seqs.min(self.max_num_batched_tokens));
+        let output =
+            u64::from(self.max_num_batched_tokens) * u64::from(model.hidden_size) * model.dtype.bytes();
+        Bytes(rows * u64::from(model.vocab_size) * bytes_per_logit(model) + output)
+    }
+
     /// Each stage's part of a model can be counted by itself: every layer keeps the KV of all tokens.
     #[must_use]
     pub fn has_plain_stages(&self, model: &ModelShape) -> bool {
@@ -239,7 +259,7 @@ impl MemoryOptions {
 /// Memory that an engine measures at start-up and that is estimated here, per rank.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Estimates {
-    /// Peak of the profiling forward.
+    /// Peak of the profiling step: of its forward or of its sampling, whose memory is not held at once.
     pub activations: Bytes,
     /// Captured CUDA graphs, charged or not.
     pub cuda_graphs: Bytes,
@@ -247,34 +267,34 @@ pub struct Estimates {
     pub runtime: Bytes,
 }
 
-/// Sampling buffers per logit, in 4-byte words: the logits and one copy of them (`c_s`, V1-68 says 2 to 3).
-const SAMPLING_COPIES: u64 = 2;
+/// What sampling holds of a logit beside itself: a copy in 32 bits, one masked by top-k, and the probability
+/// (`Sampler.forward`, `top_k_top_p_sampling_from_logits` of FlashInfer; V1-68's `c_s` with the logits' own 2 bytes: 3.5).
+const SAMPLING_COPIES_BYTES: u64 = 3 * 4;
 /// Graphs of Llama-3.1-8B took 0.6 GiB in vLLM's log (V1-72); its 32 layers make 19.2 MiB a layer.
 const GRAPH_BYTES_PER_LAYER: u64 = (6 << 30) / (10 * 32);
-/// R-10 gives 0.5 to 1.5 GiB for context, libraries and NCCL; the context itself precedes the profiling's baseline.
-const RUNTIME_BYTES: u64 = 1 << 29;
+/// What one H100 held beside PyTorch's memory after its profiling step (`non_torch_memory` in vllm-project/vllm#12126). R-10's 0.5
+/// to 1.5 GiB hold the context, too, which precedes the profiling's baseline.
+const RUNTIME_BYTES: u64 = (1 << 30) * 16 / 100;
 /// NCCL's and the custom all-reduce's buffers of a rank that has peers; the upper half of R-10's range.
 const COMMUNICATION_BYTES: u64 = 1 << 29;
 
+/// Bytes that sampling holds of one logit, itself included.
+#[must_use]
+pub fn bytes_per_logit(model: &ModelShape) -> u64 {
+    model.dtype.bytes() + SAMPLING_COPIES_BYTES
+}
+
 impl Estimates {
-    /// `activations = T·b_a·(2f/TP + 6d) + R·V·4·c_s` (V1-68), graphs by layers, runtime by R-10.
+    /// Activations by [`MemoryOptions::forward_bytes`] and [`MemoryOptions::sampling_bytes`], graphs by layers, runtime by R-10.
     #[must_use]
     pub fn of(model: &ModelShape, options: &MemoryOptions) -> Estimates {
-        let tokens = u64::from(options.max_num_batched_tokens);
-        let rows = u64::from(options.max_num_seqs.min(options.max_num_batched_tokens));
-        let f = model
-            .widest_intermediate()
-            .div_ceil(u64::from(options.tensor_parallel));
-        let d = u64::from(model.hidden_size);
-        let forward = tokens * model.dtype.bytes() * (2 * f + 6 * d);
-        let sampling = rows * u64::from(model.vocab_size) * 4 * SAMPLING_COPIES;
         let layers = u64::from(model.sublayer_count().div_ceil(2 * options.pipeline_parallel));
         let picking = model
             .indexer()
             .map_or(0, |indexer| picking_bytes(model, indexer, options));
         let has_peers = options.tensor_parallel * options.pipeline_parallel > 1;
         Estimates {
-            activations: Bytes(forward + sampling + picking),
+            activations: options.forward_bytes(model).max(options.sampling_bytes(model)) + Bytes(picking),
             cuda_graphs: Bytes(if options.enforce_eager {
                 0
             } else {

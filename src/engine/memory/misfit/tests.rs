@@ -9,8 +9,8 @@ fn what_does_not_fit_names_changes_that_do() {
     let (device, model, options) = case("H100", "meta-llama/Llama-3.1-70B");
     let error = plan(&device, &model, &options).unwrap_err();
     insta::assert_snapshot!(error, @r#"
-    does not fit: needs 131.4 GiB weights + 4.6 GiB activations and runtime a GPU, H100-SXM-80GB offers 72.8 GiB
-      smallest change that fits: --quantization fp8 --max-model-len 1024   |   -tp 2
+    does not fit: needs 131.4 GiB weights + 3.5 GiB activations and runtime a GPU, H100-SXM-80GB offers 72.8 GiB
+      smallest change that fits: --quantization fp8 --max-model-len 5120   |   -tp 2
     "#);
     let (device, model, options) = case("L4", "meta-llama/Llama-3.1-8B");
     let options = MemoryOptions {
@@ -18,13 +18,13 @@ fn what_does_not_fit_names_changes_that_do() {
         ..options
     };
     insta::assert_snapshot!(plan(&device, &model, &options).unwrap_err(), @r#"
-    does not fit: one request of 131072 tokens needs 16.0 GiB of KV cache, L4-24GB has 3.8 GiB left
-      smallest change that fits: --max-model-len 30720   |   -tp 2
+    does not fit: one request of 131072 tokens needs 16.0 GiB of KV cache, L4-24GB has 4.1 GiB left
+      smallest change that fits: --max-model-len 32768   |   -tp 2
     "#);
     let (device, model, options) = case("T4", "meta-llama/Llama-3.1-405B");
     insta::assert_snapshot!(plan(&device, &model, &options).unwrap_err(), @r#"
-    does not fit: needs 756.0 GiB weights + 3.9 GiB activations and runtime a GPU, T4-16GB offers 13.4 GiB
-      no change of quantization, context or GPUs that was tried makes it fit
+    does not fit: needs 756.0 GiB weights + 3.3 GiB activations and runtime a GPU, T4-16GB offers 13.4 GiB
+      smallest change that fits: -tp 8 -pp 8
     "#);
 }
 
@@ -88,8 +88,8 @@ fn a_flag_that_is_to_blame_is_named() {
         ..options.clone()
     });
     insta::assert_snapshot!(part, @r"
-    does not fit: one request of 131072 tokens needs 16.0 GiB of KV cache, H100-SXM-80GB has 5.9 GiB left
-      smallest change that fits: --gpu-memory-utilization 0.43   |   --max-model-len 48128
+    does not fit: one request of 131072 tokens needs 16.0 GiB of KV cache, H100-SXM-80GB has 6.2 GiB left
+      smallest change that fits: --gpu-memory-utilization 0.43   |   --max-model-len 50176
     ");
     let beyond = message(MemoryOptions {
         num_gpu_blocks_override: Some(99_999_999),
