@@ -61,8 +61,9 @@ pub(super) fn left_over(evidence: &Evidence<'_>) -> Option<Growth> {
     })
 }
 
-/// Mean and deviation, in seconds, of the stays that ended while the fewest were inside. Stretches are chosen by the number inside and
-/// not by the stays, of which the shortest would be those of short answers; those who are worked off after the last arrival waited longest.
+/// Mean and deviation, in seconds, of the stays that ended while the fewest were inside, without the wait in the queue: under overload
+/// that is the very backlog in question. Stretches are chosen by the number inside and not by the stays, of which the shortest would be
+/// those of short answers; those who are worked off after the last arrival waited longest.
 fn stay_at_the_emptiest(batches: &[Stretch], last_arrival_s: f64) -> Option<(f64, f64)> {
     let level = |batch: &Stretch| batch.system_area_s() / batch.duration_s();
     let mut by_level: Vec<&Stretch> = batches
@@ -78,7 +79,12 @@ fn stay_at_the_emptiest(batches: &[Stretch], last_arrival_s: f64) -> Option<(f64
     let enough = EMPTIEST * ended(&by_level) as f64;
     let taken = (1..by_level.len()).find(|&taken| ended(&by_level[..taken]) as f64 >= enough);
     let emptiest = &by_level[..taken.unwrap_or(by_level.len())];
-    Stretch::mean_and_deviation_s(emptiest.iter().copied(), Metric::E2el)
+    let of = |metric: Metric| Stretch::mean_and_deviation_s(emptiest.iter().copied(), metric);
+    let (stay_s, stay_deviation_s) = of(Metric::E2el)?;
+    let (wait_s, wait_deviation_s) = of(Metric::QueueTime).unwrap_or_default();
+    // How long one waits does not depend on one's own answer, so that the variances add.
+    let variance = stay_deviation_s.powi(2) - wait_deviation_s.powi(2);
+    Some(((stay_s - wait_s).max(0.0), variance.max(0.0).sqrt()))
 }
 
 /// Load from which a growing number running is overload. After 2,000 requests the estimate is within 3 %.

@@ -209,6 +209,22 @@ fn a_varying_load_saturates_where_its_backlog_outlasts_its_span() {
     assert_eq!(run(1.02, 20_000).verdict, Verdict::Finite);
 }
 
+/// Twenty servers at 1.2 times what they can do, from the first request on: everybody waits longer and longer, at the emptiest too.
+#[test]
+fn a_backlog_makes_no_allowance_for_itself() {
+    let unstable = (0..20).filter(|&seed| {
+        let server = Server {
+            servers: 20,
+            ..Server::mm1(24.0, 6_000, seed)
+        };
+        let mut recorder = recorder();
+        let end = single_server::run(&server, &mut recorder);
+        judge(recorder.finish(end), LoadKind::Varying, &Precision::default()).verdict == Verdict::Unstable
+    });
+    let unstable = unstable.count();
+    assert!(unstable >= 19, "{unstable} of 20");
+}
+
 /// Twenty servers of whom three are busy: what is left over at the end of a hundred requests is the longest of their answers.
 #[test]
 fn the_last_answers_of_a_short_trace_are_no_backlog() {
