@@ -156,7 +156,7 @@ pub(super) fn resolve(
         prefill_policy: for_prompts.policy,
         decode: replicas(&pools[prefills..]),
         decode_policy: for_answers.policy,
-        kv_bytes_per_token: kv_bytes(&servers[0]),
+        kv_bytes_per_token: servers[prefills..].iter().map(received_bytes).max().unwrap_or(0),
         layers: servers[0].model.layer_count(),
         links: links.collect(),
         host_bytes_per_s: host.collect(),
@@ -215,6 +215,17 @@ fn time(judge: &mut Judge, key: &str, given: Option<&super::scalar::Duration>, d
     }
 }
 
+/// KV of a token that crosses to a server: each of its ranks reads all that it keeps, a latent or a head that several keep as often
+/// (vLLM's NIXL and P2P NCCL workers and SGLang's managers pair ranks, and none shares what it got).
+fn received_bytes(server: &Server) -> u64 {
+    let tensor_parallel = server.placement.tensor_parallel;
+    let of_rank = server
+        .model
+        .kv_bytes_per_token(server.placement.kv_format, tensor_parallel);
+    u64::from(tensor_parallel) * of_rank.0
+}
+
+/// KV of a token, each head of it once.
 fn kv_bytes(server: &Server) -> u64 {
     server.model.kv_bytes_per_token(server.placement.kv_format, 1).0
 }

@@ -79,7 +79,8 @@ pub struct Disaggregation {
     pub decode: u32,
     /// Who of them gets it then.
     pub decode_policy: Policy,
-    /// KV of one token, all ranks together, each of which moves its share over a link of its own (PD-1).
+    /// KV of one token that all ranks of a server receive, each over a link of its own (PD-1): what several ranks keep crosses
+    /// as often.
     pub kv_bytes_per_token: u64,
     /// Layers, by which P2P NCCL sends.
     pub layers: u32,

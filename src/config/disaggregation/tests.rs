@@ -246,3 +246,27 @@ max_num_batched_tokens = 4096
     let told = judged(&split, &[]).err().unwrap();
     assert!(told.contains("take prompts of 1 tokens"), "{told}");
 }
+
+#[test]
+fn what_several_ranks_keep_crosses_as_often() {
+    let sent = |model: &str, ranks: i64| {
+        let text = TOGETHER
+            .replace("meta-llama/Llama-3.1-8B-Instruct", model)
+            .replace("H100-SXM-80GB", "B200");
+        let ranks = ("cluster.tensor_parallel_size", Value::Integer(ranks), "-tp");
+        let context = ("engine.max_model_len", Value::Integer(8192), "--max-model-len");
+        let flags = [
+            ("cluster.prefill.replicas", Value::Integer(1), "--prefill"),
+            ("cluster.decode.replicas", Value::Integer(3), "--decode"),
+            ranks,
+            context,
+        ];
+        between(&judged(&text, &flags).unwrap()).kv_bytes_per_token
+    };
+    // Four KV heads: two ranks share them, eight keep each twice.
+    assert_eq!(sent("Qwen/Qwen3-30B-A3B", 2), 98_304);
+    assert_eq!(sent("Qwen/Qwen3-30B-A3B", 8), 2 * 98_304);
+    // Each rank keeps the whole latent.
+    assert_eq!(sent("deepseek-ai/DeepSeek-V2-Lite", 1), 31_104);
+    assert_eq!(sent("deepseek-ai/DeepSeek-V2-Lite", 4), 4 * 31_104);
+}
