@@ -414,7 +414,7 @@ fn roofline(pool: &Pool, server: &Server, sampled: &[(StepLoad, f64, u64)], subj
     let rates = work_rates(&server.device, &server.model, &server.placement);
     let view = RooflineView {
         subject,
-        peak_flops_per_s: rates.peak.0,
+        peak_flops_per_s: rates.peak().0,
         format: number_format(&server.model),
         memory_bytes_per_s: rates.bandwidth.0,
         steps: chart::roofline_steps(sampled, (pool.cost)().as_ref()),

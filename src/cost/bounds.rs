@@ -4,7 +4,9 @@
 //! KV and the activations of linear layers, each counted once. Law: for a single step they equal the sums of its
 //! [`super::Breakdown`], small kernels and the states that chunks of prompts carry on left out, where nothing is padded.
 
+use super::calibration::KernelFormat;
 use super::experts::active_experts;
+use super::kernel;
 use super::operators::{
     Experts, experts, flops_per_pair, indexer, linears, lm_head, query_bytes_per_token, score_flops, window,
 };
@@ -41,8 +43,10 @@ pub struct WorkRates {
     pub state_bytes: f64,
     /// KV cache, for each token of it that is read.
     pub bytes_per_kv_token: f64,
-    /// Dense 16-bit peak of all GPUs.
-    pub peak: FlopsPerSec,
+    /// Time that linear layers and active experts take of all GPUs for a token, at the dense peaks of the units that multiply them.
+    pub compute_s_per_token: f64,
+    /// Dense peak of all GPUs in 16 bits, in which everything else is computed; in 8 bits where the KV cache is.
+    pub attention_peak: FlopsPerSec,
     /// Memory bandwidth of all GPUs.
     pub bandwidth: BytesPerSec,
     ranks: f64,
@@ -117,6 +121,7 @@ pub struct WorkSums {
 pub fn work_rates(device: &Device, shape: &ModelShape, placement: &Placement) -> WorkRates {
     let tp = placement.tensor_parallel.max(1);
     let ranks = f64::from(tp);
+    let gpus = f64::from(placement.stages()) * ranks;
     let linears = linears(shape, &device.peaks, tp);
     let head = lm_head(shape, tp);
     let mut rates = WorkRates {
@@ -132,21 +137,26 @@ pub fn work_rates(device: &Device, shape: &ModelShape, placement: &Placement) ->
         flops_per_decoded_token: 0.0,
         flops_per_scanned_token: 0.0,
         state_bytes: 0.0,
-        peak: device.peaks.bf16 * f64::from(placement.stages()) * ranks,
-        bandwidth: device.memory_bandwidth * f64::from(placement.stages()) * ranks,
+        compute_s_per_token: 0.0,
+        attention_peak: attention_peak(device, placement) * gpus,
+        bandwidth: device.memory_bandwidth * gpus,
         ranks,
         stages: f64::from(placement.stages()),
         experts: experts(shape, &device.peaks, tp),
     };
     for linear in &linears {
         let layers = ranks * f64::from(linear.layers);
-        rates.flops_per_token += layers * linear.shape(1).flops();
+        let flops = layers * linear.shape(1).flops();
+        rates.flops_per_token += flops;
+        rates.compute_s_per_token += flops / (gpus * roof(device, linear.format.kernel).0);
         rates.bytes_per_step += layers * linear.shape(0).bytes();
         rates.bytes_per_token += layers * (linear.shape(1).bytes() - linear.shape(0).bytes());
     }
     for experts in &rates.experts {
         let (layers, one) = (ranks * f64::from(experts.layers), experts.shape(1));
-        rates.flops_per_token += layers * one.flops();
+        let flops = layers * one.flops();
+        rates.flops_per_token += flops;
+        rates.compute_s_per_token += flops / (gpus * roof(device, experts.format.kernel).0);
         rates.bytes_per_token += layers * (one.bytes() - expert_weight_bytes(experts, 1.0));
     }
     if let Some(work) = recurrent_work(shape, tp) {
@@ -179,6 +189,21 @@ pub fn work_rates(device: &Device, shape: &ModelShape, placement: &Placement) ->
         rates.bytes_per_kv_token += kv_bytes;
     }
     rates
+}
+
+/// The peak of what multiplies weights of this format. Experts in MXFP4 have inputs of 8 bits where there are units for 4.
+fn roof(device: &Device, format: KernelFormat) -> FlopsPerSec {
+    let peaks = &device.peaks;
+    match (format, peaks.fp4, peaks.fp8) {
+        (KernelFormat::Mxfp4, Some(_), Some(fp8)) => fp8,
+        _ => kernel::peak(peaks, format),
+    }
+}
+
+fn attention_peak(device: &Device, placement: &Placement) -> FlopsPerSec {
+    let peaks = &device.peaks;
+    let is_narrow = placement.kv_format.dtype.bytes() == 1;
+    peaks.fp8.filter(|_| is_narrow).unwrap_or(peaks.bf16)
 }
 
 fn expert_weight_bytes(experts: &Experts, tokens: f64) -> f64 {
@@ -227,10 +252,18 @@ impl WorkRates {
             + self.state_bytes * work.decoded_tokens
     }
 
-    /// Share of the dense 16-bit peak over `busy` seconds (model FLOPs utilisation).
+    /// Share of the dense peaks over `busy` seconds, each operation's by the units that do it (model FLOPs utilisation).
     #[must_use]
     pub fn flops_utilisation(&self, work: &WorkSums, busy: Seconds) -> f64 {
-        self.flops(work).0 / (self.peak.0 * busy.0)
+        let linear = work.tokens * self.compute_s_per_token;
+        let others = self.flops(work).0 - work.tokens * self.flops_per_token;
+        (linear + others / self.attention_peak.0) / busy.0
+    }
+
+    /// The dense peak at which all GPUs get through the linear layers, whatever their formats.
+    #[must_use]
+    pub fn peak(&self) -> FlopsPerSec {
+        FlopsPerSec(self.flops_per_token / self.compute_s_per_token)
     }
 
     /// Share of the memory bandwidth over `busy` seconds.
@@ -375,6 +408,41 @@ mod tests {
             }
         }
         assert!(seen >= 8, "{seen}");
+    }
+
+    #[test]
+    fn no_format_computes_more_than_its_units_can() {
+        use crate::model::Quantization;
+        for (card, quantization) in [("h100", Quantization::Fp8), ("b200", Quantization::Nvfp4)] {
+            let device = device(card);
+            let model = llama_8b().with_quantization(quantization);
+            let calibration = for_device(&device, "vllm").calibration;
+            let rates = work_rates(&device, &model, &placement());
+            let mut cost = RooflineCost::new(&device, &model, &calibration, &placement()).unwrap();
+            let load = StepLoad {
+                chunks: vec![Chunk {
+                    computed: 0,
+                    new: 8192,
+                }],
+                sampled_rows: 1,
+                ..StepLoad::default()
+            };
+            let work = WorkSums {
+                steps: 1.0,
+                tokens: 8192.0,
+                sampled_rows: 1.0,
+                chunk_pairs_doubled: 8192.0 * 8193.0,
+                chunk_kv_tokens: 8192.0,
+                ..WorkSums::default()
+            };
+            let busy = Seconds(cost.step(&load).seconds());
+            let share = rates.flops_utilisation(&work, busy);
+            let in_16_bits = rates.flops(&work).0 / (device.peaks.bf16.0 * busy.0);
+            assert!(
+                (0.2..1.0).contains(&share) && share < 0.8 * in_16_bits,
+                "{card}: {share}"
+            );
+        }
     }
 
     #[test]
