@@ -28,6 +28,8 @@ pub struct Capacity {
     pub device: Device,
     /// The model in the formats that are asked for.
     pub model: ModelShape,
+    /// What of the model one engine's GPUs work at: the model itself, but of experts that engines share a slice of each.
+    pub worked: ModelShape,
     /// The engine profile whose defaults apply, `vllm@0.33`.
     pub profile: String,
     /// What of the flags decides memory.
@@ -87,6 +89,7 @@ pub fn capacity(mut document: Document, files: &dyn Files) -> Result<Capacity, D
     };
     let known = calibrated::calibration_of(&raw.cluster, &device, flags.engine(), files);
     let data_parallel = lockstep::ranks(&raw, &model);
+    let tensor_parallel = lockstep::attention_group(&raw, tensor_parallel);
     ranks::check(
         &mut judge,
         &model,
@@ -121,8 +124,8 @@ pub fn capacity(mut document: Document, files: &dyn Files) -> Result<Capacity, D
             "{name} has no effect here: a calibration tells time, not memory"
         ));
     }
-    let tensor_parallel = lockstep::attention_group(&raw, tensor_parallel);
     blocks::check(&mut judge, &raw, &model, tensor_parallel, data_parallel, &flags);
+    let worked = lockstep::worked_by_rank(&model, data_parallel, flags.gathers_mlp());
     let model = lockstep::of_rank(&model, data_parallel, flags.gathers_mlp());
     let options = MemoryOptions {
         pipeline_parallel,
@@ -184,6 +187,7 @@ pub fn capacity(mut document: Document, files: &dyn Files) -> Result<Capacity, D
     Ok(Capacity {
         device,
         model,
+        worked,
         profile,
         max_model_len,
         options,

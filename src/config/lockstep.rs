@@ -56,6 +56,31 @@ pub(super) fn of_rank(model: &ModelShape, ranks: u32, gathers_mlp: bool) -> Mode
     }
 }
 
+/// The part of a model's work that one such rank has where it alone has requests: of each expert that a token is sent to a share, whether
+/// ranks hold slices or whole experts.
+pub(super) fn worked_by_rank(model: &ModelShape, ranks: u32, gathers_mlp: bool) -> ModelShape {
+    let mut own = of_rank(model, ranks, gathers_mlp);
+    for (own, whole) in own.layers.iter_mut().zip(&model.layers) {
+        if let (
+            Mlp::Experts {
+                experts,
+                intermediate,
+                ..
+            },
+            Mlp::Experts {
+                experts: all,
+                intermediate: whole,
+                ..
+            },
+        ) = (&mut own.mlp, &whole.mlp)
+        {
+            *experts = *all;
+            *intermediate = whole.div_ceil(ranks);
+        }
+    }
+    own
+}
+
 /// How the engines of the one pool there is step together, if they do. What belongs to that is refused elsewhere.
 pub(super) fn resolve(judge: &mut Judge, raw: &RawScenario, pools: &[PoolDraft]) -> Option<LockStepSpec> {
     let cluster = &raw.cluster;

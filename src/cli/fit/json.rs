@@ -47,7 +47,7 @@ fn question_json(question: &Capacity) -> Value {
 pub(super) fn fits_json(question: &Capacity, plan: &MemoryPlan) -> Value {
     let options = &question.options;
     let (tensor, stages) = (options.tensor_parallel, options.pipeline_parallel);
-    let ceilings = ceilings(&question.device, &question.model, tensor, stages);
+    let ceilings = ceilings(&question.device, &question.worked, tensor, stages);
     let typical = typical(question);
     let mut fits = json!({
         "version": 1,

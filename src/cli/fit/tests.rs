@@ -168,6 +168,30 @@ fn why_shows_the_arithmetic() {
 }
 
 #[test]
+fn engines_that_share_experts_are_counted_as_they_run() {
+    let dp_attention = "deepseek-ai/DeepSeek-V3 --gpu h200 --engine sglang@0.5.4 -tp 8 -dp 8 --enable-dp-attention --enable-dp-lm-head";
+    let (text, code) = fit(&format!("{dp_attention} --context-length 8192"));
+    assert_eq!(code, ExitCode::SUCCESS, "{text}");
+    // An expert of a token is a slice on each of the eight GPUs: one engine that decodes alone reads an eighth of what it uses.
+    let ceiling = |more: &str| {
+        let (text, _) = fit(&format!(
+            "mistralai/Mixtral-8x22B-v0.1 --gpu h200 --max-model-len 20000 --format json {more}"
+        ));
+        let json: Value = serde_json::from_str(&text).unwrap();
+        (
+            json["prefill_ceiling_tok_s"].as_f64().unwrap(),
+            json["decode_ceiling_tok_s"].as_f64().unwrap(),
+        )
+    };
+    let (prefill, decode) = ceiling("-dp 8");
+    assert!(prefill > 23_200.0, "{prefill}");
+    assert!(decode > 70.5, "{decode}");
+    // All eight work for one request where they split every layer.
+    let (split_prefill, split_decode) = ceiling("-tp 8");
+    assert!(split_prefill > prefill && split_decode > decode);
+}
+
+#[test]
 fn each_engine_runs_as_many_at_once_as_its_own_limit() {
     for (engine, most) in [
         ("sglang@0.5.23", None),

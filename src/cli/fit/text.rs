@@ -30,10 +30,11 @@ pub(super) fn write_text(
     let Capacity {
         device,
         model,
+        worked,
         options,
         ..
     } = question;
-    let ceilings = ceilings(device, model, options.tensor_parallel, options.pipeline_parallel);
+    let ceilings = ceilings(device, worked, options.tensor_parallel, options.pipeline_parallel);
     let runtime = plan.charged(options.charge_cuda_graphs) - plan.weights;
     writeln!(
         out,
