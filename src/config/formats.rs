@@ -95,6 +95,42 @@ pub(super) fn check_version(judge: &mut Judge, profile: &Profile, model: &ModelS
     }
 }
 
+/// Tells a judge that TensorRT-LLM does not run on the GPU, or not in the model's format (its lists of supported hardware and of
+/// precisions: Ampere and later, fp8 from Ada on, nvfp4 on Blackwell; nothing is widened as in vLLM).
+pub(super) fn check_trtllm(judge: &mut Judge, model: &ModelShape, device: &Device) {
+    let is_known = matches!(
+        device.architecture,
+        Architecture::Ampere | Architecture::Ada | Architecture::Hopper | Architecture::Blackwell
+    );
+    // What else a user's own card may be is not for us to refuse.
+    if !is_known && device.architecture != Architecture::Other {
+        judge.wrong_help(
+            "cluster.gpu",
+            "is a GPU that TensorRT-LLM does not run on",
+            format!(
+                "{} is none of NVIDIA's Ampere, Ada, Hopper and Blackwell",
+                device.id
+            ),
+            "give another GPU, or --engine vllm",
+        );
+        return;
+    }
+    let missing = match model.quantization {
+        Quantization::Fp8 | Quantization::Fp8Block if device.peaks.fp8.is_none() => "fp8",
+        Quantization::Nvfp4 if device.peaks.fp4.is_none() => "nvfp4",
+        _ => return,
+    };
+    judge.wrong_help(
+        "model.quantization",
+        "is a format that the engine does not run on this GPU",
+        format!(
+            "{} has no {missing} units, and TensorRT-LLM computes {missing} with them alone",
+            device.id
+        ),
+        "give a GPU that has them, or --engine vllm, which widens the weights",
+    );
+}
+
 /// Turing has no bfloat16: vLLM refuses it where it is asked for and takes float16 where it is not.
 fn dtype(found: &mut FormatFindings, asked: AskedFormats, model: &mut ModelShape, device: &Device) {
     if model.dtype == Dtype::Bf16 && device.architecture == Architecture::Turing {

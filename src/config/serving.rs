@@ -42,6 +42,9 @@ pub(super) fn flags(
     }
     if trtllm::is_asked(&raw.engine) {
         scheduled::note_batching(judge, &raw.batching, "TensorRT-LLM");
+        if let (Some(model), Some(device)) = (model, device) {
+            formats::check_trtllm(judge, model, device);
+        }
         return Flags::Trtllm(Box::new(trtllm::resolve(judge, raw, model)));
     }
     let serves_sglang = sglang::is_asked(&raw.engine);

@@ -134,3 +134,25 @@ fn what_makes_prompts_wait_or_be_refused_is_said() {
     );
     assert!(!told("").contains("batch_wait"));
 }
+
+#[test]
+fn cards_and_formats_that_it_does_not_run_are_refused() {
+    let on = |gpu: &str, more: &str| {
+        let line = format!(
+            "--model meta-llama/Llama-3.1-8B-Instruct --gpu {gpu} --request-rate 4 --input-len 512 --output-len 64 --engine trtllm {more}"
+        );
+        resolve_line(&line)
+            .map(|_| ())
+            .map_err(|problems| problems.0[0].message.clone())
+    };
+    for gpu in ["mi300x", "t4"] {
+        let problem = on(gpu, "").unwrap_err();
+        assert!(problem.contains("does not run on"), "{gpu}: {problem}");
+    }
+    for (gpu, format) in [("h100-sxm", "nvfp4"), ("a100-sxm-80gb", "fp8")] {
+        let problem = on(gpu, &format!("--quantization {format}")).unwrap_err();
+        assert!(problem.contains("does not run on this GPU"), "{gpu}: {problem}");
+    }
+    on("l40s", "--quantization fp8").unwrap();
+    on("b200", "--quantization nvfp4").unwrap();
+}
