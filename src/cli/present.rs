@@ -8,6 +8,7 @@ use crate::config::{Resolved, RunLength, Server, Slo, SloMetric};
 use crate::cost::bounds::{WorkSums, work_rates};
 use crate::cost::{Chunk, StepLoad, Trust};
 use crate::metrics::{Metric, Records, SloLimits, Summary, WorkCounters};
+use crate::model::Quantization;
 use crate::report::{ClassPromise, Limit, PoolMeta, Promise, RampUp, ResultMeta, ScalingMeta, Utilisation};
 use crate::sim::{Counts, Pool};
 use crate::units::Seconds;
@@ -172,6 +173,7 @@ fn meta(resolved: &Resolved, result: &RunResult) -> ResultMeta {
             .filter(|name| *name != resolved.model.name),
         label: resolved.report.label.clone(),
         model_id: models(resolved),
+        precision: precision(resolved),
         gpu: resolved.device.id.clone(),
         gpus_per_replica: resolved.placement.gpus(),
         stages: resolved.placement.stages(),
@@ -396,6 +398,17 @@ fn sums(work: &WorkCounters) -> WorkSums {
         chunk_kv_tokens: work.chunk_kv_tokens as f64,
         by_size: work.by_size,
     }
+}
+
+/// How the weights of all servers are stored, if alike.
+fn precision(resolved: &Resolved) -> Option<String> {
+    let stored = |server: &Server| match server.model.quantization {
+        Quantization::None => server.model.dtype.name().to_owned(),
+        quantization => quantization.name(),
+    };
+    let mut all = resolved.servers.iter().map(stored);
+    let first = all.next()?;
+    all.all(|other| other == first).then_some(first)
 }
 
 /// Work done against what the device offers while steps run; `None` where no step ran, and of unlike servers.

@@ -65,6 +65,7 @@ pub(super) fn meta() -> ResultMeta {
         asked_for: None,
         label: None,
         model_id: "meta-llama/Llama-3.1-8B-Instruct".into(),
+        precision: Some("bfloat16".into()),
         gpu: "H100-SXM-80GB".into(),
         gpus_per_replica: 1,
         stages: 1,

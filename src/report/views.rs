@@ -33,6 +33,8 @@ pub struct ResultMeta {
     pub label: Option<String>,
     /// `meta-llama/Llama-3.1-8B-Instruct`.
     pub model_id: String,
+    /// How its weights are stored, `bfloat16` or `fp8`; `None` where pools store them differently.
+    pub precision: Option<String>,
     /// `H100-SXM-80GB`.
     pub gpu: String,
     /// GPUs that one replica uses.

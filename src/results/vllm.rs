@@ -35,6 +35,7 @@ pub(super) fn read(fields: &Fields<'_>, place: &str) -> Measured {
     row.own = judged.as_ref().map(own);
     if let Some(scenario) = judged.and_then(|judged| judged.object("scenario")) {
         row.setup.gpu = scenario.text("gpu");
+        row.setup.precision = scenario.text("precision");
         // Under the client's name for it the model may not be known.
         row.setup.model = scenario.text("model").or(row.setup.model);
         let count = |key: &str| scenario.count(key).and_then(|count| u32::try_from(count).ok());

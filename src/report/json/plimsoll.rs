@@ -254,6 +254,9 @@ fn scenario(meta: &ResultMeta) -> Object {
         }
         object.put("gpu", meta.gpu.as_str());
     }
+    if let Some(precision) = &meta.precision {
+        object.put("precision", precision.as_str());
+    }
     if agree(meta, |pool| &pool.gpus_per_replica) {
         object.put("gpus_per_replica", meta.gpus_per_replica);
         if meta.stages > 1 {
