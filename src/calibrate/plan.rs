@@ -46,11 +46,9 @@ impl Plan {
         }
     }
 
-    /// The same run with a context of a power of two that holds four mean requests.
+    /// The same run with a shorter context.
     #[must_use]
-    fn with_context(&self, row: &Measured) -> Plan {
-        let mean = row.setup.input_tokens.unwrap_or(512.0) + row.setup.output_tokens.unwrap_or(512.0);
-        let context = ((4.0 * mean) as u64).clamp(1, 1 << 24).next_power_of_two();
+    fn with_context(&self, context: u64) -> Plan {
         let mut assumptions = self.assumptions.clone();
         assumptions.push(format!(
             "the model's whole context does not fit: max_model_len {context}"
@@ -81,9 +79,16 @@ impl Plan {
         if !unmade.is_of_context || self.scenario.contains("max_model_len") {
             return Err(unmade.reason);
         }
-        let shorter = self.with_context(row);
-        let made = make(&shorter).map_err(|_| unmade.reason)?;
-        Ok((made, shorter))
+        let setup = &row.setup;
+        let mean = setup.input_tokens.unwrap_or(512.0) + setup.output_tokens.unwrap_or(512.0);
+        // A power of two that holds four mean requests, or just one where that is already too long for the memory.
+        let roomy = ((4.0 * mean) as u64).clamp(1, 1 << 24).next_power_of_two();
+        let tight = (mean.ceil() as u64).clamp(1, 1 << 24).next_multiple_of(TIGHT_TO);
+        let shorter = [roomy, tight].map(|context| self.with_context(context));
+        let made = shorter
+            .into_iter()
+            .find_map(|plan| make(&plan).ok().zip(Some(plan)));
+        made.ok_or(unmade.reason)
     }
 
     /// The same run with other traffic of the same law.
@@ -95,6 +100,9 @@ impl Plan {
         }
     }
 }
+
+/// What a context that holds one mean request is rounded up to, which leaves room for its length having been rounded.
+const TIGHT_TO: u64 = 128;
 
 /// A scenario with another part in place of one that every plan writes.
 fn exchanged(scenario: &str, part: &str, put: &str) -> String {

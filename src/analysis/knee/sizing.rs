@@ -86,7 +86,7 @@ impl Fleet {
         else {
             return None;
         };
-        let (above, up_to) = needed(count, replicas);
+        let (above, up_to) = needed(count, replicas, knee.map(|knee| demand.rate / knee));
         Some(Fleet {
             replicas_95: (fewest, most),
             replicas_model_90: model_factors.map(|(low, high)| (whole(above / high), whole(up_to / low))),
@@ -120,17 +120,22 @@ fn whole(replicas: f64) -> u64 {
 }
 
 /// How many are needed as a real number, between one that does not keep the promise and the next that does: where their slacks
-/// cross zero, or the two themselves where the lesser has none.
-fn needed(count: &Count, replicas: u64) -> (f64, f64) {
+/// cross zero, or the two themselves where the lesser has none. Nor more than each would carry `alone`: of what one replica carries
+/// with ease the count tells nothing else.
+fn needed(count: &Count, replicas: u64, alone: Option<f64>) -> (f64, f64) {
     let slack = |replicas: u64| Some(count.crew(replicas)?.point.slack?.value);
     let (below, above) = (replicas as f64 - 1.0, replicas as f64);
-    match slack(replicas - 1).zip(slack(replicas)) {
+    let (from, up_to) = match slack(replicas - 1).zip(slack(replicas)) {
         Some((lacks, has)) if lacks < 0.0 => {
             let at = below + lacks / (lacks - has);
             (at, at)
         }
         // More than `below`, by more than rounding takes away.
         _ => (below + 1e3 * ROUNDING, above),
+    };
+    match alone {
+        Some(alone) if alone > below => (from.min(alone), up_to.min(alone)),
+        _ => (from, up_to),
     }
 }
 
@@ -220,6 +225,21 @@ mod tests {
             Some((3, 10)),
             "more than 4, and at most 5"
         );
+        // A twentieth of what one carries: one does at half the speed, too.
+        let idle = Count {
+            ending: CountEnding::Found {
+                replicas: 1,
+                fewest: 1,
+                most: Some(1),
+            },
+            tried: vec![crew(1, Some(0.01))],
+        };
+        let little = Demand {
+            rate: 0.5,
+            ..demand.clone()
+        };
+        let fleet = Fleet::by_count(&idle, Some(10.0), &little, None, Some((0.5, 2.0))).unwrap();
+        assert_eq!(fleet.replicas_model_90, Some((1, 1)));
         let none = Count {
             ending: CountEnding::TooMany,
             ..count(None)

@@ -190,7 +190,8 @@ pub(super) fn sessions_notes(spec: &WorkloadSpec) -> Vec<String> {
         });
         let each = if fixed_turns { "each" } else { "each on average" };
         Some(format!(
-            "{class}the arrival rate is of conversations, which send {turns} requests {each}"
+            "{class}the arrival rate that is given (--request-rate) is of conversations, which send {turns} requests {each}; the rates of \
+             results, and --for-rate, are of requests"
         ))
     };
     by_class(spec).into_iter().filter_map(note).collect()
