@@ -294,3 +294,38 @@ fn rows_that_are_the_same_are_told_in_a_few_lines() {
         "{told}"
     );
 }
+
+#[cfg(unix)]
+#[test]
+fn what_need_not_end_is_no_input() {
+    let desk = Desk::new();
+    let line = format!("{SMALL} --trace /dev/zero");
+    for words in [
+        "trace /dev/zero",
+        line.as_str(),
+        "run --scenario /dev/zero",
+        "audit /dev/zero",
+        "validate /dev/zero",
+        "diff /dev/zero /dev/zero",
+        "calibrate /dev/zero --gpu h100 -o c.toml",
+    ] {
+        let output = desk.run(words);
+        let told = text(&output.stderr);
+        assert_eq!(output.status.code(), Some(2), "{words}\n{told}");
+        assert!(told.contains("it is a device"), "{words}\n{told}");
+    }
+    // A pipe ends.
+    let output = desk
+        .command("trace /dev/stdin")
+        .stdin(std::process::Stdio::null())
+        .output()
+        .unwrap();
+    assert!(!text(&output.stderr).contains("device"));
+    for words in ["audit .", "diff . .", "validate ."] {
+        let told = text(&desk.run(words).stderr);
+        assert!(
+            told.contains("is a folder: name the results in it"),
+            "{words}\n{told}"
+        );
+    }
+}
