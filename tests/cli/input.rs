@@ -329,3 +329,52 @@ fn what_need_not_end_is_no_input() {
         );
     }
 }
+
+/// What is wrong with several flags, those that are no value at all among them.
+#[test]
+fn values_of_flags_are_told_all_at_once() {
+    let desk = Desk::new();
+    let told = |words: &str, parts: &[&str]| {
+        let output = desk.run(words);
+        let told = text(&output.stderr);
+        assert_eq!(output.status.code(), Some(2), "{words}\n{told}");
+        for part in parts {
+            assert!(told.contains(part), "{words}: {part} is missing in\n{told}");
+        }
+        told
+    };
+    let line = "run meta-llama/Llama-3.1-8B-Instruct --gpu h100 --max-model-len 8192";
+    let run = told(
+        &format!(
+            "{line} --request-rate nan --input-len 0 --output-len -3 --num-prompts 1e12 --goodput ttft:-5"
+        ),
+        &[
+            "'-3' for '--output-len",
+            "`--request-rate`",
+            "`--input-len`",
+            "`--goodput`",
+        ],
+    );
+    assert!(!run.contains("128"), "nothing of what stands in is told: {run}");
+    told(
+        "knee quickstart --for-rate 0 --price -1 --request-rate nan",
+        &["--for-rate 0 is not", "--price -1 is not", "`--request-rate`"],
+    );
+    told(
+        "knee quickstart --min-rate 0 --max-rate -2",
+        &["--min-rate 0", "--max-rate -2"],
+    );
+    told(
+        "sweep quickstart -L request-rate 4,abc,-1 -L gpu h100,foo",
+        &["'abc'", "-1", "`foo`"],
+    );
+    told(
+        "sweep quickstart -L request-rate 4,,8 -S max-num-seqs 9",
+        &["-L request-rate"],
+    );
+    // One alone is told as before, with the way to the flags.
+    told(
+        &format!("{line} --request-rate 1 --input-len 9 --output-len -3"),
+        &["For more information, try '--help'."],
+    );
+}

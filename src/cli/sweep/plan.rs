@@ -9,7 +9,7 @@ use crate::cli::disk::Disk;
 use crate::cli::interrupt;
 use crate::config::axes::{self, Axis, Cell};
 use crate::config::flags::ScenarioFlags;
-use crate::config::{Assembled, Diagnostic, Diagnostics, Document, Resolved, resolve, resolved_toml};
+use crate::config::{Assembled, Diagnostic, Diagnostics, Document, Place, Resolved, resolve, resolved_toml};
 use crate::report::sweep::SweepRow;
 use crate::sweep;
 
@@ -174,7 +174,16 @@ impl Args {
                     .help("write it like -S request-rate 2..32 step 2"),
             ),
         });
-        let given: Vec<Axis> = lists.chain(steps).collect::<Result<_, _>>()?;
+        let (mut given, mut wrong) = (Vec::new(), Vec::new());
+        for axis in lists.chain(steps) {
+            match axis {
+                Ok(axis) => given.push(axis),
+                Err(problem) => wrong.push(problem),
+            }
+        }
+        if !wrong.is_empty() {
+            return Err(Diagnostics(wrong));
+        }
         let axes = if given.is_empty() {
             axes::of_scenario(&input.document)?
         } else {
@@ -243,7 +252,8 @@ impl Args {
         if !replaced.is_empty() {
             return Err(Diagnostics(replaced));
         }
-        let cells = axes::cells(&input.document, &axes, self.link)?;
+        let cells = axes::cells(&input.document, &axes, self.link)
+            .map_err(|unread| with_other_values(unread, &input.document, &axes))?;
         let mut plan = Plan::default();
         let mut problems: Vec<Diagnostic> = Vec::new();
         let mut missing: Vec<Diagnostic> = Vec::new();
@@ -285,6 +295,32 @@ impl Args {
             false => Err(Diagnostics(problems)),
         }
     }
+}
+
+/// Values of axes that no flag takes, and those beside them that are taken and cannot be honoured: each is judged by itself, so
+/// that what it does not go with is left out.
+fn with_other_values(mut problems: Diagnostics, document: &Document, axes: &[Axis]) -> Diagnostics {
+    const JUDGED: usize = 100;
+    let values = axes
+        .iter()
+        .flat_map(|axis| axis.values.iter().map(move |value| (axis, value)));
+    for (axis, value) in values.take(JUDGED) {
+        let mut cell = document.clone();
+        if !axes::apply(&mut cell, &axis.name, value).is_empty() {
+            continue;
+        }
+        let is_its_own = |problem: &Diagnostic| {
+            let place = matches!(&problem.place, Place::Flag(flag) if flag.starts_with("sweep over "));
+            place && problem.misfit.is_none()
+        };
+        let wrong = resolve(cell, &Disk).map_or_else(|wrong| wrong.0, |_| Vec::new());
+        for problem in wrong.into_iter().filter(is_its_own) {
+            if !problems.0.contains(&problem) {
+                problems.0.push(problem);
+            }
+        }
+    }
+    problems
 }
 
 /// A short name of everything that a cell depends on.
