@@ -355,3 +355,27 @@ fn a_row_that_cannot_be_read_is_counted_and_the_others_are_scored() {
     std::fs::write(desk.path().join("bad.csv"), [lines[0], &odd[0]].join("\n")).unwrap();
     desk.expect(2, "validate bad.csv");
 }
+
+#[test]
+fn a_result_out_of_order_is_one_row_with_all_that_is_wrong_with_it() {
+    let desk = Desk::new();
+    desk.expect(0, &format!("{SMALL} --format json -o a.json"));
+    let mut result: serde_json::Value =
+        serde_json::from_slice(&std::fs::read(desk.path().join("a.json")).unwrap()).unwrap();
+    let (low, high) = (result["median_ttft_ms"].clone(), result["p99_ttft_ms"].clone());
+    result["median_ttft_ms"] = high;
+    result["p99_ttft_ms"] = low;
+    std::fs::write(desk.path().join("b.json"), result.to_string()).unwrap();
+    let printed = desk.expect(1, "audit b.json");
+    assert!(
+        printed.contains("ttft: p99 is below p50") || printed.contains("is below p50"),
+        "{printed}"
+    );
+    assert!(!printed.contains(" rows)"), "{printed}");
+    assert!(
+        printed
+            .lines()
+            .all(|line| line.trim() != "and" && line.trim() != "and ;"),
+        "{printed}"
+    );
+}
