@@ -41,8 +41,14 @@ fn medians(score: &Score) -> String {
 }
 
 fn medians_by(score: &Score, median: impl Fn(&FigureScore) -> f64) -> String {
-    let of = |one: &FigureScore| format!("{} {}", one.figure.name(), percent(median(one)));
+    let of = |one: &FigureScore| format!("{} {}", one.figure.name(), percent(told(median(one))));
     score.figures.iter().map(of).collect::<Vec<String>>().join(", ")
+}
+
+/// An error as it is told: one that no measurement has the digits for is none.
+fn told(error: f64) -> f64 {
+    const LEAST: f64 = 1e-6;
+    if error.abs() < LEAST { 0.0 } else { error }
 }
 
 /// A table of scores whose first column goes by a name.
@@ -65,9 +71,9 @@ fn laid_out<'a>(first: &str, scores: impl Iterator<Item = &'a Score>) -> (Vec<Co
             found.map_or("-".to_owned(), |one| {
                 format!(
                     "{} / {} / {}",
-                    percent(one.median_error),
-                    percent(one.p90_error),
-                    signed_percent(one.bias)
+                    percent(told(one.median_error)),
+                    percent(told(one.p90_error)),
+                    signed_percent(told(one.bias))
                 )
             })
         }));
@@ -158,7 +164,7 @@ fn by_side(families: &[Score], overall: &Score) -> String {
         let of = |side: &Side| {
             let found = score.ttft_by_side.iter().find(|(own, _)| own == side);
             found.map_or("-".to_owned(), |(_, one)| {
-                format!("{} ({})", percent(one.median_error), one.rows)
+                format!("{} ({})", percent(told(one.median_error)), one.rows)
             })
         };
         let mut cells = vec![score.name.clone()];

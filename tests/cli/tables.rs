@@ -57,6 +57,8 @@ fn a_cluster_s_own_result_is_possible_on_all_its_gpus_and_predicted_on_as_many()
         let error = scored["overall"]["figures"][figure]["median_error"].as_f64();
         assert!(error.is_some_and(|error| error < 1e-6), "{figure} {error:?}");
     }
+    let told = desk.expect(0, "validate 8.json --no-interval");
+    assert!(!told.contains("<0.0001 %"), "{told}");
 }
 
 #[test]
@@ -378,4 +380,18 @@ fn a_result_out_of_order_is_one_row_with_all_that_is_wrong_with_it() {
             .all(|line| line.trim() != "and" && line.trim() != "and ;"),
         "{printed}"
     );
+}
+
+#[test]
+fn a_comparison_of_two_models_has_no_empty_subject() {
+    let line = "compare \"a: --model Qwen/Qwen3-8B\" \"b: --model Qwen/Qwen3-4B\" --gpu h100 --max-model-len 8192 --request-rate 2 \
+                --input-len 64 --output-len 16 --num-prompts 50 --seeds 2";
+    let output = Desk::new().run(line);
+    let printed = crate::text(&output.stdout);
+    assert!(
+        printed.contains("2 runs of each variant"),
+        "{printed}{}",
+        crate::text(&output.stderr)
+    );
+    assert!(!printed.contains(" ; 2 runs"), "{printed}");
 }
