@@ -72,7 +72,7 @@ fn a_row_s_gpu_may_be_as_its_driver_prints_it_and_an_unknown_one_gets_the_neares
         + &row("NVIDIA H100 80GB HBM4 MIG");
     std::fs::write(desk.path().join("rows.csv"), table).unwrap();
     let told = desk.expect(0, "validate rows.csv --no-interval");
-    assert!(told.contains("not modelled, 1 row"), "{told}");
+    assert!(told.contains("not modelled, 1 row\n"), "{told}");
     let reason = "unknown GPU `NVIDIA H100 80GB HBM4 MIG`; did you mean H100-SXM-80GB";
     assert!(told.contains(reason), "{told}");
 }
@@ -394,4 +394,48 @@ fn a_comparison_of_two_models_has_no_empty_subject() {
         crate::text(&output.stderr)
     );
     assert!(!printed.contains(" ; 2 runs"), "{printed}");
+}
+
+#[test]
+fn rows_say_all_that_they_leave_out_with_their_lines_and_columns() {
+    let desk = Desk::new();
+    let table = "gpu,model,tp,num_prompts,ttft_p50_ms,tpot_p50_ms\n".to_owned()
+        + "H100-SXM-80GB,meta-llama/Llama-3.1-8B-Instruct,1,200,40,8\n\
+            H100-SXM-80GB,meta-llama/Llama-3.1-8B-Instruct,1,300,41,8\n";
+    std::fs::write(desk.path().join("bare.csv"), table).unwrap();
+    let told = desk.expect(3, "validate bare.csv --no-interval");
+    let told = told.split_whitespace().collect::<Vec<_>>().join(" ");
+    for part in [
+        "not modelled, 2 rows",
+        "does not name its engine (column `engine`)",
+        "does not say how requests were sent (column `request_rate` or `max_concurrency`)",
+        "does not say how long prompts are",
+        "(lines 2, 3)",
+    ] {
+        assert!(told.contains(part), "{part} is missing in\n{told}");
+    }
+}
+
+#[test]
+fn a_row_that_is_off_by_a_thousand_is_told_with_its_line() {
+    let desk = Desk::new();
+    let row = |ttft: &str, tpot: &str| {
+        format!("H100-SXM-80GB,meta-llama/Llama-3.1-8B-Instruct,1,vllm,0.11.0,512,128,4,200,{ttft},{tpot}\n")
+    };
+    let table = "gpu,model,tp,engine,engine_version,input_len,output_len,request_rate,num_prompts,ttft_p50_ms,tpot_p50_ms\n"
+        .to_owned()
+        + &row("40", "8")
+        + &row("0.04", "0.008");
+    std::fs::write(desk.path().join("rows.csv"), table).unwrap();
+    let told = crate::text(&desk.run("validate rows.csv --no-interval").stderr);
+    assert!(
+        told.contains("line 3: ") && told.contains("these look like seconds"),
+        "{told}"
+    );
+    assert!(!told.contains("line 2: "), "{told}");
+    let audited = desk.expect(1, "audit rows.csv");
+    assert!(
+        audited.contains("line 3: ") && audited.contains("[unit]"),
+        "{audited}"
+    );
 }
