@@ -378,3 +378,26 @@ fn values_of_flags_are_told_all_at_once() {
         &["For more information, try '--help'."],
     );
 }
+
+#[test]
+fn a_key_is_sent_to_its_table_and_a_limit_that_cannot_be_read_was_given() {
+    let desk = Desk::new();
+    let scenario = "[model]\nname = \"meta-llama/Llama-3.1-8B-Instruct\"\n[cluster]\ngpu = \"H100-SXM-80GB\"\n[engine]\n\
+                    tensor_parallel_size = 2\n[workload]\nnum_prompts = 9\n[workload.arrivals.poisson]\nrequest_rate = 3\n\
+                    [workload.lengths.fixed]\ninput_len = 9\noutput_len = 9\n[slo]\nattainment = 0.9\n[slo.goodput]\n\
+                    ttft = 2000\n";
+    std::fs::write(desk.path().join("bad.toml"), scenario).unwrap();
+    let told = text(&desk.run("run bad.toml").stderr);
+    assert!(told.contains("it belongs to [cluster]"), "{told}");
+    assert!(!told.contains("known are"), "{told}");
+    assert!(
+        told.contains("ttft") && !told.contains("nothing to attain"),
+        "{told}"
+    );
+    let missing = scenario
+        .replace("ttft = 2000\n", "")
+        .replace("[engine]\ntensor_parallel_size = 2\n", "");
+    std::fs::write(desk.path().join("bad.toml"), missing).unwrap();
+    let told = text(&desk.run("run bad.toml").stderr);
+    assert!(told.contains("nothing to attain"), "{told}");
+}
