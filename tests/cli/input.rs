@@ -401,3 +401,17 @@ fn a_key_is_sent_to_its_table_and_a_limit_that_cannot_be_read_was_given() {
     let told = text(&desk.run("run bad.toml").stderr);
     assert!(told.contains("nothing to attain"), "{told}");
 }
+
+#[test]
+fn folders_that_are_made_are_told_alike() {
+    let desk = Desk::new();
+    for words in ["-o new/x.json", "--save-result --result-dir new"] {
+        let output = desk.run(&format!("{SMALL} {words}"));
+        let told = text(&output.stderr) + &text(&output.stdout);
+        assert!(
+            told.contains("the folder new is not there and is made"),
+            "{words}\n{told}"
+        );
+        std::fs::remove_dir_all(desk.path().join("new")).unwrap();
+    }
+}
