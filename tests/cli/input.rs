@@ -295,41 +295,6 @@ fn rows_that_are_the_same_are_told_in_a_few_lines() {
     );
 }
 
-#[cfg(unix)]
-#[test]
-fn what_need_not_end_is_no_input() {
-    let desk = Desk::new();
-    let line = format!("{SMALL} --trace /dev/zero");
-    for words in [
-        "trace /dev/zero",
-        line.as_str(),
-        "run --scenario /dev/zero",
-        "audit /dev/zero",
-        "validate /dev/zero",
-        "diff /dev/zero /dev/zero",
-        "calibrate /dev/zero --gpu h100 -o c.toml",
-    ] {
-        let output = desk.run(words);
-        let told = text(&output.stderr);
-        assert_eq!(output.status.code(), Some(2), "{words}\n{told}");
-        assert!(told.contains("it is a device"), "{words}\n{told}");
-    }
-    // A pipe ends.
-    let output = desk
-        .command("trace /dev/stdin")
-        .stdin(std::process::Stdio::null())
-        .output()
-        .unwrap();
-    assert!(!text(&output.stderr).contains("device"));
-    for words in ["audit .", "diff . .", "validate ."] {
-        let told = text(&desk.run(words).stderr);
-        assert!(
-            told.contains("is a folder: name the results in it"),
-            "{words}\n{told}"
-        );
-    }
-}
-
 /// What is wrong with several flags, those that are no value at all among them.
 #[test]
 fn values_of_flags_are_told_all_at_once() {
@@ -379,6 +344,41 @@ fn values_of_flags_are_told_all_at_once() {
     );
 }
 
+#[cfg(unix)]
+#[test]
+fn what_need_not_end_is_no_input() {
+    let desk = Desk::new();
+    let line = format!("{SMALL} --trace /dev/zero");
+    for words in [
+        "trace /dev/zero",
+        line.as_str(),
+        "run --scenario /dev/zero",
+        "audit /dev/zero",
+        "validate /dev/zero",
+        "diff /dev/zero /dev/zero",
+        "calibrate /dev/zero --gpu h100 -o c.toml",
+    ] {
+        let output = desk.run(words);
+        let told = text(&output.stderr);
+        assert_eq!(output.status.code(), Some(2), "{words}\n{told}");
+        assert!(told.contains("it is a device"), "{words}\n{told}");
+    }
+    // A pipe ends.
+    let output = desk
+        .command("trace /dev/stdin")
+        .stdin(std::process::Stdio::null())
+        .output()
+        .unwrap();
+    assert!(!text(&output.stderr).contains("device"));
+    for words in ["audit .", "diff . .", "validate ."] {
+        let told = text(&desk.run(words).stderr);
+        assert!(
+            told.contains("is a folder: name the results in it"),
+            "{words}\n{told}"
+        );
+    }
+}
+
 #[test]
 fn a_key_is_sent_to_its_table_and_a_limit_that_cannot_be_read_was_given() {
     let desk = Desk::new();
@@ -400,6 +400,26 @@ fn a_key_is_sent_to_its_table_and_a_limit_that_cannot_be_read_was_given() {
     std::fs::write(desk.path().join("bad.toml"), missing).unwrap();
     let told = text(&desk.run("run bad.toml").stderr);
     assert!(told.contains("nothing to attain"), "{told}");
+}
+
+#[test]
+fn a_sweep_without_an_axis_says_what_the_scenario_is_for() {
+    let desk = Desk::new();
+    for (name, own) in [
+        ("course-week2-latency", "`plimsoll run course-week2-latency`"),
+        ("dp-router", "`plimsoll sweep dp-router -L router round_robin,"),
+    ] {
+        let told = text(&desk.run(&format!("sweep {name}")).stderr);
+        assert!(
+            told.contains("nothing varies") && told.contains(own),
+            "{name}\n{told}"
+        );
+        assert_eq!(
+            told.contains("-L request-rate 4,8,16"),
+            name == "dp-router",
+            "{told}"
+        );
+    }
 }
 
 #[test]

@@ -8,6 +8,7 @@ use super::Args;
 use crate::cli::disk::Disk;
 use crate::cli::interrupt;
 use crate::config::axes::{self, Axis, Cell};
+use crate::config::files::{self, Files};
 use crate::config::flags::ScenarioFlags;
 use crate::config::{Assembled, Diagnostic, Diagnostics, Document, Place, Resolved, resolve, resolved_toml};
 use crate::report::sweep::SweepRow;
@@ -190,11 +191,30 @@ impl Args {
             given
         };
         if axes.is_empty() {
-            return Err(Diagnostic::new("nothing varies")
-                .help("give an axis, -L request-rate 4,8,16, or a [sweep] in the scenario")
-                .into());
+            return Err(self.nothing_varies(input).into());
         }
         Ok(axes)
+    }
+
+    /// What to say where there is no axis: what may be one of this traffic, and what the scenario itself says is done with it.
+    fn nothing_varies(&self, input: &Assembled) -> Diagnostic {
+        let has_rate = ["poisson", "gamma", "constant"]
+            .iter()
+            .any(|law| input.document.get(&format!("workload.arrivals.{law}")).is_some());
+        let example = match has_rate {
+            true => "-L request-rate 4,8,16",
+            false => "-L max-num-seqs 16,64,256",
+        };
+        let problem = Diagnostic::new("nothing varies").help(format!(
+            "give an axis, {example} or any other flag or key of a scenario, or a [sweep] in the scenario"
+        ));
+        let flags = &self.scenario;
+        let name = flags.scenario.as_deref().or(flags.target.as_deref());
+        let own = name.map(|name| commands_of(name, &Disk)).unwrap_or_default();
+        match own.is_empty() {
+            true => problem,
+            false => problem.help(format!("the scenario says what it is for: {}", own.join(", "))),
+        }
     }
 
     /// The scenario's flags with the first values of swept lengths: a request has a prompt and an output, and one of them
@@ -321,6 +341,21 @@ fn with_other_values(mut problems: Diagnostics, document: &Document, axes: &[Axi
         }
     }
     problems
+}
+
+/// The commands of this program in the comment at a scenario's head.
+fn commands_of(name: &str, files: &dyn Files) -> Vec<String> {
+    let on_disk = files
+        .read(name)
+        .ok()
+        .and_then(|bytes| String::from_utf8(bytes).ok());
+    let text = on_disk.or_else(|| files::find(name, files).map(|shipped| shipped.text));
+    let head = text.unwrap_or_default();
+    let comment = head.lines().map_while(|line| line.strip_prefix('#'));
+    let commands = comment
+        .map(str::trim)
+        .filter(|line| line.starts_with("plimsoll "));
+    commands.map(|command| format!("`{command}`")).collect()
 }
 
 /// A short name of everything that a cell depends on.
