@@ -66,6 +66,8 @@ pub enum Check {
     NotComparable,
     /// The file names another model than was said.
     OtherModel,
+    /// Times are a thousandth of what they can be: seconds where milliseconds are named.
+    Unit,
 }
 
 impl Check {
@@ -92,6 +94,7 @@ impl Check {
             Check::RowsContradict => "rows-contradict",
             Check::NotComparable => "not-comparable",
             Check::OtherModel => "other-model",
+            Check::Unit => "unit",
         }
     }
 }

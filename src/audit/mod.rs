@@ -18,6 +18,7 @@ mod little;
 mod percentiles;
 mod requests;
 mod table;
+mod unit;
 
 pub use case::Machine;
 pub use finding::{Check, Finding, Severity};
@@ -54,21 +55,21 @@ impl AuditedRow {
 /// Audits the rows of one file, each by itself and all against each other.
 #[must_use]
 pub fn audit(rows: &[Measured], known: &Known) -> Vec<AuditedRow> {
+    let corrected: Vec<Option<(Measured, Finding)>> =
+        rows.iter().map(|row| unit::in_milliseconds(row, known)).collect();
     let mut cases: Vec<Case<'_>> = rows
         .iter()
-        .map(|row| Case::new(row, known.machine.as_ref()))
+        .zip(&corrected)
+        .map(|(row, corrected)| {
+            let row = corrected.as_ref().map_or(row, |(corrected, _)| corrected);
+            Case::new(row, known.machine.as_ref())
+        })
         .collect();
     // A time to first token that is the whole answer changes what every other column means, so it is looked for first.
     let mut found = table::first_token_is_the_answer(&mut cases);
-    for (case, found) in cases.iter().zip(&mut found) {
-        counts::check(case, found);
-        extremes::check(case, found);
-        identities::check(case, found);
-        percentiles::check(case.row, found);
-        bounds::check(case, found);
-        little::check(case, found);
-        length::check(case, found);
-        requests::check(case.row, found);
+    for ((case, found), corrected) in cases.iter().zip(&mut found).zip(&corrected) {
+        found.extend(corrected.as_ref().map(|(_, finding)| finding.clone()));
+        laws(case, found);
     }
     table::check(&cases, &mut found);
     let audited = |(case, mut findings): (&Case<'_>, Vec<Finding>)| {
@@ -81,6 +82,18 @@ pub fn audit(rows: &[Measured], known: &Known) -> Vec<AuditedRow> {
         }
     };
     cases.iter().zip(found).map(audited).collect()
+}
+
+/// The laws that one row must obey by itself.
+fn laws(case: &Case<'_>, found: &mut Vec<Finding>) {
+    counts::check(case, found);
+    extremes::check(case, found);
+    identities::check(case, found);
+    percentiles::check(case.row, found);
+    bounds::check(case, found);
+    little::check(case, found);
+    length::check(case, found);
+    requests::check(case.row, found);
 }
 
 #[cfg(test)]

@@ -459,3 +459,37 @@ fn a_file_that_lacks_its_gaps_is_no_worse_than_one_that_has_them() {
         assert!(compared.figure("mean e2el").is_none(), "{lists}");
     }
 }
+
+#[test]
+fn seconds_in_columns_of_milliseconds_are_told_as_the_unit() {
+    let shorten = |row: &mut Measured| {
+        for stats in [&mut row.ttft, &mut row.tpot, &mut row.itl, &mut row.e2el] {
+            for value in [&mut stats.mean, &mut stats.median, &mut stats.std]
+                .into_iter()
+                .flatten()
+            {
+                *value /= 1000.0;
+            }
+            for (_, value) in &mut stats.percentiles {
+                *value /= 1000.0;
+            }
+        }
+    };
+    assert_eq!(after(shorten), "impossible unit");
+    // Without the machine the clients tell, and without both nothing does.
+    let unknown = after(|row| {
+        shorten(row);
+        row.setup.gpu = None;
+    });
+    assert_eq!(unknown, "impossible unit");
+    let open = after(|row| {
+        shorten(row);
+        row.setup.gpu = None;
+        row.setup.max_concurrency = None;
+        row.setup.load = Load::Open { rate: 8.0 };
+    });
+    assert!(!open.contains("unit"), "{open}");
+    // One time that is wrong is no matter of units.
+    let one = after(|row| row.tpot.mean = Some(0.000_007_4));
+    assert!(!one.contains("unit"), "{one}");
+}

@@ -14,7 +14,7 @@ use toml::Value;
 
 use self::flags::Said;
 use crate::config::{Diagnostic, Diagnostics};
-use crate::results::Measured;
+use crate::results::{Load, Measured};
 
 /// A run to simulate.
 #[derive(Clone, Debug, PartialEq)]
@@ -187,6 +187,9 @@ impl From<String> for Unmade {
 /// Why the row cannot be modelled.
 pub fn plan(row: &Measured, trace: &dyn Fn(&str) -> Option<String>) -> Result<Plan, Unplanned> {
     let setup = &row.setup;
+    if let Some(missing) = missing(row, trace) {
+        return Err(Unplanned::Row(missing));
+    }
     let model = setup.model.as_deref().ok_or("the row does not name its model")?;
     let gpu = setup.gpu.as_deref().ok_or("the row does not name its GPU")?;
     if setup.speculates() {
@@ -217,6 +220,51 @@ pub fn plan(row: &Measured, trace: &dyn Fn(&str) -> Option<String>) -> Result<Pl
         ignored: draft.said.ignored,
         readings: draft.readings,
     })
+}
+
+/// Everything that a row leaves out of what it must say, with the columns that say it; `None` where it names its model, GPU and
+/// engine, for what else is missing is then told by itself.
+fn missing(row: &Measured, trace: &dyn Fn(&str) -> Option<String>) -> Option<String> {
+    let setup = &row.setup;
+    if setup.pools.is_some() {
+        return None;
+    }
+    let names = [
+        (setup.model.is_none(), "its model (column `model`)"),
+        (setup.gpu.is_none(), "its GPU (column `gpu`)"),
+        (setup.engine.is_none(), "its engine (column `engine`)"),
+    ];
+    let named: Vec<&str> = names
+        .into_iter()
+        .filter(|name| name.0)
+        .map(|name| name.1)
+        .collect();
+    if named.is_empty() {
+        return None;
+    }
+    let mut told = vec![format!("does not name {}", named.join(", "))];
+    if setup.load == Load::Unknown {
+        told.push(
+            "does not say how requests were sent (column `request_rate` or `max_concurrency`)".to_owned(),
+        );
+    }
+    // How long prompts and answers are may be said in many words: something stands for what is missing, and they are read.
+    let mut whole = row.clone();
+    let named = &mut whole.setup;
+    named
+        .model
+        .get_or_insert_with(|| "meta-llama/Llama-3.1-8B-Instruct".to_owned());
+    named.gpu.get_or_insert_with(|| "H100-SXM-80GB".to_owned());
+    named.engine.get_or_insert_with(|| "vllm".to_owned());
+    if named.load == Load::Unknown {
+        named.load = Load::Open { rate: 1.0 };
+    }
+    if let Err(Unplanned::Lengths(what)) = plan(&whole, trace) {
+        told.push(format!(
+            "does not say how long {what} are (columns `input_len` and `output_len`)"
+        ));
+    }
+    Some(format!("the row {}", told.join("; it ")))
 }
 
 fn quoted(text: &str) -> String {

@@ -29,6 +29,10 @@ pub(super) fn read_result(name: &str) -> anyhow::Result<Vec<u8>> {
         let shown = "standard input";
         (shown, up_to(std::io::stdin(), RESULT_MAX, shown)?)
     } else {
+        anyhow::ensure!(
+            !Path::new(name).is_dir(),
+            "{name} is a folder: name the results in it, {name}/*.json"
+        );
         let file = ledger::open(Path::new(name)).with_context(|| format!("cannot read {name}"))?;
         (name, up_to(file, RESULT_MAX, name)?)
     };

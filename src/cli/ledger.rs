@@ -4,10 +4,14 @@
 //! is claimed here by the flag that names it, before any work where its name is known then. Two paths are one file
 //! where they lead to the same place, by links or by `./`. Devices, pipes and `-` keep nothing that could be lost.
 //!
+//! An input is a file, a pipe or a terminal: a device need not end, and neither need a line of a pipe, so that both would be
+//! read until there is no memory.
+//!
 //! Left out: what a shell's `>` empties before this program begins, and the file of results that a sweep goes on from,
 //! which is read and written by intention.
 
 use std::collections::{BTreeMap, BTreeSet};
+use std::io::{Error, ErrorKind, IsTerminal, Read};
 use std::path::{Component, Path, PathBuf};
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
@@ -31,23 +35,91 @@ fn ledger() -> MutexGuard<'static, Ledger> {
 
 /// The bytes of an input.
 pub(super) fn read(path: &Path) -> std::io::Result<Vec<u8>> {
-    let bytes = std::fs::read(path)?;
-    reads(path);
-    Ok(bytes)
+    let file = open(path)?;
+    let length = file.metadata().map_or(0, |about| about.len());
+    whole(file, length)
 }
 
 /// The text of an input.
 pub(super) fn read_to_string(path: &Path) -> std::io::Result<String> {
-    let text = std::fs::read_to_string(path)?;
-    reads(path);
-    Ok(text)
+    text(read(path)?)
+}
+
+/// Bytes as text.
+pub(super) fn text(bytes: Vec<u8>) -> std::io::Result<String> {
+    String::from_utf8(bytes).map_err(|_| Error::new(ErrorKind::InvalidData, "it is no text in UTF-8"))
 }
 
 /// An input, to be read elsewhere.
 pub(super) fn open(path: &Path) -> std::io::Result<std::fs::File> {
+    // Elsewhere than on Unix a folder cannot be opened, for a reason that says less.
+    if path.is_dir() {
+        return Err(Error::new(
+            ErrorKind::IsADirectory,
+            "it is a folder: name a file in it",
+        ));
+    }
     let file = std::fs::File::open(path)?;
+    if is_endless(path, &file)? {
+        return Err(Error::new(
+            ErrorKind::InvalidData,
+            "it is a device, which need not end: name a file or a pipe",
+        ));
+    }
     reads(path);
     Ok(file)
+}
+
+/// Whether an open file is a device; the empty one ends, and a terminal does when its user says so.
+#[cfg(unix)]
+fn is_endless(path: &Path, file: &std::fs::File) -> std::io::Result<bool> {
+    use std::os::unix::fs::FileTypeExt;
+    let kind = file.metadata()?.file_type();
+    let is_empty = || {
+        path.canonicalize()
+            .is_ok_and(|place| place == Path::new("/dev/null"))
+    };
+    Ok(kind.is_block_device() || (kind.is_char_device() && !file.is_terminal() && !is_empty()))
+}
+
+#[cfg(not(unix))]
+fn is_endless(_: &Path, _: &std::fs::File) -> std::io::Result<bool> {
+    Ok(false)
+}
+
+/// Longest line that is read: more than any data set of conversations takes that stands in one line.
+const LINE_BYTES_MAX: u64 = 1 << 30;
+
+/// All bytes of an input of about this length, a standard input's too.
+///
+/// # Errors
+/// If it cannot be read, or has a line of more than [`LINE_BYTES_MAX`].
+pub(super) fn whole(from: impl Read, length: u64) -> std::io::Result<Vec<u8>> {
+    in_lines_of(from, length, LINE_BYTES_MAX)
+}
+
+fn in_lines_of(mut from: impl Read, length: u64, line_max: u64) -> std::io::Result<Vec<u8>> {
+    const PIECE: u64 = 1 << 20;
+    let mut bytes = Vec::new();
+    // A length is what a file says of itself: one that memory does not hold is found out below.
+    let _ = bytes.try_reserve_exact(usize::try_from(length).unwrap_or_default());
+    let mut line = 0;
+    loop {
+        let before = bytes.len();
+        let read = from.by_ref().take(PIECE).read_to_end(&mut bytes)? as u64;
+        if read == 0 {
+            return Ok(bytes);
+        }
+        let last_end = bytes[before..].iter().rposition(|byte| *byte == b'\n');
+        line = last_end.map_or(line + read, |at| read - at as u64 - 1);
+        if line > line_max {
+            let what = format!(
+                "it has {} MiB without the end of a line, and no such line is read",
+                line_max >> 20
+            );
+            return Err(Error::new(ErrorKind::InvalidData, what));
+        }
+    }
 }
 
 /// Notes that a file is an input.
@@ -156,6 +228,27 @@ mod tests {
             );
         }
         assert!(claim(&folder.path().join("inner/input.json"), "--output").is_ok());
+    }
+
+    #[test]
+    fn an_input_ends_and_so_do_its_lines() {
+        let told = |from: &mut dyn Read, length| {
+            in_lines_of(from, length, 3 << 20)
+                .map_or_else(|error| error.to_string(), |it| it.len().to_string())
+        };
+        assert_eq!(told(&mut std::io::empty(), 0), "0");
+        assert_eq!(told(&mut std::io::repeat(b'\n').take(5 << 20), 7), "5242880");
+        assert_eq!(told(&mut std::io::repeat(0).take(3 << 20), u64::MAX), "3145728");
+        assert!(told(&mut std::io::repeat(0), 1 << 60).starts_with("it has 3 MiB without the end of a line"));
+    }
+
+    #[cfg(unix)]
+    #[test]
+    fn a_device_and_a_folder_are_no_inputs() {
+        let told = |path: &str| read(path.as_ref()).map_or_else(|error| error.to_string(), |_| String::new());
+        assert!(told("/dev/zero").starts_with("it is a device"));
+        assert!(told("/dev").starts_with("it is a folder"));
+        assert_eq!(told("/dev/null"), "");
     }
 
     #[test]

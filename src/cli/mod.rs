@@ -42,6 +42,7 @@ pub mod sweep;
 pub mod terminal;
 pub mod trace;
 pub mod validate;
+mod values;
 mod why;
 pub mod working_set;
 
@@ -361,11 +362,23 @@ fn parse(args: &[String]) -> Result<Parsed, clap::Error> {
     let repeated = speaking
         .and_then(|name| rules.find_subcommand(&name))
         .map(|sub| argv::repeated(&normal.args, sub, argv::Replaced::Single));
-    let matches = rules
-        .try_get_matches_from(std::iter::once("plimsoll".to_string()).chain(normal.args))
-        .map_err(with_owners)?;
+    let (matches, unreadable) = match values::matches(&rules, &normal.args) {
+        Ok(matches) => (matches, None),
+        Err(error) => match values::without_unreadable(&rules, &normal.args, &error) {
+            Some((matches, unreadable)) => (matches, Some((error, unreadable))),
+            None => return Err(with_owners(error)),
+        },
+    };
     let mut cli = Cli::from_arg_matches(&matches)?;
     let terminal = Terminal::new(cli.color, cli.quiet);
+    if let Some((error, unreadable)) = unreadable {
+        let problems = values::with_others(unreadable, &cli.command, normal.problems);
+        return match problems.0.len() {
+            // Alone it is told as the reader of the command line tells it.
+            0 | 1 => Err(with_owners(error)),
+            _ => Ok((cli, terminal, Some(problems))),
+        };
+    }
     let ignored = [normal.ignored, repeated.unwrap_or_default()].concat();
     // Run says them itself, in its report.
     match &mut cli.command {

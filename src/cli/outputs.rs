@@ -123,13 +123,6 @@ impl OutputFlags {
                 "{file} is written as {name} because of its name; --format would choose another kind"
             ));
         }
-        let folder = self.output.as_deref().and_then(|file| Path::new(file).parent());
-        if let Some(folder) = folder.filter(|folder| !folder.as_os_str().is_empty() && !folder.exists()) {
-            notes.push(format!(
-                "the folder {} is not there and is made",
-                folder.display()
-            ));
-        }
         let either = |own: &Option<String>, pasted: &Option<String>| own.clone().or_else(|| pasted.clone());
         let result_filename = either(&own.result_filename, &pasted.result_filename);
         let label = either(&own.label, &pasted.label);
@@ -143,16 +136,20 @@ impl OutputFlags {
         // Asking for details is asking for the file.
         let is_appended = own.append_result || pasted.append_result;
         let is_saved = own.save_result || own.save_detailed || pasted.save_result || pasted.save_detailed;
-        let is_saved = is_saved || is_appended;
+        let save_result = (is_saved || is_appended) && writer != Writer::Knee;
+        let result_dir = either(&own.result_dir, &pasted.result_dir).unwrap_or_else(|| ".".to_owned());
+        let of_file = self.output.as_deref().and_then(|file| Path::new(file).parent());
+        let of_results = save_result.then_some(Path::new(&result_dir));
+        notes.extend(folders_made([of_file, of_results]));
         Ok(Outputs {
             format: self.form(),
             file: self.output.clone().filter(|file| file != "-"),
             charts: self.charts.clone(),
             why: self.why,
-            save_result: is_saved && writer != Writer::Knee,
+            save_result,
             save_detailed: own.save_detailed || pasted.save_detailed,
             append_result: is_appended && writer == Writer::Run,
-            result_dir: either(&own.result_dir, &pasted.result_dir).unwrap_or_else(|| ".".to_owned()),
+            result_dir,
             result_filename,
             notes,
         })
@@ -327,6 +324,19 @@ fn idle(pasted: &ResultFlags, writer: Writer) -> Vec<(&'static str, &'static str
         .collect()
 }
 
+/// What to say of folders that are not there, each once.
+fn folders_made(folders: [Option<&Path>; 2]) -> Vec<String> {
+    let mut told: Vec<String> = Vec::new();
+    let is_new = |folder: &&Path| !folder.as_os_str().is_empty() && !folder.exists();
+    for folder in folders.into_iter().flatten().filter(is_new) {
+        let note = format!("the folder {} is not there and is made", folder.display());
+        if !told.contains(&note) {
+            told.push(note);
+        }
+    }
+    told
+}
+
 /// The scenario that reproduces a saved result.
 fn scenario_beside(result: &Path) -> PathBuf {
     result.with_extension("resolved.toml")
@@ -460,6 +470,22 @@ mod tests {
         assert_eq!(form("out.md", None), (Format::Md, 1));
         assert_eq!(form("out.txt", None), (Format::Table, 0));
         assert_eq!(form("out.json", Some(Format::Table)), (Format::Table, 0));
+    }
+
+    #[test]
+    fn a_folder_that_is_made_is_told_of_once() {
+        let mut flags = OutputFlags {
+            output: Some("no/such/folder/out.txt".into()),
+            ..OutputFlags::default()
+        };
+        flags.results.save_result = true;
+        let notes = |flags: &OutputFlags| flags.resolve(&ResultFlags::default(), Writer::Run).unwrap().notes;
+        let one = ["the folder no/such/folder is not there and is made"];
+        assert_eq!(notes(&flags), one);
+        flags.results.result_dir = Some("no/such/folder".into());
+        assert_eq!(notes(&flags), one);
+        flags.output = None;
+        assert_eq!(notes(&flags), one);
     }
 
     #[test]

@@ -30,10 +30,13 @@ impl Terminal {
         }
     }
 
-    /// Where results go; escape codes are taken out where they are not wanted.
+    /// Where results go; escape codes are taken out where they are not wanted, and what nobody reads is dropped.
     #[must_use]
     pub fn stdout(self) -> Box<dyn Write> {
-        Box::new(AutoStream::new(std::io::stdout(), self.choice()))
+        Box::new(WhileRead {
+            writer: AutoStream::new(std::io::stdout(), self.choice()),
+            is_closed: false,
+        })
     }
 
     /// Writes a line for people; a stderr that nobody reads is no reason to fail.
@@ -96,5 +99,42 @@ impl Terminal {
     #[must_use]
     pub fn shows_progress(self) -> bool {
         !self.is_quiet && std::io::stderr().is_terminal()
+    }
+}
+
+/// A pipe whose reader may go away, which is its right (`plimsoll … | head`): what comes after that is dropped, so that the
+/// command writes its files all the same and ends with its own exit code.
+struct WhileRead<W> {
+    writer: W,
+    is_closed: bool,
+}
+
+impl<W: Write> WhileRead<W> {
+    /// What a write gave, or `dropped` from the first one on that nobody reads.
+    fn unless_closed<T>(
+        &mut self,
+        dropped: T,
+        write: impl FnOnce(&mut W) -> std::io::Result<T>,
+    ) -> std::io::Result<T> {
+        if self.is_closed {
+            return Ok(dropped);
+        }
+        match write(&mut self.writer) {
+            Err(error) if error.kind() == std::io::ErrorKind::BrokenPipe => {
+                self.is_closed = true;
+                Ok(dropped)
+            }
+            other => other,
+        }
+    }
+}
+
+impl<W: Write> Write for WhileRead<W> {
+    fn write(&mut self, bytes: &[u8]) -> std::io::Result<usize> {
+        self.unless_closed(bytes.len(), |writer| writer.write(bytes))
+    }
+
+    fn flush(&mut self) -> std::io::Result<()> {
+        self.unless_closed((), Write::flush)
     }
 }

@@ -81,6 +81,10 @@ fn spellings_of_vllm_are_accepted_where_its_flags_are() {
         elsewhere.contains("`--request-rate` is a flag of run, knee, sweep"),
         "{elsewhere}"
     );
-    let negative = parse_line("run m --input-len -5").unwrap_err().to_string();
+    let negative = parse_line("run Qwen/Qwen3-8B --input-len -5")
+        .unwrap_err()
+        .to_string();
     assert!(negative.contains("'-5' for '--input-len"), "{negative}");
+    let (.., several) = parse_line("run m --input-len -5 --output-len x").unwrap();
+    assert_eq!(several.unwrap().0.len(), 3);
 }

@@ -1,6 +1,6 @@
 //! `plimsoll trace`: describes a request trace, or fits a workload to it that can be shared.
 
-use std::io::{IsTerminal, Read, Write};
+use std::io::{IsTerminal, Write};
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 
@@ -314,14 +314,11 @@ fn fit_report(fitted: &FittedWorkload) -> serde_json::Value {
 /// The bytes of a file or of standard input, and the name that messages and fits give it.
 fn read_file(path: &Path) -> anyhow::Result<(Vec<u8>, String)> {
     if path == Path::new("-") {
-        let mut stdin = std::io::stdin();
+        let stdin = std::io::stdin();
         if stdin.is_terminal() {
             bail!("`-` reads a trace from standard input, which is a terminal: name a file or pipe one in");
         }
-        let mut bytes = Vec::new();
-        stdin
-            .read_to_end(&mut bytes)
-            .context("cannot read standard input")?;
+        let bytes = ledger::whole(stdin, 0).context("cannot read standard input")?;
         return Ok((bytes, "standard input".to_owned()));
     }
     if path.is_dir() {

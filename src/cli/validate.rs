@@ -21,7 +21,7 @@ use crate::report::{validated, validated_kernels, validated_requests};
 use crate::results::{Measured, strange_columns};
 use crate::validate::kernels::Kernels;
 use crate::validate::requests::{self, Requests};
-use crate::validate::{Row, Score, predict, scores, scores_by_engine};
+use crate::validate::{Row, Score, off_by_thousand, predict, scores, scores_by_engine};
 
 /// How far are predictions from measurements? Simulates every row of a table and scores the errors.
 ///
@@ -175,6 +175,7 @@ pub fn run(args: &Args, out: &mut dyn Write, terminal: &Terminal) -> anyhow::Res
         let unless_asked = |row: &Measured| (!interrupt::is_asked()).then(|| predict(row));
         let mut rows: Vec<Row> = rows.par_iter().filter_map(unless_asked).collect();
         rows.extend(unread);
+        terminal.notes(&rows::few(off_by_thousand(&rows), ""));
         let (families, overall) = scores(&rows);
         Scored {
             families,

@@ -178,12 +178,76 @@ fn unknown_name(document: &Document, key: &str, unknown: &str, is_value: bool, k
     } else {
         Diagnostic::new(format!("unknown key `{unknown}`"))
     };
+    let elsewhere = match is_value {
+        true => Vec::new(),
+        false => tables_with(unknown),
+    };
+    let own = key.rsplit_once('.').map_or("", |(table, _)| table);
     let help = match nearest(unknown, known.iter().copied(), 1).first() {
+        _ if !elsewhere.is_empty() && !elsewhere.iter().any(|table| table == own) => {
+            let tables: Vec<String> = elsewhere.iter().map(|table| format!("[{table}]")).collect();
+            format!("it belongs to {}", tables.join(" or "))
+        }
         Some(name) => format!("did you mean `{name}`?"),
         None if known.is_empty() => "no key belongs here".to_string(),
         None => format!("known are {}", known.join(", ")),
     };
     problem.at(place(key)).help(help)
+}
+
+/// The tables of a scenario that have a key of this name, by their paths; none where there are so many that naming them helps
+/// nobody.
+fn tables_with(key: &str) -> Vec<String> {
+    const NAMED: usize = 3;
+    let schema = schemars::schema_for!(RawScenario).to_value();
+    let mut found = Vec::new();
+    search_tables(&schema, &schema, "", key, &mut found);
+    if found.len() > NAMED { Vec::new() } else { found }
+}
+
+/// Searches a table of the schema and the tables in it; what lists hold has no path that could be named.
+fn search_tables(
+    schema: &serde_json::Value,
+    table: &serde_json::Value,
+    path: &str,
+    key: &str,
+    found: &mut Vec<String>,
+) {
+    const DEPTH: usize = 4;
+    let table = of_reference(schema, table);
+    // A table that chooses is one of several, each with one key.
+    let choices = table.get("oneOf").and_then(serde_json::Value::as_array);
+    for choice in choices.into_iter().flatten() {
+        search_tables(schema, choice, path, key, found);
+    }
+    let Some(keys) = table.get("properties").and_then(serde_json::Value::as_object) else {
+        return;
+    };
+    if !path.is_empty() && keys.contains_key(key) {
+        found.push(path.to_owned());
+    }
+    if path.split('.').count() >= DEPTH {
+        return;
+    }
+    for (name, inner) in keys {
+        let path = match path {
+            "" => name.clone(),
+            path => format!("{path}.{name}"),
+        };
+        search_tables(schema, inner, &path, key, found);
+    }
+}
+
+/// A part of the schema, or what it refers to, itself or where it may be absent.
+fn of_reference<'a>(schema: &'a serde_json::Value, part: &'a serde_json::Value) -> &'a serde_json::Value {
+    let choices = ["anyOf", "allOf"].iter().find_map(|of| part.get(of)?.as_array());
+    let one = choices.and_then(|all| all.iter().find(|one| one.get("$ref").is_some()));
+    let reference = one
+        .unwrap_or(part)
+        .get("$ref")
+        .and_then(serde_json::Value::as_str);
+    let target = reference.and_then(|path| schema.pointer(path.trim_start_matches('#')));
+    target.unwrap_or(part)
 }
 
 fn remove(table: &mut Table, key: &str) -> bool {

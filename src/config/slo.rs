@@ -166,7 +166,8 @@ pub(super) fn resolve(judge: &mut Judge, raw: &RawSlo, of_classes: bool) -> Slo 
     let attainment = match raw.attainment {
         Some(share) => {
             judge.given("slo.attainment", share);
-            if goodput.is_empty() && !of_classes {
+            // A limit that could not be read was given all the same.
+            if goodput.is_empty() && !of_classes && !judge.is_wrong(&["slo.goodput"]) {
                 let help = "say what a good request is: --goodput ttft:500 tpot:50, or [slo.goodput]";
                 judge.wrong_help(
                     "slo.attainment",

@@ -140,10 +140,13 @@ fn file_text(file: &Audited, with_notes: bool, lines: &mut Vec<String>) {
                     && group.finding.rerun == finding.rerun
             };
             match groups.iter_mut().find(same) {
-                Some(group) => group.rows.push((row, finding, gpu)),
+                Some(group) => match group.rows.last_mut().filter(|last| std::ptr::eq(last.row, row)) {
+                    Some(last) => last.findings.push(finding),
+                    None => group.rows.push(Found::new(row, finding, gpu)),
+                },
                 None => groups.push(Group {
                     finding,
-                    rows: vec![(row, finding, gpu)],
+                    rows: vec![Found::new(row, finding, gpu)],
                 }),
             }
         }
@@ -172,16 +175,31 @@ fn file_text(file: &Audited, with_notes: bool, lines: &mut Vec<String>) {
     }
 }
 
-/// A finding and all rows that it was made for, each with its GPU.
+/// A finding, the first of its kind, and all rows in which one of that kind was made.
 struct Group<'a> {
     finding: &'a Finding,
-    rows: Vec<(&'a AuditedRow, &'a Finding, &'a str)>,
+    rows: Vec<Found<'a>>,
+}
+
+/// What was found in a row, of one kind, and the row's GPU.
+struct Found<'a> {
+    row: &'a AuditedRow,
+    findings: Vec<&'a Finding>,
+    gpu: &'a str,
+}
+
+impl<'a> Found<'a> {
+    fn new(row: &'a AuditedRow, finding: &'a Finding, gpu: &'a str) -> Found<'a> {
+        let findings = vec![finding];
+        Found { row, findings, gpu }
+    }
 }
 
 impl Group<'_> {
     fn text(&self, lines: &mut Vec<String>) {
         let finding = self.finding;
-        let one_claim = self.rows.iter().all(|(_, other, _)| other.claim == finding.claim);
+        let mut all = self.rows.iter().flat_map(|found| &found.findings);
+        let one_claim = all.all(|other| other.claim == finding.claim);
         let severity = finding.severity.name().to_uppercase();
         let number = match self.rows.len() {
             1 => String::new(),
@@ -197,19 +215,21 @@ impl Group<'_> {
             finding.check.name()
         ));
         let shown = self.telling();
-        for (row, finding, _) in shown.iter().map(|at| &self.rows[*at]) {
-            let place = match row.place.as_str() {
+        for found in shown.iter().map(|at| &self.rows[*at]) {
+            let place = match found.row.place.as_str() {
                 "" => String::new(),
                 place => format!("{place}: "),
             };
-            let claim = match one_claim {
-                true => String::new(),
-                false => format!("{}; ", finding.claim),
-            };
-            lines.push(format!("    {place}{claim}{}", finding.arithmetic));
+            for finding in &found.findings {
+                let claim = match one_claim {
+                    true => String::new(),
+                    false => format!("{}; ", finding.claim),
+                };
+                lines.push(format!("    {place}{claim}{}", finding.arithmetic));
+            }
         }
         let rest = (0..self.rows.len()).filter(|at| !shown.contains(at));
-        let names: Vec<&str> = rest.map(|at| self.rows[at].0.place.as_str()).collect();
+        let names: Vec<&str> = rest.map(|at| self.rows[at].row.place.as_str()).collect();
         if !names.is_empty() {
             let more = match names.len().saturating_sub(ROWS_NAMED) {
                 0 => String::new(),
@@ -227,7 +247,9 @@ impl Group<'_> {
     fn telling(&self) -> Vec<usize> {
         let mut chosen: Vec<usize> = Vec::new();
         for at in (0..self.rows.len()).rev() {
-            let seen = chosen.iter().any(|other| self.rows[*other].2 == self.rows[at].2);
+            let seen = chosen
+                .iter()
+                .any(|other| self.rows[*other].gpu == self.rows[at].gpu);
             if !seen && chosen.len() < ROWS_SHOWN {
                 chosen.push(at);
             }

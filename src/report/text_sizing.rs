@@ -107,7 +107,9 @@ fn no_number(sizing: &Sizing, is_interrupted: bool) -> String {
 fn simulated(sizing: &Sizing, fleet: &Fleet, router: Option<&str>, count: &Count) -> String {
     let of = |replicas: u64, keeps: bool| {
         let crew = count.crew(replicas)?;
-        Some(format!("{} {}", keeping(replicas, keeps), share(&crew.point)))
+        let told = format!("{} {}", keeping(replicas, keeps), share(&crew.point));
+        // Limits on percentiles have no share of good requests.
+        Some(told.trim_end().to_owned())
     };
     let behind = router.map_or(String::new(), |router| format!(" behind {router}"));
     let seen = [of(fleet.replicas, true), of(fleet.replicas - 1, false)];

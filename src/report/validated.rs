@@ -3,10 +3,10 @@
 use serde_json::{Value, json};
 
 use super::chart::{Picture, Scatter, validation};
-use super::figures::{percent, signed_percent};
+use super::figures::{counted, percent, signed_percent};
 use super::page::{folded, table_on};
 use super::tables::{Column, markdown, table};
-use crate::validate::{Figure, FigureScore, Outcome, Row, Score, Side};
+use crate::validate::{Figure, FigureScore, Outcome, Reason, Row, Score, Side};
 
 /// Version of the JSON; grows when a key changes its meaning.
 pub const FORMAT_VERSION: u64 = 1;
@@ -41,8 +41,14 @@ fn medians(score: &Score) -> String {
 }
 
 fn medians_by(score: &Score, median: impl Fn(&FigureScore) -> f64) -> String {
-    let of = |one: &FigureScore| format!("{} {}", one.figure.name(), percent(median(one)));
+    let of = |one: &FigureScore| format!("{} {}", one.figure.name(), percent(told(median(one))));
     score.figures.iter().map(of).collect::<Vec<String>>().join(", ")
+}
+
+/// An error as it is told: one that no measurement has the digits for is none.
+fn told(error: f64) -> f64 {
+    const LEAST: f64 = 1e-6;
+    if error.abs() < LEAST { 0.0 } else { error }
 }
 
 /// A table of scores whose first column goes by a name.
@@ -65,9 +71,9 @@ fn laid_out<'a>(first: &str, scores: impl Iterator<Item = &'a Score>) -> (Vec<Co
             found.map_or("-".to_owned(), |one| {
                 format!(
                     "{} / {} / {}",
-                    percent(one.median_error),
-                    percent(one.p90_error),
-                    signed_percent(one.bias)
+                    percent(told(one.median_error)),
+                    percent(told(one.p90_error)),
+                    signed_percent(told(one.bias))
                 )
             })
         }));
@@ -86,8 +92,9 @@ pub fn md(families: &[Score], engines: &[Score], overall: &Score) -> String {
         let (columns, rows) = laid_out("engine", engines.iter());
         text.push_str(&format!("\n{}", markdown(&columns, &rows)));
     }
-    for (reason, number) in &overall.reasons {
-        text.push_str(&format!("\n* {number} rows not modelled: {reason}"));
+    for Reason { why: reason, places } in &overall.reasons {
+        let rows = counted(places.len() as u64, "row");
+        text.push_str(&format!("\n* {rows} not modelled: {reason}"));
     }
     text.trim_end().to_owned() + "\n"
 }
@@ -102,10 +109,11 @@ pub fn text(families: &[Score], engines: &[Score], overall: &Score, width: Optio
         text.push_str(&format!("\n{}", table_on(&columns, &rows, 1, width)));
     }
     text.push_str(&by_side(families, overall));
-    let reasons: usize = overall.reasons.iter().map(|(_, number)| number).sum();
+    let reasons: Vec<(String, usize)> = overall.reasons.iter().map(with_places).collect();
+    let rows: usize = reasons.iter().map(|(_, number)| number).sum();
     text.push_str(&listed(
-        &format!("not modelled, {reasons} rows"),
-        &overall.reasons,
+        &format!("not modelled, {}", counted(rows as u64, "row")),
+        &reasons,
         usize::MAX,
     ));
     text.push_str(&listed("assumed of rows", &overall.assumptions, SENTENCES_SHOWN));
@@ -121,7 +129,7 @@ pub fn text(families: &[Score], engines: &[Score], overall: &Score, width: Optio
             .reasons
             .iter()
             .take(REASONS_SHOWN)
-            .map(|(reason, _)| reason.as_str())
+            .map(|reason| reason.why.as_str())
             .collect();
         let family = match score.name.as_str() {
             "" => "rows without a family",
@@ -130,6 +138,35 @@ pub fn text(families: &[Score], engines: &[Score], overall: &Score, width: Optio
         text.push_str(&format!("{family}: {}\n", why.join("; ")));
     }
     folded(&text, width)
+}
+
+/// A reason with the rows that it holds for, by name as far as they can be looked up one by one, and their number.
+fn with_places(reason: &Reason) -> (String, usize) {
+    const NAMED: usize = 8;
+    let rows = reason.places.len();
+    let lines: Option<Vec<&str>> = reason
+        .places
+        .iter()
+        .map(|place| place.strip_prefix("line "))
+        .collect();
+    let (head, names) = match lines {
+        Some(lines) if lines.len() > 1 => ("lines ", lines),
+        _ => ("", reason.places.iter().map(String::as_str).collect()),
+    };
+    let named: Vec<&str> = names.into_iter().filter(|name| !name.is_empty()).collect();
+    let more = match named.len().saturating_sub(NAMED) {
+        0 => String::new(),
+        more => format!(", … {more} more"),
+    };
+    let told = match named.is_empty() {
+        true => reason.why.clone(),
+        false => format!(
+            "{} ({head}{}{more})",
+            reason.why,
+            named[..named.len().min(NAMED)].join(", ")
+        ),
+    };
+    (told, rows)
 }
 
 /// Sentences under a heading with the number of rows of each; of more than `most` only how many are left.
@@ -158,7 +195,7 @@ fn by_side(families: &[Score], overall: &Score) -> String {
         let of = |side: &Side| {
             let found = score.ttft_by_side.iter().find(|(own, _)| own == side);
             found.map_or("-".to_owned(), |(_, one)| {
-                format!("{} ({})", percent(one.median_error), one.rows)
+                format!("{} ({})", percent(told(one.median_error)), one.rows)
             })
         };
         let mut cells = vec![score.name.clone()];
@@ -215,7 +252,7 @@ fn score_json(score: &Score) -> Value {
     let reasons: serde_json::Map<String, Value> = score
         .reasons
         .iter()
-        .map(|(reason, number)| (reason.clone(), json!(number)))
+        .map(|reason| (reason.why.clone(), json!(reason.places.len())))
         .collect();
     json!({
         "rows": score.rows,

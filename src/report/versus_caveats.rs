@@ -28,7 +28,11 @@ pub(super) fn caveats(versus: &Versus) -> Vec<String> {
         }
     };
     let stretch = "figures of whole runs, ramp and drain included (`run` shows the steady stretch of one)";
-    let subject = format!("{}; {of_each}", versus.subject);
+    // Variants of several models have no subject in common.
+    let subject = match versus.subject.as_str() {
+        "" => of_each,
+        subject => format!("{subject}; {of_each}"),
+    };
     let mut lines = vec![subject, paired, stretch.to_owned()];
     lines.extend(contrary(versus));
     for variant in &versus.variants {

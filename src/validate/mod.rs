@@ -14,5 +14,5 @@ mod sound;
 
 pub use interval::Uncertainty;
 pub use predict::{Compared, Figure, Outcome, Row, Side, predict};
-pub use score::{FigureScore, Score, scores, scores_by_engine};
-pub use sound::{impossible, impossible_figure, once};
+pub use score::{FigureScore, Reason, Score, scores, scores_by_engine};
+pub use sound::{impossible, impossible_figure, off_by_thousand, once};

@@ -23,6 +23,15 @@ pub struct FigureScore {
     pub inside_90: Option<f64>,
 }
 
+/// Why rows were not simulated.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Reason {
+    /// As one sentence.
+    pub why: String,
+    /// Where these rows stand, one each; empty of one that is its whole file.
+    pub places: Vec<String>,
+}
+
 /// How far off a family is, or all of them.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Score {
@@ -40,8 +49,8 @@ pub struct Score {
     pub ttft_by_side: Vec<(Side, FigureScore)>,
     /// Share of all its measured values that lie in their 90 % intervals; `None` without intervals.
     pub inside_90: Option<f64>,
-    /// Why rows were not simulated, and how many for each reason, most first.
-    pub reasons: Vec<(String, usize)>,
+    /// Why rows were not simulated, the reason of most rows first.
+    pub reasons: Vec<Reason>,
     /// What had to be assumed of those that were, and how often each, most first.
     pub assumptions: Vec<(String, usize)>,
     /// What their flags say without effect, and how often each, most first.
@@ -107,7 +116,7 @@ fn score(name: &str, rows: &[&Row], weight: &dyn Fn(&Row) -> f64) -> Score {
             })
             .collect(),
         inside_90: inside_90(rows, weight, &|_| true),
-        reasons: counted(outcomes().filter_map(Outcome::reason)),
+        reasons: reasons(rows),
         assumptions: counted(outcomes().flat_map(|outcome| match outcome {
             Outcome::Predicted { assumptions, .. } => assumptions.as_slice(),
             Outcome::NotModelled(_) => &[],
@@ -117,6 +126,23 @@ fn score(name: &str, rows: &[&Row], weight: &dyn Fn(&Row) -> f64) -> Score {
             Outcome::NotModelled(_) => &[],
         })),
     }
+}
+
+/// Each reason with the places of its rows, in their order.
+fn reasons(rows: &[&Row]) -> Vec<Reason> {
+    let mut places: BTreeMap<&str, Vec<String>> = BTreeMap::new();
+    for (why, row) in rows.iter().filter_map(|row| Some((row.outcome.reason()?, row))) {
+        places.entry(why).or_default().push(row.place.clone());
+    }
+    let mut reasons: Vec<Reason> = places
+        .into_iter()
+        .map(|(why, places)| Reason {
+            why: why.to_owned(),
+            places,
+        })
+        .collect();
+    reasons.sort_by_key(|reason| std::cmp::Reverse(reason.places.len()));
+    reasons
 }
 
 /// How often each sentence comes, the most frequent first.
@@ -313,7 +339,10 @@ mod tests {
         rows[0].outcome = Outcome::NotModelled("no shape".into());
         let (families, _) = scores(&rows);
         assert_eq!((families[0].rows, families[0].modelled), (3, 2));
-        assert_eq!(families[0].reasons, [("no shape".to_owned(), 1)]);
+        let [Reason { why, places }] = &families[0].reasons[..] else {
+            panic!("{:?}", families[0].reasons);
+        };
+        assert_eq!((why.as_str(), places.len()), ("no shape", 1));
         assert!((families[0].figures[0].median_error - 0.25).abs() < 1e-12);
     }
 

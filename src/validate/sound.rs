@@ -1,10 +1,11 @@
 //! Which rows of a table may be scored: each once, and none with a figure that no run has.
 //!
 //! A row twice would count twice in its family. A figure beyond [`SECONDS_MAX`] is no measurement, and an error of it would
-//! drown all others. What is merely impossible for its server is an audit's to say, and is scored.
+//! drown all others; one that is off by a thousand is named. What is merely impossible for its server is an audit's to say, and is scored.
 
 use std::collections::BTreeMap;
 
+use super::predict::{Compared, Figure, Outcome, Row};
 use crate::results::{Measured, Stats};
 
 /// Longest latency: a hundred days, beyond any run and within the 213 that a simulation can last.
@@ -104,6 +105,42 @@ pub fn impossible_figure(row: &Measured) -> Option<String> {
     Some(format!(
         "{name} is {value:.3e} {unit}, and no run has more than {most:.1e}"
     ))
+}
+
+/// What a column's unit may be off by, either way of a thousand: what predictions are off by, three times over.
+const ABOUT_THOUSAND: std::ops::RangeInclusive<f64> = 300.0..=3000.0;
+
+/// What to say of rows all of whose times are about a thousandth, or a thousand times, of what is predicted.
+#[must_use]
+pub fn off_by_thousand(rows: &[Row]) -> Vec<String> {
+    let told = |row: &Row| {
+        let Outcome::Predicted { figures, .. } = &row.outcome else {
+            return None;
+        };
+        let times: Vec<&Compared> = figures
+            .iter()
+            .filter(|one| one.figure != Figure::Throughput && one.measured > 0.0 && one.predicted > 0.0)
+            .collect();
+        // First tokens alone may have waited for as long.
+        if times.iter().all(|one| one.figure == Figure::Ttft) {
+            return None;
+        }
+        let all = |of: &dyn Fn(&Compared) -> f64| times.iter().all(|one| ABOUT_THOUSAND.contains(&of(one)));
+        let (what, unit) = if all(&|one| one.predicted / one.measured) {
+            ("a thousandth", "seconds")
+        } else if all(&|one| one.measured / one.predicted) {
+            ("a thousand times", "microseconds")
+        } else {
+            return None;
+        };
+        let names: Vec<&str> = times.iter().map(|one| one.name.as_str()).collect();
+        Some(format!(
+            "{}: {} are about {what} of what is predicted: the columns are of milliseconds, and these look like {unit}",
+            row.place,
+            names.join(", ")
+        ))
+    };
+    rows.iter().filter_map(told).collect()
 }
 
 #[cfg(test)]

@@ -294,3 +294,148 @@ fn rows_that_are_the_same_are_told_in_a_few_lines() {
         "{told}"
     );
 }
+
+/// What is wrong with several flags, those that are no value at all among them.
+#[test]
+fn values_of_flags_are_told_all_at_once() {
+    let desk = Desk::new();
+    let told = |words: &str, parts: &[&str]| {
+        let output = desk.run(words);
+        let told = text(&output.stderr);
+        assert_eq!(output.status.code(), Some(2), "{words}\n{told}");
+        for part in parts {
+            assert!(told.contains(part), "{words}: {part} is missing in\n{told}");
+        }
+        told
+    };
+    let line = "run meta-llama/Llama-3.1-8B-Instruct --gpu h100 --max-model-len 8192";
+    let run = told(
+        &format!(
+            "{line} --request-rate nan --input-len 0 --output-len -3 --num-prompts 1e12 --goodput ttft:-5"
+        ),
+        &[
+            "'-3' for '--output-len",
+            "`--request-rate`",
+            "`--input-len`",
+            "`--goodput`",
+        ],
+    );
+    assert_eq!(
+        run.matches("error: ").count(),
+        4,
+        "nothing of what stands in is told: {run}"
+    );
+    told(
+        "knee quickstart --for-rate 0 --price -1 --request-rate nan",
+        &["--for-rate 0 is not", "--price -1 is not", "`--request-rate`"],
+    );
+    told(
+        "knee quickstart --min-rate 0 --max-rate -2",
+        &["--min-rate 0", "--max-rate -2"],
+    );
+    told(
+        "sweep quickstart -L request-rate 4,abc,-1 -L gpu h100,foo",
+        &["'abc'", "-1", "`foo`"],
+    );
+    told(
+        "sweep quickstart -L request-rate 4,,8 -S max-num-seqs 9",
+        &["-L request-rate"],
+    );
+    // One alone is told as before, with the way to the flags.
+    told(
+        &format!("{line} --request-rate 1 --input-len 9 --output-len -3"),
+        &["For more information, try '--help'."],
+    );
+}
+
+#[cfg(unix)]
+#[test]
+fn what_need_not_end_is_no_input() {
+    let desk = Desk::new();
+    let line = format!("{SMALL} --trace /dev/zero");
+    for words in [
+        "trace /dev/zero",
+        line.as_str(),
+        "run --scenario /dev/zero",
+        "audit /dev/zero",
+        "validate /dev/zero",
+        "diff /dev/zero /dev/zero",
+        "calibrate /dev/zero --gpu h100 -o c.toml",
+    ] {
+        let output = desk.run(words);
+        let told = text(&output.stderr);
+        assert_eq!(output.status.code(), Some(2), "{words}\n{told}");
+        assert!(told.contains("it is a device"), "{words}\n{told}");
+    }
+    // A pipe ends.
+    let output = desk
+        .command("trace /dev/stdin")
+        .stdin(std::process::Stdio::null())
+        .output()
+        .unwrap();
+    assert!(!text(&output.stderr).contains("device"));
+    for words in ["audit .", "diff . .", "validate ."] {
+        let told = text(&desk.run(words).stderr);
+        assert!(
+            told.contains("is a folder: name the results in it"),
+            "{words}\n{told}"
+        );
+    }
+}
+
+#[test]
+fn a_key_is_sent_to_its_table_and_a_limit_that_cannot_be_read_was_given() {
+    let desk = Desk::new();
+    let scenario = "[model]\nname = \"meta-llama/Llama-3.1-8B-Instruct\"\n[cluster]\ngpu = \"H100-SXM-80GB\"\n[engine]\n\
+                    tensor_parallel_size = 2\n[workload]\nnum_prompts = 9\n[workload.arrivals.poisson]\nrequest_rate = 3\n\
+                    [workload.lengths.fixed]\ninput_len = 9\noutput_len = 9\n[slo]\nattainment = 0.9\n[slo.goodput]\n\
+                    ttft = 2000\n";
+    std::fs::write(desk.path().join("bad.toml"), scenario).unwrap();
+    let told = text(&desk.run("run bad.toml").stderr);
+    assert!(told.contains("it belongs to [cluster]"), "{told}");
+    assert!(!told.contains("known are"), "{told}");
+    assert!(
+        told.contains("ttft") && !told.contains("nothing to attain"),
+        "{told}"
+    );
+    let missing = scenario
+        .replace("ttft = 2000\n", "")
+        .replace("[engine]\ntensor_parallel_size = 2\n", "");
+    std::fs::write(desk.path().join("bad.toml"), missing).unwrap();
+    let told = text(&desk.run("run bad.toml").stderr);
+    assert!(told.contains("nothing to attain"), "{told}");
+}
+
+#[test]
+fn a_sweep_without_an_axis_says_what_the_scenario_is_for() {
+    let desk = Desk::new();
+    for (name, own) in [
+        ("course-week2-latency", "`plimsoll run course-week2-latency`"),
+        ("dp-router", "`plimsoll sweep dp-router -L router round_robin,"),
+    ] {
+        let told = text(&desk.run(&format!("sweep {name}")).stderr);
+        assert!(
+            told.contains("nothing varies") && told.contains(own),
+            "{name}\n{told}"
+        );
+        assert_eq!(
+            told.contains("-L request-rate 4,8,16"),
+            name == "dp-router",
+            "{told}"
+        );
+    }
+}
+
+#[test]
+fn folders_that_are_made_are_told_alike() {
+    let desk = Desk::new();
+    for words in ["-o new/x.json", "--save-result --result-dir new"] {
+        let output = desk.run(&format!("{SMALL} {words}"));
+        let told = text(&output.stderr) + &text(&output.stdout);
+        assert!(
+            told.contains("the folder new is not there and is made"),
+            "{words}\n{told}"
+        );
+        std::fs::remove_dir_all(desk.path().join("new")).unwrap();
+    }
+}

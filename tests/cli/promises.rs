@@ -327,3 +327,30 @@ fn runs_of_replicas_that_fail_see_failures_or_say_that_they_do_not() {
         "{notes}"
     );
 }
+
+#[test]
+fn the_share_of_good_requests_goes_with_the_last_limit() {
+    let desk = Desk::new();
+    let line = "run quickstart --num-prompts 100 --goodput ttft:none tpot:none";
+    let output = desk.run(&format!("{line} --slo 'p99_ttft_ms<=100000'"));
+    let told = text(&output.stderr) + &text(&output.stdout);
+    assert_eq!(output.status.code(), Some(0), "{told}");
+    assert!(
+        told.contains("attainment = 0.99 goes with the last of its goodput limits"),
+        "{told}"
+    );
+    let asked = desk.run(&format!("{line} --attainment 0.9"));
+    assert_eq!(asked.status.code(), Some(2));
+    assert!(text(&asked.stderr).contains("nothing to attain"));
+    // One limit is left.
+    desk.expect(0, "run quickstart --num-prompts 100 --goodput tpot:none");
+}
+
+#[test]
+fn replicas_for_a_limit_on_a_percentile_have_no_share_behind_them() {
+    let line = "knee quickstart --goodput ttft:none tpot:none --slo 'p99_ttft_ms<=1000' --for-rate 40";
+    let printed = Desk::new().expect(0, line);
+    let words: Vec<&str> = printed.split_whitespace().collect();
+    let whole = words.join(" ");
+    assert!(whole.contains(" 2 keep the promise, 1 does not"), "{printed}");
+}

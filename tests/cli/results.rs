@@ -110,6 +110,43 @@ fn a_reader_that_goes_away_is_no_error() {
     );
 }
 
+#[test]
+fn files_are_written_where_nobody_reads_what_is_printed() {
+    let desk = Desk::new();
+    let saved = format!("{SMALL} --save-result --result-filename b.json --charts one --quiet");
+    let swept = "sweep quickstart --num-prompts 60 -L request-rate 2,4 --charts many --quiet".to_owned();
+    for (words, files) in [
+        (saved, ["b.json", "b.resolved.toml", "one/latency.svg"].as_slice()),
+        (swept, ["many"].as_slice()),
+    ] {
+        let mut child = desk
+            .command(&words)
+            .stdout(Stdio::piped())
+            .stderr(Stdio::piped())
+            .spawn()
+            .unwrap();
+        drop(child.stdout.take());
+        let output = child.wait_with_output().unwrap();
+        assert_eq!(
+            (output.status.code(), text(&output.stderr)),
+            (Some(0), String::new())
+        );
+        for file in files {
+            assert!(desk.path().join(file).exists(), "{words}: {file}");
+        }
+    }
+    assert!(std::fs::read_dir(desk.path().join("many")).unwrap().count() > 0);
+    // The exit code is the command's own.
+    let mut child = desk
+        .command(&format!("{SMALL} --goodput ttft:0.001"))
+        .stdout(Stdio::piped())
+        .stderr(Stdio::null())
+        .spawn()
+        .unwrap();
+    drop(child.stdout.take());
+    assert_eq!(child.wait().unwrap().code(), Some(3));
+}
+
 /// Every column that a sweep's CSV has is a key of its JSON, with the same value, and the verdict; no plain key is left out.
 #[test]
 fn the_columns_of_a_sweep_are_the_keys_of_its_json() {

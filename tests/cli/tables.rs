@@ -57,6 +57,8 @@ fn a_cluster_s_own_result_is_possible_on_all_its_gpus_and_predicted_on_as_many()
         let error = scored["overall"]["figures"][figure]["median_error"].as_f64();
         assert!(error.is_some_and(|error| error < 1e-6), "{figure} {error:?}");
     }
+    let told = desk.expect(0, "validate 8.json --no-interval");
+    assert!(!told.contains("<0.0001 %"), "{told}");
 }
 
 #[test]
@@ -70,7 +72,7 @@ fn a_row_s_gpu_may_be_as_its_driver_prints_it_and_an_unknown_one_gets_the_neares
         + &row("NVIDIA H100 80GB HBM4 MIG");
     std::fs::write(desk.path().join("rows.csv"), table).unwrap();
     let told = desk.expect(0, "validate rows.csv --no-interval");
-    assert!(told.contains("not modelled, 1 row"), "{told}");
+    assert!(told.contains("not modelled, 1 row\n"), "{told}");
     let reason = "unknown GPU `NVIDIA H100 80GB HBM4 MIG`; did you mean H100-SXM-80GB";
     assert!(told.contains(reason), "{told}");
 }
@@ -361,4 +363,86 @@ fn a_row_that_cannot_be_read_is_counted_and_the_others_are_scored() {
     // Nothing is left of a table of such rows.
     std::fs::write(desk.path().join("bad.csv"), [lines[0], &odd[0]].join("\n")).unwrap();
     desk.expect(2, "validate bad.csv");
+}
+
+#[test]
+fn a_result_out_of_order_is_one_row_with_all_that_is_wrong_with_it() {
+    let desk = Desk::new();
+    desk.expect(0, &format!("{SMALL} --format json -o a.json"));
+    let mut result: serde_json::Value =
+        serde_json::from_slice(&std::fs::read(desk.path().join("a.json")).unwrap()).unwrap();
+    let (low, high) = (result["median_ttft_ms"].clone(), result["p99_ttft_ms"].clone());
+    result["median_ttft_ms"] = high;
+    result["p99_ttft_ms"] = low;
+    std::fs::write(desk.path().join("b.json"), result.to_string()).unwrap();
+    let printed = desk.expect(1, "audit b.json");
+    assert!(
+        printed.contains("ttft: p99 is below p50") || printed.contains("is below p50"),
+        "{printed}"
+    );
+    assert!(!printed.contains(" rows)"), "{printed}");
+    assert!(
+        printed
+            .lines()
+            .all(|line| line.trim() != "and" && line.trim() != "and ;"),
+        "{printed}"
+    );
+}
+
+#[test]
+fn a_comparison_of_two_models_has_no_empty_subject() {
+    let line = "compare \"a: --model Qwen/Qwen3-8B\" \"b: --model Qwen/Qwen3-4B\" --gpu h100 --max-model-len 8192 --request-rate 2 \
+                --input-len 64 --output-len 16 --num-prompts 50 --seeds 2";
+    let output = Desk::new().run(line);
+    let printed = crate::text(&output.stdout);
+    assert!(
+        printed.contains("2 runs of each variant"),
+        "{printed}{}",
+        crate::text(&output.stderr)
+    );
+    assert!(!printed.contains(" ; 2 runs"), "{printed}");
+}
+
+#[test]
+fn rows_say_all_that_they_leave_out_with_their_lines_and_columns() {
+    let desk = Desk::new();
+    let table = "gpu,model,tp,num_prompts,ttft_p50_ms,tpot_p50_ms\n".to_owned()
+        + "H100-SXM-80GB,meta-llama/Llama-3.1-8B-Instruct,1,200,40,8\n\
+            H100-SXM-80GB,meta-llama/Llama-3.1-8B-Instruct,1,300,41,8\n";
+    std::fs::write(desk.path().join("bare.csv"), table).unwrap();
+    let told = desk.expect(3, "validate bare.csv --no-interval");
+    let told = told.split_whitespace().collect::<Vec<_>>().join(" ");
+    for part in [
+        "not modelled, 2 rows",
+        "does not name its engine (column `engine`)",
+        "does not say how requests were sent (column `request_rate` or `max_concurrency`)",
+        "does not say how long prompts are",
+        "(lines 2, 3)",
+    ] {
+        assert!(told.contains(part), "{part} is missing in\n{told}");
+    }
+}
+
+#[test]
+fn a_row_that_is_off_by_a_thousand_is_told_with_its_line() {
+    let desk = Desk::new();
+    let row = |ttft: &str, tpot: &str| {
+        format!("H100-SXM-80GB,meta-llama/Llama-3.1-8B-Instruct,1,vllm,0.11.0,512,128,4,200,{ttft},{tpot}\n")
+    };
+    let table = "gpu,model,tp,engine,engine_version,input_len,output_len,request_rate,num_prompts,ttft_p50_ms,tpot_p50_ms\n"
+        .to_owned()
+        + &row("40", "8")
+        + &row("0.04", "0.008");
+    std::fs::write(desk.path().join("rows.csv"), table).unwrap();
+    let told = crate::text(&desk.run("validate rows.csv --no-interval").stderr);
+    assert!(
+        told.contains("line 3: ") && told.contains("these look like seconds"),
+        "{told}"
+    );
+    assert!(!told.contains("line 2: "), "{told}");
+    let audited = desk.expect(1, "audit rows.csv");
+    assert!(
+        audited.contains("line 3: ") && audited.contains("[unit]"),
+        "{audited}"
+    );
 }

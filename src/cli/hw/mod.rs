@@ -2,7 +2,7 @@
 
 mod draft;
 
-use std::io::{Read, Write};
+use std::io::Write;
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 
@@ -347,13 +347,9 @@ fn add(args: &AddArgs, out: &mut dyn Write) -> anyhow::Result<()> {
 /// A file, stdin, or the tool itself.
 fn read_report(from: &str) -> anyhow::Result<nvidia_smi::Report> {
     let text = match from {
-        "-" => {
-            let mut text = String::new();
-            std::io::stdin()
-                .read_to_string(&mut text)
-                .context("cannot read stdin")?;
-            text
-        }
+        "-" => ledger::whole(std::io::stdin(), 0)
+            .and_then(ledger::text)
+            .context("cannot read stdin")?,
         "nvidia-smi" if !Path::new(from).exists() => {
             let output = std::process::Command::new("nvidia-smi").arg("-q").output();
             let output = output.context(

@@ -26,7 +26,7 @@ use super::{failures, files, interrupt, mix, present, remarks, subject, why};
 use crate::analysis::knee::{Knee, Objective, SearchOptions, search};
 use crate::analysis::{LoadKind, Precision, silent_classes};
 use crate::calibrate::interval::FigureInterval;
-use crate::config::{Diagnostic, Diagnostics, Document, Resolved, resolve, resolved_toml};
+use crate::config::{Diagnostic, Diagnostics, Document, Place, Resolved, resolve, resolved_toml};
 use crate::report::figures::{percent, significant};
 use crate::report::{self, EngineWords, KneeContext, KneeView, Sizing, chart};
 use crate::units::Picos;
@@ -79,6 +79,10 @@ pub struct Bracket {
 pub fn run(args: &Args, out: &mut dyn Write, terminal: &Terminal) -> anyhow::Result<ExitCode> {
     // Nothing is lost if reading ends here.
     let nothing_yet = interrupt::at_once();
+    let wrong = args.wrong_search();
+    if !wrong.is_empty() {
+        return Err(with_the_scenario_s(wrong, args).into());
+    }
     let mut flags = args.scenario.clone();
     // The search sets the rate; one is needed for the input to be whole.
     let needs_rate = flags.target.is_some() || flags.model.is_some() || flags.serve_cmd.is_some();
@@ -101,18 +105,10 @@ pub fn run(args: &Args, out: &mut dyn Write, terminal: &Terminal) -> anyhow::Res
         return Err(Diagnostics::from(no_promise()).into());
     }
     let bracket = Bracket {
-        min_rate: rate("--min-rate", args.min_rate)?,
-        max_rate: rate("--max-rate", args.max_rate)?,
+        min_rate: args.min_rate,
+        max_rate: args.max_rate,
     };
-    if let Bracket {
-        min_rate: Some(min),
-        max_rate: Some(max),
-    } = bracket
-        && min >= max
-    {
-        anyhow::bail!("--min-rate {min} is not below --max-rate {max}");
-    }
-    let sizing = args.sizing.check()?.of(&resolved, &input.document)?;
+    let sizing = args.sizing.of(&resolved, &input.document)?;
     let outputs = args.output.resolve(&input.results, Writer::Knee)?;
     terminal.notes(&input.notes);
     terminal.notes(&resolved.notes);
@@ -146,13 +142,41 @@ fn no_promise() -> Diagnostic {
         .help("give --goodput ttft:500 tpot:50 (ms per request), --slo 'p99_ttft_ms<=500', or [slo.goodput]")
 }
 
-fn rate(flag: &str, rate: Option<f64>) -> anyhow::Result<Option<f64>> {
-    match rate {
-        Some(rate) if !(rate.is_finite() && rate > 0.0 && rate <= 1e9) => {
-            anyhow::bail!("{flag} {rate} is not a rate above 0 and at most 1e9")
+/// What is wrong with a flag that is a rate.
+fn no_rate(flag: &str, rate: Option<f64>) -> Option<Diagnostic> {
+    let rate = rate.filter(|rate| !(rate.is_finite() && *rate > 0.0 && *rate <= 1e9))?;
+    let problem = Diagnostic::new(format!("{flag} {rate} is not a rate above 0 and at most 1e9"));
+    Some(problem.at(Place::Flag(flag.to_owned())))
+}
+
+impl Args {
+    /// What is wrong with the flags of the search by themselves.
+    fn wrong_search(&self) -> Vec<Diagnostic> {
+        let (min, max) = (self.min_rate, self.max_rate);
+        let ends = [no_rate("--min-rate", min), no_rate("--max-rate", max)];
+        let mut problems: Vec<Diagnostic> = ends.into_iter().flatten().collect();
+        if let (Some(min), Some(max), true) = (min, max, problems.is_empty())
+            && min >= max
+        {
+            problems.push(Diagnostic::new(format!(
+                "--min-rate {min} is not below --max-rate {max}"
+            )));
         }
-        rate => Ok(rate),
+        problems.extend(self.sizing.problems());
+        problems
     }
+}
+
+/// The same, and what is wrong with the scenario beside it.
+fn with_the_scenario_s(mut problems: Vec<Diagnostic>, args: &Args) -> Diagnostics {
+    let more = match read(&args.scenario, &args.output) {
+        Ok(input) => resolve(input.document, &Disk).err(),
+        Err(more) => Some(more),
+    };
+    // What has no place may be missing because the search would bring it.
+    let is_given = |problem: &Diagnostic| problem.misfit.is_none() && problem.place != Place::Nowhere;
+    problems.extend(more.into_iter().flat_map(|more| more.0).filter(is_given));
+    Diagnostics(problems)
 }
 
 /// Lengths of a run that were given and that the search replaces by its own.

@@ -10,7 +10,7 @@ use super::Asked;
 use super::rate::{judged, long_enough};
 use crate::analysis::knee::{CountEnding, CountOptions, Demand, Knee, Objective, Point, count};
 use crate::analysis::{LoadKind, Precision};
-use crate::config::{Diagnostic, Diagnostics, Document, Resolved, resolve};
+use crate::config::{Diagnostic, Diagnostics, Document, Place, Resolved, resolve};
 use crate::report::{Counted, Sizing};
 
 /// What to count replicas for.
@@ -35,25 +35,24 @@ pub struct SizingFlags {
 const RATE_MIN: f64 = 1e-6;
 
 impl SizingFlags {
-    /// Checks the flags.
-    ///
-    /// # Errors
-    /// A rate or a price that is none.
-    pub(super) fn check(self) -> anyhow::Result<SizingFlags> {
-        super::rate("--for-rate", self.for_rate)?;
-        if let Some(rate) = self.for_rate
-            && rate < RATE_MIN
-        {
-            anyhow::bail!(
+    /// What is wrong with the flags by themselves.
+    pub(super) fn problems(self) -> Vec<Diagnostic> {
+        let too_low = self.for_rate.filter(|rate| *rate > 0.0 && *rate < RATE_MIN);
+        let too_low = too_low.map(|rate| {
+            Diagnostic::new(format!(
                 "--for-rate {rate:e} is less than a request in 11 days, which a replica that is there serves: give at least 1e-6"
-            );
-        }
-        if let Some(price) = self.price
-            && !(0.0..1e6).contains(&price)
-        {
-            anyhow::bail!("--price {price} is not a price: write US dollars per GPU-hour, --price 2.99");
-        }
-        Ok(self)
+            ))
+            .at(Place::Flag("--for-rate".to_owned()))
+        });
+        let no_price = self.price.filter(|price| !(0.0..1e6).contains(price));
+        let no_price = no_price.map(|price| {
+            Diagnostic::new(format!(
+                "--price {price} is not a price: write US dollars per GPU-hour, --price 2.99"
+            ))
+            .at(Place::Flag("--price".to_owned()))
+        });
+        let all = [super::no_rate("--for-rate", self.for_rate), too_low, no_price];
+        all.into_iter().flatten().collect()
     }
 
     /// What was asked, for this scenario's replica.
@@ -236,9 +235,9 @@ mod tests {
             price: None,
         };
         for tiny in [1e-300, 1e-9] {
-            let told = flags(tiny).check().unwrap_err().to_string();
+            let told = Diagnostics(flags(tiny).problems()).render(false);
             assert!(told.contains("less than a request in 11 days"), "{told}");
         }
-        assert!(flags(1e-6).check().is_ok());
+        assert!(flags(1e-6).problems().is_empty());
     }
 }

@@ -8,8 +8,9 @@ use super::Args;
 use crate::cli::disk::Disk;
 use crate::cli::interrupt;
 use crate::config::axes::{self, Axis, Cell};
+use crate::config::files::{self, Files};
 use crate::config::flags::ScenarioFlags;
-use crate::config::{Assembled, Diagnostic, Diagnostics, Document, Resolved, resolve, resolved_toml};
+use crate::config::{Assembled, Diagnostic, Diagnostics, Document, Place, Resolved, resolve, resolved_toml};
 use crate::report::sweep::SweepRow;
 use crate::sweep;
 
@@ -174,18 +175,46 @@ impl Args {
                     .help("write it like -S request-rate 2..32 step 2"),
             ),
         });
-        let given: Vec<Axis> = lists.chain(steps).collect::<Result<_, _>>()?;
+        let (mut given, mut wrong) = (Vec::new(), Vec::new());
+        for axis in lists.chain(steps) {
+            match axis {
+                Ok(axis) => given.push(axis),
+                Err(problem) => wrong.push(problem),
+            }
+        }
+        if !wrong.is_empty() {
+            return Err(Diagnostics(wrong));
+        }
         let axes = if given.is_empty() {
             axes::of_scenario(&input.document)?
         } else {
             given
         };
         if axes.is_empty() {
-            return Err(Diagnostic::new("nothing varies")
-                .help("give an axis, -L request-rate 4,8,16, or a [sweep] in the scenario")
-                .into());
+            return Err(self.nothing_varies(input).into());
         }
         Ok(axes)
+    }
+
+    /// What to say where there is no axis: what may be one of this traffic, and what the scenario itself says is done with it.
+    fn nothing_varies(&self, input: &Assembled) -> Diagnostic {
+        let has_rate = ["poisson", "gamma", "constant"]
+            .iter()
+            .any(|law| input.document.get(&format!("workload.arrivals.{law}")).is_some());
+        let example = match has_rate {
+            true => "-L request-rate 4,8,16",
+            false => "-L max-num-seqs 16,64,256",
+        };
+        let problem = Diagnostic::new("nothing varies").help(format!(
+            "give an axis, {example} or any other flag or key of a scenario, or a [sweep] in the scenario"
+        ));
+        let flags = &self.scenario;
+        let name = flags.scenario.as_deref().or(flags.target.as_deref());
+        let own = name.map(|name| commands_of(name, &Disk)).unwrap_or_default();
+        match own.is_empty() {
+            true => problem,
+            false => problem.help(format!("the scenario says what it is for: {}", own.join(", "))),
+        }
     }
 
     /// The scenario's flags with the first values of swept lengths: a request has a prompt and an output, and one of them
@@ -243,7 +272,8 @@ impl Args {
         if !replaced.is_empty() {
             return Err(Diagnostics(replaced));
         }
-        let cells = axes::cells(&input.document, &axes, self.link)?;
+        let cells = axes::cells(&input.document, &axes, self.link)
+            .map_err(|unread| with_other_values(unread, &input.document, &axes))?;
         let mut plan = Plan::default();
         let mut problems: Vec<Diagnostic> = Vec::new();
         let mut missing: Vec<Diagnostic> = Vec::new();
@@ -285,6 +315,47 @@ impl Args {
             false => Err(Diagnostics(problems)),
         }
     }
+}
+
+/// Values of axes that no flag takes, and those beside them that are taken and cannot be honoured: each is judged by itself, so
+/// that what it does not go with is left out.
+fn with_other_values(mut problems: Diagnostics, document: &Document, axes: &[Axis]) -> Diagnostics {
+    const JUDGED: usize = 100;
+    let values = axes
+        .iter()
+        .flat_map(|axis| axis.values.iter().map(move |value| (axis, value)));
+    for (axis, value) in values.take(JUDGED) {
+        let mut cell = document.clone();
+        if !axes::apply(&mut cell, &axis.name, value).is_empty() {
+            continue;
+        }
+        let is_its_own = |problem: &Diagnostic| {
+            let place = matches!(&problem.place, Place::Flag(flag) if flag.starts_with("sweep over "));
+            place && problem.misfit.is_none()
+        };
+        let wrong = resolve(cell, &Disk).map_or_else(|wrong| wrong.0, |_| Vec::new());
+        for problem in wrong.into_iter().filter(is_its_own) {
+            if !problems.0.contains(&problem) {
+                problems.0.push(problem);
+            }
+        }
+    }
+    problems
+}
+
+/// The commands of this program in the comment at a scenario's head.
+fn commands_of(name: &str, files: &dyn Files) -> Vec<String> {
+    let on_disk = files
+        .read(name)
+        .ok()
+        .and_then(|bytes| String::from_utf8(bytes).ok());
+    let text = on_disk.or_else(|| files::find(name, files).map(|shipped| shipped.text));
+    let head = text.unwrap_or_default();
+    let comment = head.lines().map_while(|line| line.strip_prefix('#'));
+    let commands = comment
+        .map(str::trim)
+        .filter(|line| line.starts_with("plimsoll "));
+    commands.map(|command| format!("`{command}`")).collect()
 }
 
 /// A short name of everything that a cell depends on.

@@ -48,7 +48,7 @@ pub(super) fn read(
 }
 
 /// The first [`PROBLEMS_SHOWN`] sentences with an end, and how many more there are.
-fn few(mut sentences: Vec<String>, end: &str) -> Vec<String> {
+pub(super) fn few(mut sentences: Vec<String>, end: &str) -> Vec<String> {
     let more = sentences.len().saturating_sub(PROBLEMS_SHOWN);
     sentences.truncate(PROBLEMS_SHOWN);
     let mut told: Vec<String> = sentences.into_iter().map(|told| told + end).collect();

@@ -4,7 +4,7 @@ use clap::Args;
 
 use super::editor::Editor;
 use crate::config::diagnostic::Diagnostic;
-use crate::config::document::Document;
+use crate::config::document::{Document, Source};
 use crate::config::slo::{SloMetric, parse_statistic};
 
 /// What is promised.
@@ -28,6 +28,33 @@ fn has_unit(limit: &str) -> bool {
     let number = limit.split_once(':').map_or("", |(_, number)| number);
     let unit = number.trim_start_matches(|c: char| c.is_ascii_digit() || c == '.');
     unit != number && matches!(unit, "ms" | "s" | "us" | "µs")
+}
+
+/// The share of good requests that a scenario asks for goes with the last of its limits that `none` drops; a flag of this
+/// command line is not dropped.
+pub(in crate::config) fn without_last_limit(document: &mut Document, flags: &SloFlags) -> Option<String> {
+    let is_none = |limit: &str| limit.to_lowercase().ends_with(":none");
+    let mut limits = flags.goodput.iter().flat_map(|limits| limits.split_whitespace());
+    let has_left = |key: &str| {
+        let goodput = document.get(key).and_then(toml::Value::as_table);
+        goodput.is_some_and(|goodput| !goodput.is_empty())
+    };
+    let classes = document
+        .get("workload.classes")
+        .and_then(toml::Value::as_array)
+        .map_or(0, Vec::len);
+    let of_classes = (0..classes).any(|index| has_left(&format!("workload.classes.{index}.goodput")));
+    if flags.attainment.is_some() || !limits.any(is_none) || has_left("slo.goodput") || of_classes {
+        return None;
+    }
+    let share = document.get("slo.attainment")?.clone();
+    if matches!(document.source("slo.attainment"), Some(Source::Flag(_))) {
+        return None;
+    }
+    document.remove("slo.attainment");
+    Some(format!(
+        "the scenario's attainment = {share} goes with the last of its goodput limits"
+    ))
 }
 
 /// Applies the promises' flags.

@@ -28,6 +28,16 @@ const CLIENTS: [&str; 12] = [
     "oha",
 ];
 
+/// `benchmarks/benchmark_….py` of vLLM before its command `vllm bench`, but for that of a server, which is read.
+const VLLMS_SCRIPTS: [&str; 6] = [
+    "latency",
+    "throughput",
+    "prefix_caching",
+    "long_document_qa_throughput",
+    "prioritization",
+    "serving_structured_output",
+];
+
 /// A program's name without its folder, or an image's without its registry and tag.
 fn of_program(word: &str) -> &str {
     let last = word.rsplit('/').next().unwrap_or(word);
@@ -44,14 +54,11 @@ pub(super) fn told(words: &[String], flag: &str, starts: &[&[&str]]) -> Diagnost
             "of TensorRT-LLM's commands trtllm-serve is read: say what trtllm-bench sends by flags beside",
         );
     }
-    let other = words
-        .windows(2)
-        .find(|pair| pair[0] == "bench" && pair[1] != "serve");
-    if let Some([_, other]) = other.filter(|_| runs("vllm")) {
+    if let Some((called, other)) = other_benchmark(words) {
         let told = problem(format!(
-            "`vllm bench {other}` is not read: of vLLM's benchmarks `vllm bench serve` is"
+            "`{called}` is not read: of vLLM's benchmarks `vllm bench serve` is"
         ));
-        let same = as_flags(other, words);
+        let same = as_flags(&other, words);
         return told
             .help(same)
             .help("its results are read by calibrate and audit");
@@ -83,6 +90,25 @@ pub(super) fn told(words: &[String], flag: &str, starts: &[&[&str]]) -> Diagnost
         (true, false) => told.help("a client's command belongs into --bench-cmd"),
         (false, _) => told,
     }
+}
+
+/// Another of vLLM's benchmarks than that of a server: as it is called, by the command or by the script of older versions, and
+/// its name.
+fn other_benchmark(words: &[String]) -> Option<(String, String)> {
+    let script = words.iter().find_map(|word| {
+        let program = of_program(word).rsplit('.').find(|part| *part != "py")?;
+        let name = program.strip_prefix("benchmark_")?;
+        VLLMS_SCRIPTS
+            .contains(&name)
+            .then(|| (format!("benchmark_{name}.py"), name.to_owned()))
+    });
+    let command = words
+        .windows(2)
+        .find(|pair| pair[0] == "bench" && pair[1] != "serve")
+        .filter(|_| words.iter().any(|word| of_program(word) == "vllm"));
+    command
+        .map(|pair| (format!("vllm bench {}", pair[1]), pair[1].clone()))
+        .or(script)
 }
 
 /// Takes a flag of one of these names out of the arguments; the last one's value.
@@ -126,6 +152,12 @@ fn as_flags(benchmark: &str, words: &[String]) -> String {
             said(&["--input-len", "--random-input-len"], "1024"),
             said(&["--output-len", "--random-output-len"], "128")
         ),
+        "prefix_caching" => format!(
+            "prompts that share prefixes are --dataset-name prefix_repetition --prefix-repetition-prefix-len TOKENS \
+             --prefix-repetition-suffix-len TOKENS --prefix-repetition-num-prefixes N --prefix-repetition-output-len {} \
+             --request-rate inf --num-prompts N",
+            said(&["--output-len"], "10")
+        ),
         _ => "say what it sends by flags beside: --request-rate, --num-prompts, --input-len, --output-len"
             .to_owned(),
     }
@@ -148,6 +180,24 @@ mod tests {
         assert!(
             latency.contains("--num-prompts 4 --input-len 512 --output-len 128"),
             "{latency}"
+        );
+        // The scripts that these commands were are told alike.
+        let script =
+            bench("python3 benchmarks/benchmark_latency.py --model m --input-len 512 --batch-size=4");
+        assert_eq!(
+            script.replace("benchmark_latency.py", "vllm bench latency"),
+            latency
+        );
+        let throughput = bench("python -m benchmarks.benchmark_throughput --num-prompts 50");
+        assert!(
+            throughput.contains("`benchmark_throughput.py` is not read")
+                && throughput.contains("--num-prompts 50 --input-len 1024"),
+            "{throughput}"
+        );
+        let prefixes = bench("python benchmarks/benchmark_prefix_caching.py --output-len 20");
+        assert!(
+            prefixes.contains("--prefix-repetition-output-len 20"),
+            "{prefixes}"
         );
         for (command, name) in [
             ("guidellm benchmark --target http://localhost:8000", "guidellm"),
