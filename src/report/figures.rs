@@ -65,6 +65,23 @@ pub fn percent(fraction: f64) -> String {
     share(fraction * 100.0)
 }
 
+/// A fraction as a percentage, with as many more digits as tell it from another one: `98.96 %` beside `99.0 %`.
+#[must_use]
+pub fn percent_beside(fraction: f64, other: f64) -> String {
+    let said = percent(fraction);
+    if fraction == other || said != percent(other) {
+        return said;
+    }
+    let digits = |places: usize| {
+        (
+            format!("{:.places$} %", fraction * 100.0),
+            format!("{:.places$} %", other * 100.0),
+        )
+    };
+    let apart = (2..=6).map(digits).find(|(one, other)| one != other);
+    apart.map_or(said, |(one, _)| one)
+}
+
 /// A relative error as a percentage with its sign: `+4.20 %`, `−0.880 %`.
 #[must_use]
 pub fn signed_percent(fraction: f64) -> String {

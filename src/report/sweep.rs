@@ -141,10 +141,17 @@ impl SweepRow<'_> {
         self.is_finished() && self.is_promised() && !self.keeps()
     }
 
+    /// Whether a promise is neither surely kept nor surely broken.
+    pub(super) fn is_open(&self) -> bool {
+        let decided = self.run.pointer("/plimsoll/slo_decided").and_then(Value::as_bool);
+        decided == Some(false)
+    }
+
     /// The verdict, how many requests were turned away, what ended the run before its traffic did, and whether the promise
     /// is broken, which overload always does.
     fn state(&self) -> String {
         let broken = match self.breaks() && self.verdict() != "unstable" {
+            _ if self.is_open() => ", promise not decided",
             true => ", breaks the promise",
             false => "",
         };

@@ -52,9 +52,16 @@ pub(super) fn answered(result: &RunResult, meta: &ResultMeta) -> Answer {
         _ => lost(whole, collapsed_s(result).is_some()),
     };
     let mut served = served(result, meta);
-    if meta.slo_kept == Some(false) && result.verdict != Verdict::Unstable && whole.completed > 0 {
-        served.line += "; promise BROKEN";
-        served.alarm = Alarm::Alert;
+    if meta.slo_kept.is_some() && result.verdict != Verdict::Unstable && whole.completed > 0 {
+        if meta.slo_decided == Some(false) {
+            served.line += "; promise NOT DECIDED";
+            if served.alarm == Alarm::Calm {
+                served.alarm = Alarm::Caution;
+            }
+        } else if meta.slo_kept == Some(false) {
+            served.line += "; promise BROKEN";
+            served.alarm = Alarm::Alert;
+        }
     }
     let is_cut = !interrupted.is_empty() || !lost.is_empty();
     Answer {

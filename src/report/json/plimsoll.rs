@@ -31,6 +31,9 @@ pub(super) fn object(result: &RunResult, meta: &ResultMeta) -> Object {
     object.put("reasons", result.reasons.clone());
     object.put("violations", result.violations.clone());
     object.put("slo_kept", meta.slo_kept);
+    if let Some(decided) = meta.slo_decided {
+        object.put("slo_decided", decided);
+    }
     object.put("growth_per_s", result.growth_per_s);
     object.put(
         "steady_window_s",
