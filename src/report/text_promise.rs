@@ -1,11 +1,11 @@
 //! What is promised of a run, and whether it is kept: the share of good requests, and that of every class.
 
-use super::figures::{percent, percent_beside, significant, time, time_interval};
+use super::figures::{count, counted, percent, percent_beside, significant, time, time_interval};
 use super::page::Page;
 use super::text::per_second;
 use super::views::{Limit, Promise, ResultMeta};
 use crate::analysis::knee::{Constraint, Statistic};
-use crate::analysis::{Estimate, RunResult, Verdict};
+use crate::analysis::{CONFIDENCE, Estimate, RunResult, Verdict};
 use crate::metrics::{Metric, Summary};
 
 /// A line of all requests, and one of each promise: of the classes where each has one, else of all requests, and of every
@@ -32,11 +32,32 @@ pub(super) fn promises(result: &RunResult, shown: &Summary, meta: &ResultMeta) -
                 .iter()
                 .filter_map(|promise| statistic(promise, result, shown)),
         );
+        let asks_share = !meta.goodput.is_empty() || !meta.classes.is_empty();
+        let fewest = fewest_to_keep(meta.attainment);
+        if result.verdict == Verdict::Finite
+            && asks_share
+            && meta.slo_kept == Some(true)
+            && (shown.ended() as f64) < fewest
+        {
+            promises.push(format!(
+                "what these {} saw: too few to tell whether the load keeps it, which takes {} without a bad one",
+                counted(shown.ended(), "request"),
+                count(fewest as u64)
+            ));
+        }
         if result.verdict == Verdict::TooShort && !promises.is_empty() {
             promises.push("what these requests saw: too few to tell whether the load keeps it".to_owned());
         }
     }
     promises
+}
+
+/// Good requests in a row, from which 95 % of the loads that keep less than such a share of them good are told apart.
+fn fewest_to_keep(share: f64) -> f64 {
+    match share < 1.0 {
+        true => ((1.0 - CONFIDENCE).ln() / share.ln()).ceil(),
+        false => 0.0,
+    }
 }
 
 /// Share of good requests among those that left, one without an answer being none.
@@ -275,6 +296,29 @@ mod tests {
         assert_eq!(doubt(&share(0.99, 1.0), 0.99), "");
         assert_eq!(doubt(&share(0.9, 0.98), 0.99), "");
         assert_eq!(doubt(&share(0.938, 0.9998), 0.99), " (95 % 93.8 % to 99.98 %)");
+    }
+
+    #[test]
+    fn a_handful_of_good_requests_keeps_no_promise_of_a_share() {
+        let mut run = fixtures::stable_run();
+        (run.verdict, run.steady, run.intervals) = (Verdict::Finite, None, Vec::new());
+        let meta = ResultMeta {
+            slo_kept: Some(true),
+            slo_decided: Some(true),
+            attainment: 0.99,
+            ..fixtures::meta()
+        };
+        let mut said = |ended| {
+            (run.whole.completed, run.whole.good) = (ended, Some(ended));
+            (run.whole.rejected, run.whole.timed_out, run.whole.failed) = (0, 0, 0);
+            promises(&run, &run.whole, &meta)
+        };
+        let few = said(5);
+        assert_eq!(
+            few[1],
+            "what these 5 requests saw: too few to tell whether the load keeps it, which takes 299 without a bad one"
+        );
+        assert_eq!((said(298).len(), said(299).len()), (2, 1));
     }
 
     #[test]
