@@ -339,6 +339,9 @@ pub struct Steps<'a> {
     pub waiting: u32,
     /// Free KV blocks after scheduling the first, the null block left out.
     pub free_blocks: u32,
+    /// Free KV blocks while the first runs: fewer than [`Steps::free_blocks`] by what the step took that was scheduled meanwhile,
+    /// more by what those gave back who ended before it began.
+    pub free_meanwhile: u32,
     /// Token slots in those blocks that each takes more than the one before: one for a sequence, or more where groups of
     /// layers have blocks of their own.
     pub kv_slots: u32,
@@ -363,6 +366,7 @@ impl Steps<'_> {
             running: self.running,
             waiting: self.waiting,
             free_blocks: self.free_blocks,
+            free_meanwhile: self.free_meanwhile,
             kv_slots: self.kv_slots,
         }
     }

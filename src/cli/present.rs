@@ -162,6 +162,8 @@ fn meta(resolved: &Resolved, result: &RunResult) -> ResultMeta {
         ),
         _ => (1.0, None),
     };
+    let objective = objective(resolved);
+    let kept = objective.is_kept(result);
     ResultMeta {
         date: super::clock::now(),
         backend: (resolved.report.backend.clone())
@@ -181,7 +183,8 @@ fn meta(resolved: &Resolved, result: &RunResult) -> ResultMeta {
         pools: pool_metas(resolved, result),
         classes: class_promises(resolved),
         attainment: resolved.slo.attainment,
-        slo_kept: objective(resolved).is_kept(result),
+        slo_kept: kept,
+        slo_decided: kept.map(|_| objective.is_decided(result)),
         promises: promises(&resolved.slo),
         ended_by: None,
         router: router(resolved),

@@ -460,3 +460,6 @@ fn exit(resolved: &Resolved, outcome: &Outcome) -> Exit {
     }
     Exit::Ok
 }
+
+#[cfg(test)]
+mod tests;

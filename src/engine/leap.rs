@@ -96,6 +96,7 @@ impl Replica {
             .front()
             .expect("a leap starts with a step in flight");
         let gap = front.end() - self.last_end.min(front.begin);
+        self.telling.meanwhile(self.pool.free(), self.sequences.running);
         self.telling.run(front, steps, increment, end, gap, observer);
     }
 

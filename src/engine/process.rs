@@ -56,6 +56,7 @@ impl Replica {
     #[inline(always)]
     pub(super) fn report<O: Observer>(&mut self, step: &Step, observer: &mut O) {
         let gap = step.end() - self.last_end.min(step.begin);
+        self.telling.meanwhile(self.pool.free(), self.sequences.running);
         if self.stages.is_some() {
             return self.report_staged(step, observer);
         }

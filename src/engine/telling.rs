@@ -32,6 +32,18 @@ pub(super) struct Telling {
     waiting: u32,
     free_blocks: u32,
     kv_slots: u32,
+    /// Of the first.
+    meanwhile: Meanwhile,
+    /// Of the step that is told next.
+    next: Meanwhile,
+}
+
+/// A replica while a step runs, as that step's end finds it. Where steps are scheduled ahead it is another than when the step was
+/// scheduled: those have left who ended before it began, and the step behind it has taken its blocks.
+#[derive(Clone, Copy, Debug, Default)]
+struct Meanwhile {
+    free_blocks: u32,
+    running: u32,
 }
 
 impl Telling {
@@ -51,7 +63,15 @@ impl Telling {
             waiting: 0,
             free_blocks: 0,
             kv_slots: 0,
+            meanwhile: Meanwhile::default(),
+            next: Meanwhile::default(),
         }
+    }
+
+    /// What is told next runs while so many blocks are free and so many sequences run.
+    #[inline]
+    pub(super) fn meanwhile(&mut self, free_blocks: u32, running: u32) {
+        self.next = Meanwhile { free_blocks, running };
     }
 
     /// A step was executed, `gap` after the token before.
@@ -88,6 +108,7 @@ impl Telling {
             running: step.running,
             waiting: step.waiting,
             free_blocks: step.free_blocks,
+            free_meanwhile: self.next.free_blocks,
             kv_slots: step.kv_slots,
         }
     }
@@ -135,6 +156,7 @@ impl Telling {
         self.membership = first.membership;
         (self.running, self.waiting) = (first.running, first.waiting);
         (self.free_blocks, self.kv_slots) = (first.free_blocks, first.kv_slots);
+        self.meanwhile = self.next;
     }
 
     /// Whether a run of steps goes on as the one that is held back does; settles the increment of a single step.
@@ -144,6 +166,7 @@ impl Telling {
             || self.membership != first.membership
             || self.end != first.begin
             || self.waiting != first.waiting
+            || self.meanwhile.running != self.next.running
             || first.duration < self.duration
         {
             return false;
@@ -180,6 +203,7 @@ impl Telling {
             running: self.running,
             waiting: self.waiting,
             free_blocks: self.free_blocks,
+            free_meanwhile: self.meanwhile.free_blocks,
             kv_slots: self.kv_slots,
         }));
         self.count = 0;

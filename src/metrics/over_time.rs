@@ -1,14 +1,17 @@
 //! How full each group of replicas is over time: what charts of pools and replicas are drawn from.
 //!
-//! An observer beside the recorder, for whoever asks for pictures: every step counts with its duration, as it found the
-//! queue and the blocks; between steps a group is empty. Whoever waits for the end of a step only is not in the queue that a step
+//! An observer beside the recorder, for whoever asks for pictures. Whoever runs counts from the instant at which it is let in to
+//! the one at which it leaves. Every step counts with its duration, as it found the queue and with the blocks that are in use
+//! while it runs; between steps a group has neither. Whoever waits for the end of a step only is not in the queue that a step
 //! finds: the wait of each request that is let in counts, too, and of the two the larger holds, because those who never are let
 //! in are in the queue that steps find. The blocks of a leap are those of its middle. At most
 //! [`BINS_MAX`] equal intervals are kept; neighbours merge as the run grows. A fact costs O(bins that it lies in).
 
+use std::collections::BTreeMap;
+
 use super::Room;
 use crate::facts::{Fact, Observer};
-use crate::ids::ReplicaId;
+use crate::ids::{ReplicaId, RequestId};
 use crate::units::{PICOS_PER_SECOND, Picos};
 
 /// Intervals kept at most.
@@ -16,7 +19,7 @@ const BINS_MAX: usize = 256;
 /// Width of an interval at first.
 const WIDTH_FIRST: u64 = PICOS_PER_SECOND / 100;
 
-/// What is added up, times its time: running and waiting sequences and used KV blocks as steps find them, the waits of those who
+/// What is added up, times its time: running sequences, waiting ones and used KV blocks as steps find them, the waits of those who
 /// were let in, and of these what they waited for their KV to cross.
 type Sums = [u128; 5];
 
@@ -29,6 +32,8 @@ pub struct LoadOverTime {
     width: u64,
     /// Bins of each group, equally many.
     bins: Vec<Vec<Sums>>,
+    /// Who runs: in which group, since when.
+    running: BTreeMap<RequestId, (usize, Picos)>,
 }
 
 /// A group's state in one interval.
@@ -54,6 +59,7 @@ impl LoadOverTime {
             groups,
             width: WIDTH_FIRST,
             bins: vec![vec![Sums::default()]; count],
+            running: BTreeMap::new(),
         }
     }
 
@@ -82,6 +88,12 @@ impl LoadOverTime {
         }
     }
 
+    fn no_longer_runs(&mut self, id: RequestId, now: Picos) {
+        if let Some((group, since)) = self.running.remove(&id) {
+            self.hold(group, since.0, now.0, [1, 0, 0, 0, 0]);
+        }
+    }
+
     fn merge(&mut self) {
         for bins in &mut self.bins {
             let pair = |pair: &[Sums]| {
@@ -96,6 +108,13 @@ impl LoadOverTime {
     /// The points of each group up to `end`.
     #[must_use]
     pub fn finish(&self, end: Picos) -> Vec<Vec<LoadPoint>> {
+        if !self.running.is_empty() {
+            let mut until_now = self.clone();
+            for id in self.running.keys() {
+                until_now.no_longer_runs(*id, end);
+            }
+            return until_now.finish(end);
+        }
         let blocks = |group: u32| {
             let rooms = self.rooms.iter().zip(&self.groups);
             let own = rooms.filter(|(_, of)| **of == group);
@@ -131,9 +150,20 @@ impl Observer for LoadOverTime {
             Fact::Admitted {
                 now,
                 replica,
+                id,
                 queued_since,
                 ..
-            } => return self.hold(self.group(replica), queued_since.0, now.0, [0, 0, 0, 1, 0]),
+            } => {
+                let group = self.group(replica);
+                self.running.insert(id, (group, now));
+                return self.hold(group, queued_since.0, now.0, [0, 0, 0, 1, 0]);
+            }
+            Fact::Preempted { now, id, .. }
+            | Fact::HandedOver { now, id, .. }
+            | Fact::Leaving { now, id } => return self.no_longer_runs(id, now),
+            Fact::Returned(story) | Fact::Ended(story) => {
+                return self.no_longer_runs(story.id, story.end);
+            }
             Fact::Crossed { now, to, since, .. } => {
                 return self.hold(self.group(to), since.0, now.0, [0, 0, 0, 0, 1]);
             }
@@ -142,14 +172,8 @@ impl Observer for LoadOverTime {
         let replica = steps.replica.0 as usize;
         let room = self.rooms[replica];
         let grown = u64::from(steps.kv_slots) * (steps.count - 1) / u64::from(2 * room.block_size);
-        let used = u64::from(room.kv_blocks - steps.free_blocks) + grown;
-        let levels = [
-            u64::from(steps.running),
-            u64::from(steps.waiting),
-            used.min(room.kv_blocks.into()),
-            0,
-            0,
-        ];
+        let used = u64::from(room.kv_blocks - steps.free_meanwhile) + grown;
+        let levels = [0, u64::from(steps.waiting), used.min(room.kv_blocks.into()), 0, 0];
         self.hold(self.group(steps.replica), steps.begin.0, steps.end.0, levels);
     }
 }
@@ -205,12 +229,29 @@ mod tests {
             for (replica, begin, end, running, waiting) in
                 [(2, 2 * at, 2 * at + 1, 4, 0), (1, 2 * at, 2 * at + 2, 0, 2)]
             {
+                let (now, end) = (Picos(begin * second), Picos(end * second));
+                for id in (0..running.into()).map(RequestId) {
+                    seen.observe(&Fact::Admitted {
+                        now,
+                        replica: ReplicaId(replica),
+                        id,
+                        waiting_since: now,
+                        queued_since: now,
+                        cached_tokens: 0,
+                        known_tokens: 16,
+                        resumed: false,
+                    });
+                    // The last ones are still there when the run is over.
+                    if at < 19 {
+                        seen.observe(&Fact::Leaving { now: end, id });
+                    }
+                }
                 seen.observe(&Fact::Steps(&Steps {
                     replica: ReplicaId(replica),
-                    begin: Picos(begin * second),
-                    end: Picos(end * second),
+                    begin: now,
+                    end,
                     count: 1,
-                    duration: Picos((end - begin) * second),
+                    duration: end - now,
                     duration_increment: Picos::ZERO,
                     gap_seqs: 0,
                     gap: Picos::ZERO,
@@ -219,6 +260,7 @@ mod tests {
                     running,
                     waiting,
                     free_blocks: 5,
+                    free_meanwhile: 5,
                     kv_slots: load.decode_seqs,
                 }));
             }
@@ -229,7 +271,7 @@ mod tests {
         let width = 40.0 / points[1].len() as f64;
         let area = |of: fn(&LoadPoint) -> f64| points[1].iter().map(|point| of(point) * width).sum::<f64>();
         assert!(
-            (area(|point| point.running) - 80.0).abs() < 0.5,
+            (area(|point| point.running) - 84.0).abs() < 0.5,
             "{}",
             area(|point| point.running)
         );

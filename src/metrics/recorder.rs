@@ -341,7 +341,7 @@ impl Recorder {
     fn hold_kv(&mut self, steps: &Steps<'_>) -> u64 {
         let room = self.options.fleet.room(steps.replica);
         let used =
-            u64::from(room.kv_blocks.saturating_sub(steps.free_blocks)) * u64::from(room.block_size) * 2;
+            u64::from(room.kv_blocks.saturating_sub(steps.free_meanwhile)) * u64::from(room.block_size) * 2;
         // Over a leap every step takes as many token slots: half of them are held on average, all of them at its end.
         let units = room.units();
         let later = u64::from(steps.kv_slots) * (steps.count - 1);

@@ -215,6 +215,7 @@ impl Series {
                 mean_itl_s: (bin.gaps.count > 0)
                     .then(|| bin.gaps.sum as f64 / bin.gaps.count as f64 / PICOS_PER_SECOND as f64),
                 max_itl_s: (bin.gaps.count > 0).then(|| Picos(bin.gaps.longest).seconds()),
+                gaps: bin.gaps.count,
             });
             for (sum, change) in level.iter_mut().zip(bin.change) {
                 *sum += change;

@@ -198,6 +198,7 @@ pub(crate) fn steps<'a>(
         running: 1,
         waiting: 0,
         free_blocks: 99,
+        free_meanwhile: 99,
         kv_slots: load.decode_seqs,
     }
 }

@@ -226,4 +226,6 @@ pub struct SeriesPoint {
     pub mean_itl_s: Option<f64>,
     /// The longest of them.
     pub max_itl_s: Option<f64>,
+    /// How many they are.
+    pub gaps: u64,
 }

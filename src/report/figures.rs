@@ -19,6 +19,31 @@ pub fn significant(value: f64) -> String {
     format!("{sign}{}{fraction}", crate::quantity::grouped(whole))
 }
 
+/// Three significant figures of what must not be said larger than it is: a rate within a promise, the lower end of an interval.
+#[must_use]
+pub fn significant_down(value: f64) -> String {
+    significant(to_three(value, -1.0))
+}
+
+/// The nearest value of three figures, or the next one in that direction where the nearest lies in the other.
+fn to_three(value: f64, direction: f64) -> f64 {
+    let nearest: f64 = format!("{value:.2e}").parse().unwrap_or(value);
+    let is_beyond = (nearest - value) * direction >= -1e-9 * value.abs();
+    if value == 0.0 || !value.is_finite() || is_beyond {
+        return nearest;
+    }
+    let unit = 10f64.powi(value.abs().log10().floor() as i32 - 2);
+    format!("{:.2e}", nearest + direction * unit)
+        .parse()
+        .unwrap_or(nearest)
+}
+
+/// An interval whose ends are rounded outwards: what is said of it holds.
+#[must_use]
+pub fn interval_outwards(low: f64, high: f64) -> String {
+    interval(to_three(low, -1.0), to_three(high, 1.0))
+}
+
 /// A count, exact: `12,345`.
 #[must_use]
 pub fn count(value: u64) -> String {
@@ -63,6 +88,23 @@ pub fn percent(fraction: f64) -> String {
         return format!("{:.2} %", (fraction * 1e4).ceil() / 1e2);
     }
     share(fraction * 100.0)
+}
+
+/// A fraction as a percentage, with as many more digits as tell it from another one: `98.96 %` beside `99.0 %`.
+#[must_use]
+pub fn percent_beside(fraction: f64, other: f64) -> String {
+    let said = percent(fraction);
+    if fraction == other || said != percent(other) {
+        return said;
+    }
+    let digits = |places: usize| {
+        (
+            format!("{:.places$} %", fraction * 100.0),
+            format!("{:.places$} %", other * 100.0),
+        )
+    };
+    let apart = (2..=6).map(digits).find(|(one, other)| one != other);
+    apart.map_or(said, |(one, _)| one)
 }
 
 /// A relative error as a percentage with its sign: `+4.20 %`, `−0.880 %`.
@@ -192,6 +234,32 @@ mod tests {
         ] {
             assert_eq!(significant(value), expected);
         }
+    }
+
+    #[test]
+    fn what_is_promised_is_rounded_to_the_side_that_keeps_it() {
+        for (value, expected) in [
+            (13.16, "13.1"),
+            (13.2, "13.2"),
+            (13.24, "13.2"),
+            (9.999, "9.99"),
+            (0.5, "0.500"),
+            (0.0, "0"),
+        ] {
+            assert_eq!(significant_down(value), expected);
+        }
+        assert_eq!(interval_outwards(12.96, 13.52), "[12.9, 13.6]");
+        assert_eq!(interval_outwards(22.9, 25.3), "[22.9, 25.3]");
+        assert_eq!(interval_outwards(99.96, 999.6), "[99.9, 1,000]");
+        assert_eq!(interval_outwards(1.0, f64::INFINITY), "[1.00, not bounded]");
+    }
+
+    #[test]
+    fn a_share_beside_another_has_the_digits_that_tell_them_apart() {
+        assert_eq!(percent_beside(0.9896, 0.99), "98.96 %");
+        assert_eq!(percent_beside(0.989_98, 0.99), "98.998 %");
+        assert_eq!(percent_beside(0.99, 0.99), "99.0 %");
+        assert_eq!(percent_beside(0.5, 0.99), "50.0 %");
     }
 
     #[test]

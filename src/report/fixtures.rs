@@ -74,6 +74,7 @@ pub(super) fn meta() -> ResultMeta {
         classes: Vec::new(),
         attainment: 0.99,
         slo_kept: None,
+        slo_decided: None,
         promises: Vec::new(),
         ended_by: None,
         router: None,

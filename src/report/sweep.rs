@@ -105,6 +105,15 @@ impl SweepRow<'_> {
         Some((value, end(0), end(1)))
     }
 
+    /// Whether a limit is set on gaps between tokens, of each request or of all.
+    fn limits_gaps(&self) -> bool {
+        let names = |of: &str| {
+            let limits = self.run.pointer(of).and_then(Value::as_object);
+            limits.is_some_and(|limits| limits.keys().any(|name| name.ends_with("itl")))
+        };
+        names("/plimsoll/goodput_s") || names("/plimsoll/percentile_limits_s")
+    }
+
     /// Whether a conservation law is broken, which is a failure whatever else it says.
     #[must_use]
     pub fn has_violations(&self) -> bool {
@@ -141,10 +150,17 @@ impl SweepRow<'_> {
         self.is_finished() && self.is_promised() && !self.keeps()
     }
 
+    /// Whether a promise is neither surely kept nor surely broken.
+    pub(super) fn is_open(&self) -> bool {
+        let decided = self.run.pointer("/plimsoll/slo_decided").and_then(Value::as_bool);
+        decided == Some(false)
+    }
+
     /// The verdict, how many requests were turned away, what ended the run before its traffic did, and whether the promise
     /// is broken, which overload always does.
     fn state(&self) -> String {
         let broken = match self.breaks() && self.verdict() != "unstable" {
+            _ if self.is_open() => ", promise not decided",
             true => ", breaks the promise",
             false => "",
         };
@@ -249,10 +265,14 @@ fn cells(rows: &[SweepRow<'_>]) -> (Vec<Column>, Vec<Vec<String>>) {
             "TPOT p50",
             "p99",
             "E2EL p50",
-            "good",
         ]
         .map(Column::right),
     );
+    let limits_gaps = rows.iter().any(SweepRow::limits_gaps);
+    let shares_prefixes = shares_prefixes(rows);
+    columns.extend(limits_gaps.then(|| Column::right("ITL p99")));
+    columns.extend(shares_prefixes.then(|| Column::right("hits")));
+    columns.push(Column::right("good"));
     columns.push(Column::left("state"));
     let shown = |row: &SweepRow<'_>| {
         let plain = |key: &str| row.figure(key).map_or("–".into(), significant);
@@ -273,13 +293,20 @@ fn cells(rows: &[SweepRow<'_>]) -> (Vec<Column>, Vec<Vec<String>>) {
             gap("median_tpot_ms"),
             gap("p99_tpot_ms"),
             ms("median_e2el_ms"),
-            good,
-            row.state(),
         ]);
+        cells.extend(limits_gaps.then(|| gap("p99_itl_ms")));
+        cells.extend(shares_prefixes.then(|| row.hit_rate().map_or("–".into(), percent)));
+        cells.extend([good, row.state()]);
         cells
     };
     let finished = rows.iter().filter(|row| row.is_finished());
     (columns, finished.map(shown).collect())
+}
+
+/// Whether any run found a prompt's beginning in its prefix cache.
+fn shares_prefixes(rows: &[SweepRow<'_>]) -> bool {
+    rows.iter()
+        .any(|row| row.hit_rate().is_some_and(|share| share > 0.0))
 }
 
 /// The factors that a run's figures lie within with 90 % confidence by the model alone, under `FIGURE_model_low` and
@@ -296,7 +323,8 @@ fn model_factors(run: &Value) -> Vec<(String, f64)> {
     factors.flatten().collect()
 }
 
-/// Writes one line a run: the axes, then every plain key of its object, then the factors of the model's intervals where
+/// Writes one line a run: the axes, then every plain key of its object, then `prefix_cache_hit_rate` where anything was found there,
+/// then the factors of the model's intervals where
 /// they were asked for, then the verdict; a run that was not made has its axes and the verdict `not_run`, and one whose model does
 /// not fit `does_not_fit`.
 ///
@@ -325,10 +353,12 @@ pub fn csv(rows: &[SweepRow<'_>]) -> String {
         .flatten()
         .map(|(name, _)| name)
         .collect();
+    let shares_prefixes = shares_prefixes(rows);
     let mut writer = csv::Writer::from_writer(Vec::new());
     let axes = first.settings.iter().map(|(axis, _)| axis.as_str());
     let header = axes
         .chain(keys.iter().map(|key| key.as_str()))
+        .chain(shares_prefixes.then_some("prefix_cache_hit_rate"))
         .chain(factors.iter().map(String::as_str))
         .chain(["verdict"]);
     writer.write_record(header).expect("writing to memory succeeds");
@@ -346,6 +376,7 @@ pub fn csv(rows: &[SweepRow<'_>]) -> String {
         };
         let record = settings
             .chain(keys.iter().map(plain))
+            .chain(shares_prefixes.then(|| row.hit_rate().map_or(String::new(), |share| share.to_string())))
             .chain(factors.iter().map(factor))
             .chain([row.verdict().to_owned()]);
         writer.write_record(record).expect("writing to memory succeeds");

@@ -29,12 +29,17 @@ fn best(rows: &[SweepRow<'_>]) -> String {
     let groups = settings_apart_from_seeds(rows);
     let candidates: Vec<Option<Candidate>> = groups.iter().map(|(_, runs)| together(runs)).collect();
     let is_promised = rows.iter().any(SweepRow::is_promised);
-    let is_none = none_keeps(rows);
-    let broken = rows.iter().filter(|row| row.breaks()).count();
+    let open = rows.iter().filter(|row| row.is_open()).count();
+    let is_none = none_keeps(rows) && open == 0;
+    let broken = rows.iter().filter(|row| row.breaks() && !row.is_open()).count();
     let breaks = match broken {
         0 => String::new(),
         1 => "; 1 breaks the promise".to_owned(),
         more => format!("; {more} break the promise"),
+    };
+    let open = match open {
+        0 => String::new(),
+        number => format!("; of {number} it is not decided whether it keeps the promise"),
     };
     let within = match (is_promised, broken) {
         (false, _) => "",
@@ -74,7 +79,7 @@ fn best(rows: &[SweepRow<'_>]) -> String {
     };
     match is_none {
         true => best,
-        false => breaks + &best,
+        false => breaks + &open + &best,
     }
 }
 
@@ -127,7 +132,7 @@ fn together(runs: &[&SweepRow<'_>]) -> Option<Candidate> {
     let finished = runs.iter().filter(|run| run.is_simulated());
     Some(Candidate {
         output: (means.mean(), means.mean() - half.0, means.mean() + half.1),
-        keeps: finished.into_iter().all(|run| run.keeps()),
+        keeps: finished.into_iter().all(|run| run.keeps() && !run.is_open()),
     })
 }
 
@@ -193,6 +198,15 @@ mod tests {
             "4 runs; 2 break the promise; output within it alike within noise, about 103 tok/s"
         );
         assert_eq!(first(&runs[1..], Some(0.99)), "1 run; none keeps the promise");
+        let mut open = runs.clone();
+        open[1]["plimsoll"]["slo_decided"] = Value::Bool(false);
+        assert_eq!(
+            first(&open, Some(0.99)),
+            "2 runs; of 1 it is not decided whether it keeps the promise; most output within the promise 100 tok/s at \
+             rate = 0"
+        );
+        let only = first(&open[1..], Some(0.99));
+        assert!(!only.contains("none keeps"), "{only}");
         let noise = [run(100.0, 1.0, 5.0), run(103.0, 1.0, 5.0)];
         assert_eq!(
             first(&noise, None),

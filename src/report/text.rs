@@ -180,6 +180,20 @@ mod tests {
             ..meta
         };
         assert_snapshot!(first(&finite, &offline), @"finished 10,000 requests in 1,000 s (all at once, ≤ 64 in flight): 9.97 req/s, 1,280 tok/s out");
+        (finite.whole.completed, finite.whole.occupancy.running_max) = (40, 32);
+        assert!(
+            first(&finite, &offline).ends_with(
+                " tok/s out; 1.25 waves of 32: mostly ramp and drain, not what the server sustains"
+            )
+        );
+        finite.whole.occupancy.running_max = 40;
+        let at_once = ResultMeta {
+            max_concurrency: None,
+            ..offline.clone()
+        };
+        assert!(first(&finite, &at_once).contains("; one wave: mostly ramp and drain"));
+        finite.whole.occupancy.running_max = 10;
+        assert!(!first(&finite, &at_once).contains("ramp"));
     }
 
     #[test]

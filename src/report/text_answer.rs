@@ -52,9 +52,16 @@ pub(super) fn answered(result: &RunResult, meta: &ResultMeta) -> Answer {
         _ => lost(whole, collapsed_s(result).is_some()),
     };
     let mut served = served(result, meta);
-    if meta.slo_kept == Some(false) && result.verdict != Verdict::Unstable && whole.completed > 0 {
-        served.line += "; promise BROKEN";
-        served.alarm = Alarm::Alert;
+    if meta.slo_kept.is_some() && result.verdict != Verdict::Unstable && whole.completed > 0 {
+        if meta.slo_decided == Some(false) {
+            served.line += "; promise NOT DECIDED";
+            if served.alarm == Alarm::Calm {
+                served.alarm = Alarm::Caution;
+            }
+        } else if meta.slo_kept == Some(false) {
+            served.line += "; promise BROKEN";
+            served.alarm = Alarm::Alert;
+        }
     }
     let is_cut = !interrupted.is_empty() || !lost.is_empty();
     Answer {
@@ -115,7 +122,9 @@ fn served(result: &RunResult, meta: &ResultMeta) -> Answer {
             alarm: Alarm::Alert,
         };
     }
+    let few_waves = few_waves(result, meta);
     let alarm = match result.verdict {
+        Verdict::Finite if few_waves.is_some() => Alarm::Caution,
         Verdict::Stable | Verdict::Finite => Alarm::Calm,
         Verdict::Critical | Verdict::TooShort => Alarm::Caution,
         Verdict::Unstable => Alarm::Alert,
@@ -137,16 +146,34 @@ fn served(result: &RunResult, meta: &ResultMeta) -> Answer {
             )
         }
         Verdict::Finite => format!(
-            "finished {} in {} ({}): {} req/s, {} tok/s out",
+            "finished {} in {} ({}): {} req/s, {} tok/s out{}",
             counted(result.whole.completed, "request"),
             time(result.whole.duration_s),
             load.strip_prefix("at ")
                 .map_or(load.clone(), |rate| format!("offered {rate}")),
             significant(per_second(result.whole.completed, result.whole.duration_s)),
             significant(per_second(result.whole.output_tokens, result.whole.duration_s)),
+            few_waves.unwrap_or_default(),
         ),
     };
     Answer { line, alarm }
+}
+
+/// Waves of requests, as many in each as run at once, from which most of the time the server is full: about one of them is lost
+/// to filling it and emptying it.
+const WAVES_MIN: f64 = 4.0;
+
+/// What is to be said of the throughput of requests that come when others leave, or all at once, where they are few waves.
+fn few_waves(result: &RunResult, meta: &ResultMeta) -> Option<String> {
+    let has_no_rate = meta.max_concurrency.is_some() || !meta.request_rate.is_finite();
+    let width = result.whole.occupancy.running_max;
+    let waves = result.whole.completed as f64 / f64::from(width.max(1));
+    let is_few = result.verdict == Verdict::Finite && has_no_rate && width > 1 && waves < WAVES_MIN;
+    let said = match waves > 1.0 {
+        true => format!("{} waves of {width}", significant(waves)),
+        false => "one wave".to_owned(),
+    };
+    is_few.then(|| format!("; {said}: mostly ramp and drain, not what the server sustains"))
 }
 
 fn load(meta: &ResultMeta) -> String {

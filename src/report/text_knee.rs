@@ -1,6 +1,6 @@
 //! The report of a knee search for a terminal: the highest rate within the objectives, a line a rate, a small curve.
 
-use super::figures::{interval, percent, signed_percent, significant, time};
+use super::figures::{interval_outwards, percent, signed_percent, significant, significant_down, time};
 use super::page::Page;
 use super::sparkline::sparkline;
 use super::tables::{Column, markdown};
@@ -82,7 +82,7 @@ fn found(view: &KneeView) -> String {
     match view.knee {
         Some(knee) => format!(
             "{} req/s within SLO  ({} {})   {saturation}",
-            significant(knee.value),
+            significant_down(knee.value),
             view.certainty(),
             bounds(&knee)
         ),
@@ -247,9 +247,12 @@ fn knee_row(view: &KneeView) -> Option<usize> {
 
 fn row(point: &KneePoint, further: &[Latency], at_knee: bool) -> Vec<String> {
     let quoted = |value: Option<f64>| value.map_or("–".into(), time);
-    let mark = if at_knee { "▶ " } else { "" };
+    let rate = match at_knee {
+        true => format!("▶ {}", significant_down(point.request_rate)),
+        false => significant(point.request_rate),
+    };
     let mut cells = vec![
-        format!("{mark}{}", significant(point.request_rate)),
+        rate,
         point.attainment.map_or("–".into(), percent),
         quoted(point.ttft.map(|quantiles| quantiles.p50_s)),
         quoted(point.ttft.map(|quantiles| quantiles.p99_s)),
@@ -305,7 +308,7 @@ fn state(point: &KneePoint, at_knee: bool) -> String {
 /// An interval, of which no rate that was tried may be the lower end.
 fn bounds(estimate: &Estimate) -> String {
     match estimate.low > 0.0 {
-        true => interval(estimate.low, estimate.high),
+        true => interval_outwards(estimate.low, estimate.high),
         false => format!("at most {}", significant(estimate.high)),
     }
 }

@@ -1,11 +1,12 @@
 //! What is promised of a run, and whether it is kept: the share of good requests, and that of every class.
 
-use super::figures::{percent, significant, time};
+use super::figures::{count, counted, percent, percent_beside, significant, time, time_interval};
 use super::page::Page;
 use super::text::per_second;
 use super::views::{Limit, Promise, ResultMeta};
-use crate::analysis::{Estimate, RunResult, Verdict};
-use crate::metrics::Summary;
+use crate::analysis::knee::{Constraint, Statistic};
+use crate::analysis::{CONFIDENCE, Estimate, RunResult, Verdict};
+use crate::metrics::{Metric, Summary};
 
 /// A line of all requests, and one of each promise: of the classes where each has one, else of all requests, and of every
 /// percentile that is limited.
@@ -29,13 +30,34 @@ pub(super) fn promises(result: &RunResult, shown: &Summary, meta: &ResultMeta) -
         promises.extend(
             meta.promises
                 .iter()
-                .filter_map(|promise| statistic(promise, shown)),
+                .filter_map(|promise| statistic(promise, result, shown)),
         );
+        let asks_share = !meta.goodput.is_empty() || !meta.classes.is_empty();
+        let fewest = fewest_to_keep(meta.attainment);
+        if result.verdict == Verdict::Finite
+            && asks_share
+            && meta.slo_kept == Some(true)
+            && (shown.ended() as f64) < fewest
+        {
+            promises.push(format!(
+                "what these {} saw: too few to tell whether the load keeps it, which takes {} without a bad one",
+                counted(shown.ended(), "request"),
+                count(fewest as u64)
+            ));
+        }
         if result.verdict == Verdict::TooShort && !promises.is_empty() {
             promises.push("what these requests saw: too few to tell whether the load keeps it".to_owned());
         }
     }
     promises
+}
+
+/// Good requests in a row, from which 95 % of the loads that keep less than such a share of them good are told apart.
+fn fewest_to_keep(share: f64) -> f64 {
+    match share < 1.0 {
+        true => ((1.0 - CONFIDENCE).ln() / share.ln()).ceil(),
+        false => 0.0,
+    }
 }
 
 /// Share of good requests among those that left, one without an answer being none.
@@ -46,53 +68,78 @@ fn share(good: u64, shown: &Summary) -> f64 {
 /// Whether enough requests are good.
 fn share_promise(result: &RunResult, shown: &Summary, meta: &ResultMeta) -> Option<String> {
     let share = share(shown.good?, shown);
-    let word = kept(share >= meta.attainment);
-    let asked = percent(meta.attainment);
+    let asked = meta.attainment;
     let interval = result.intervals.iter().find(|(name, _)| name == "attainment");
-    let doubt = interval.map_or(String::new(), |(_, interval)| doubt(interval, meta.attainment));
+    let interval = interval.filter(|(_, interval)| is_open(interval, asked));
+    let doubt = interval.map_or(String::new(), |(_, interval)| doubt(interval, asked));
+    let word = kept(share >= asked, interval.is_some());
     Some(format!(
-        "{word}: {} of requests are good{doubt}, {asked} are asked",
-        percent(share)
+        "{word}: {} of requests are good{doubt}, {} are asked",
+        percent_beside(share, asked),
+        percent(asked)
     ))
+}
+
+/// Whether an interval leaves it open on which side of a limit the figure is.
+fn is_open(figure: &Estimate, limit: f64) -> bool {
+    figure.low < limit && limit <= figure.high
 }
 
 /// The interval of a share that does not tell whether as much as is asked is reached; nothing of one that does.
 fn doubt(share: &Estimate, asked: f64) -> String {
-    if (share.low < asked) == (share.high < asked) {
+    if !is_open(share, asked) {
         return String::new();
     }
     format!(
-        " (95 % {} to {}: not decided)",
-        percent(share.low),
-        percent(share.high)
+        " (95 % {} to {})",
+        percent_beside(share.low, asked),
+        percent_beside(share.high, asked)
     )
 }
 
 /// Whether a percentile or a mean stays within its limit; `None` where no request has that latency.
-fn statistic(promise: &Promise, shown: &Summary) -> Option<String> {
-    let of = match promise.metric.as_str() {
-        "ttft" => &shown.ttft,
-        "tpot" => &shown.tpot,
-        "itl" => &shown.itl,
-        _ => &shown.e2el,
+fn statistic(promise: &Promise, result: &RunResult, shown: &Summary) -> Option<String> {
+    let constraint = Constraint {
+        metric: match promise.metric.as_str() {
+            "ttft" => Metric::Ttft,
+            "tpot" => Metric::Tpot,
+            "itl" => Metric::Itl,
+            _ => Metric::E2el,
+        },
+        statistic: match promise.percentile {
+            None => Statistic::Mean,
+            Some(percentile) => Statistic::Quantile(percentile / 100.0),
+        },
+        limit_s: promise.limit_s,
     };
-    let (name, value) = match promise.percentile {
-        None => ("mean".to_owned(), of.mean_s()?),
-        Some(percentile) => (format!("p{percentile}"), of.quantile_s(percentile / 100.0)?),
+    let name = match promise.percentile {
+        None => "mean".to_owned(),
+        Some(percentile) => format!("p{percentile}"),
     };
-    let is_kept = value <= promise.limit_s;
+    let seen = constraint.estimate(result, shown)?;
+    let is_kept = seen.value <= promise.limit_s;
+    // What lies at its limit keeps it.
+    let is_open = result.quotable().is_some() && seen.low <= promise.limit_s && promise.limit_s < seen.high;
     let relation = if is_kept { "≤" } else { ">" };
+    let doubt = match is_open {
+        true => format!(" (95 % {})", time_interval(seen.low, seen.high)),
+        false => String::new(),
+    };
     Some(format!(
-        "{}: {name} {} {} {relation} {}",
-        kept(is_kept),
+        "{}: {name} {} {} {relation} {}{doubt}",
+        kept(is_kept, is_open),
         promise.metric.to_uppercase(),
-        time(value),
+        time(seen.value),
         time(promise.limit_s)
     ))
 }
 
-fn kept(is_kept: bool) -> &'static str {
-    if is_kept { "kept" } else { "BROKEN" }
+fn kept(is_kept: bool, is_open: bool) -> &'static str {
+    match (is_open, is_kept) {
+        (true, _) => "NOT DECIDED",
+        (false, true) => "kept",
+        (false, false) => "BROKEN",
+    }
 }
 
 fn goodput(page: &mut Page, shown: &Summary, meta: &ResultMeta) {
@@ -146,20 +193,27 @@ fn class_promise(result: &RunResult, meta: &ResultMeta) -> Option<String> {
         }
     }
     told.sort_by(|a, b| a.0.value.total_cmp(&b.0.value));
-    let (broken, kept): (Vec<_>, Vec<_>) = told.iter().partition(|(share, _)| share.value < meta.attainment);
-    let named = |part: &[&(Estimate, &str)]| {
-        let of = |(share, name): &&(Estimate, &str)| {
+    type Told<'t> = Vec<(Estimate, &'t str)>;
+    let (open, told): (Told<'_>, Told<'_>) =
+        (told.into_iter()).partition(|(share, _)| is_open(share, meta.attainment));
+    let (broken, kept): (Told<'_>, Told<'_>) =
+        (told.into_iter()).partition(|(share, _)| share.value < meta.attainment);
+    let named = |part: &[(Estimate, &str)]| {
+        let of = |(share, name): &(Estimate, &str)| {
             let doubt = doubt(share, meta.attainment);
-            format!("{name} ({} good){doubt}", percent(share.value))
+            format!(
+                "{name} ({} good){doubt}",
+                percent_beside(share.value, meta.attainment)
+            )
         };
         let named: Vec<String> = part.iter().map(of).collect();
         named.join(", ")
     };
     let asked = percent(meta.attainment);
     let sentence = match (broken.is_empty(), kept.is_empty()) {
-        (true, true) if unknown.is_empty() => return None,
+        (true, true) if unknown.is_empty() && open.is_empty() => return None,
         (true, true) => format!("{asked} good are asked of each class"),
-        (true, false) if unknown.is_empty() => {
+        (true, false) if unknown.is_empty() && open.is_empty() => {
             format!("kept to every class, {asked} good in each: {}", named(&kept))
         }
         (true, false) => format!("kept to {}; {asked} are asked of each class", named(&kept)),
@@ -169,6 +223,10 @@ fn class_promise(result: &RunResult, meta: &ResultMeta) -> Option<String> {
             named(&broken),
             named(&kept)
         ),
+    };
+    let sentence = match open.is_empty() {
+        true => sentence,
+        false => format!("{sentence}; NOT DECIDED of {}", named(&open)),
     };
     Some(match unknown.is_empty() {
         true => sentence,
@@ -237,9 +295,63 @@ mod tests {
         };
         assert_eq!(doubt(&share(0.99, 1.0), 0.99), "");
         assert_eq!(doubt(&share(0.9, 0.98), 0.99), "");
+        assert_eq!(doubt(&share(0.938, 0.9998), 0.99), " (95 % 93.8 % to 99.98 %)");
+    }
+
+    #[test]
+    fn a_handful_of_good_requests_keeps_no_promise_of_a_share() {
+        let mut run = fixtures::stable_run();
+        (run.verdict, run.steady, run.intervals) = (Verdict::Finite, None, Vec::new());
+        let meta = ResultMeta {
+            slo_kept: Some(true),
+            slo_decided: Some(true),
+            attainment: 0.99,
+            ..fixtures::meta()
+        };
+        let mut said = |ended| {
+            (run.whole.completed, run.whole.good) = (ended, Some(ended));
+            (run.whole.rejected, run.whole.timed_out, run.whole.failed) = (0, 0, 0);
+            promises(&run, &run.whole, &meta)
+        };
+        let few = said(5);
         assert_eq!(
-            doubt(&share(0.938, 0.9998), 0.99),
-            " (95 % 93.8 % to 99.98 %: not decided)"
+            few[1],
+            "what these 5 requests saw: too few to tell whether the load keeps it, which takes 299 without a bad one"
         );
+        assert_eq!((said(298).len(), said(299).len()), (2, 1));
+    }
+
+    #[test]
+    fn what_is_not_decided_is_neither_broken_nor_kept() {
+        let mut run = fixtures::stable_run();
+        let steady = run.steady.as_mut().unwrap();
+        steady.good = Some(steady.ended() * 9_896 / 10_000);
+        let around = run.intervals.iter_mut().find(|(name, _)| name == "attainment");
+        around.unwrap().1 = Estimate {
+            value: 0.9896,
+            low: 0.988,
+            high: 0.991,
+        };
+        let meta = ResultMeta {
+            slo_kept: Some(false),
+            slo_decided: Some(false),
+            attainment: 0.99,
+            promises: vec![Promise {
+                metric: "ttft".to_owned(),
+                percentile: Some(99.0),
+                limit_s: 0.09,
+            }],
+            ..fixtures::meta()
+        };
+        let shown = run.steady.clone().unwrap();
+        assert_eq!(
+            promises(&run, &shown, &meta),
+            [
+                "NOT DECIDED: 98.96 % of requests are good (95 % 98.8 % to 99.1 %), 99.0 % are asked",
+                "NOT DECIDED: p99 TTFT 87.7 ms ≤ 90.0 ms (95 % [80.7, 94.7] ms)",
+            ]
+        );
+        let first = super::super::text_answer::answer(&run, &meta);
+        assert!(first.ends_with("; promise NOT DECIDED"), "{first}");
     }
 }

@@ -104,6 +104,29 @@ fn of_two(versus: &Versus, rows: &[Row]) -> String {
     }
 }
 
+/// Whether a variant is no worse than the best by more than chance and by enough for a word.
+fn is_alike(row: &Row, at: usize, best: usize) -> bool {
+    let (Some(mine), Some(other)) = (row.means[at], row.means[best]) else {
+        return false;
+    };
+    let sign = if row.measure.better == Better::Higher {
+        1.0
+    } else {
+        -1.0
+    };
+    let lead = sign * (other - mine);
+    if lead < WORTH_TELLING * other.abs() {
+        return true;
+    }
+    // Against the base each has an interval of its own.
+    let half = |of: usize| match of {
+        0 => 0.0,
+        other => row.differences[other - 1].map_or(0.0, |difference| difference.absolute.half_width),
+    };
+    let (mine, other) = (half(at), half(best));
+    (mine * mine + other * other).sqrt() >= lead
+}
+
 /// Who is best in what, and how far from the base; where nobody stands out, that.
 fn of_many(versus: &Versus, rows: &[Row]) -> Vec<String> {
     const TOLD: [(&str, &str, &str); 4] = [
@@ -139,8 +162,14 @@ fn of_many(versus: &Versus, rows: &[Row]) -> Vec<String> {
                     other => format!(", {} to {base}", moved(row, other - 1)),
                 };
                 let figure = written(row.measure.unit, mean);
+                let others = (0..row.means.len()).filter(|&at| at != best && is_alike(row, at, best));
+                let others: Vec<&str> = others.map(|at| versus.variants[at].name.as_str()).collect();
+                let others = match others.is_empty() {
+                    true => String::new(),
+                    false => format!(", {} alike", others.join(" and ")),
+                };
                 parts.push(format!(
-                    "{words} {} ({figure}{from_base})",
+                    "{words} {} ({figure}{from_base}){others}",
                     versus.variants[best].name
                 ));
             }
@@ -151,4 +180,41 @@ fn of_many(versus: &Versus, rows: &[Row]) -> Vec<String> {
         parts.push(format!("{} no different by more than chance", alike.join(", ")));
     }
     parts
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::versus_measures::MEASURES;
+    use super::*;
+    use crate::analysis::Difference;
+    use crate::stats::Interval;
+
+    #[test]
+    fn who_differs_by_hardly_anything_from_the_best_is_alike() {
+        let measure = MEASURES
+            .into_iter()
+            .find(|measure| measure.key == "output_throughput");
+        let row = |means: [f64; 3], half_width: f64| Row {
+            measure: measure.expect("it is one of them"),
+            means: means.map(Some).to_vec(),
+            differences: (means[1..].iter())
+                .map(|mean| {
+                    let absolute = Interval {
+                        value: mean - means[0],
+                        half_width,
+                    };
+                    Some(Difference {
+                        absolute,
+                        relative: None,
+                    })
+                })
+                .collect(),
+        };
+        // Ahead of the best by a fifth of a per cent, and far behind it.
+        let near = row([602.0, 603.0, 400.0], 0.1);
+        assert!(is_alike(&near, 1, 0) && !is_alike(&near, 2, 0));
+        // Behind by more than a per cent, and by less than chance.
+        let noisy = row([500.0, 640.0, 610.0], 30.0);
+        assert!(is_alike(&noisy, 2, 1) && !is_alike(&noisy, 0, 1));
+    }
 }

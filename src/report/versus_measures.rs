@@ -151,6 +151,9 @@ pub(crate) fn moved(row: &Row, at: usize) -> String {
     }
 }
 
+/// Ratio from which a change is a multiple and no percentage.
+const MANY_TIMES: f64 = 10.0;
+
 fn hundredths(interval: &Interval, (low, high): (f64, f64), unit: &str) -> String {
     let largest = 100.0 * interval.value.abs();
     let decimals = usize::from(largest < 9.95);
@@ -164,6 +167,14 @@ fn hundredths(interval: &Interval, (low, high): (f64, f64), unit: &str) -> Strin
         };
         format!("{sign}{digits}")
     };
+    if unit == "%" && interval.value >= MANY_TIMES - 1.0 {
+        let times = |value: f64| significant(1.0 + value);
+        let said = format!("{} times", times(interval.value));
+        return match interval.half_width.is_infinite() {
+            true => said,
+            false => format!("{said} [{}, {}]", times(low), times(high)),
+        };
+    }
     if interval.half_width.is_infinite() {
         return format!("{} {unit}", signed(interval.value));
     }
@@ -195,6 +206,10 @@ mod tests {
             })],
         };
         assert_eq!(moved(&row("attainment", None), 0), "−66 points [−100, −8]");
+        assert_eq!(
+            moved(&row("mean_ttft_s", Some(wide(494.58))), 0),
+            "496 times [495, 496]"
+        );
         assert_eq!(
             moved(&row("mean_ttft_s", Some(wide(-0.66))), 0),
             "−66 % [−100, −8]"

@@ -51,6 +51,8 @@ pub struct ResultMeta {
     pub attainment: f64,
     /// Whether all that is promised is kept; `None` where nothing is, or the run is too short to say.
     pub slo_kept: Option<bool>,
+    /// Whether the intervals leave no doubt of that; `None` where nothing is promised.
+    pub slo_decided: Option<bool>,
     /// Limits on percentiles and means.
     pub promises: Vec<Promise>,
     /// What ended it before its traffic did: `livelock`, `overfull` or `clock`.

@@ -54,6 +54,20 @@ impl Objective {
     /// the objective is empty and nothing can be missed.
     #[must_use]
     pub fn slack(&self, run: &RunResult) -> Option<Estimate> {
+        let parts = self.slacks(run)?.into_iter();
+        parts.min_by(|a, b| a.value.total_cmp(&b.value))
+    }
+
+    /// Whether a run leaves no doubt that all of it is kept, or that it is not: one part is surely broken, or none may be. A run
+    /// that is no sample of anything has no intervals and says what it saw.
+    #[must_use]
+    pub fn is_decided(&self, run: &RunResult) -> bool {
+        let parts = self.slacks(run).unwrap_or_default();
+        parts.iter().any(|slack| slack.high < 0.0) || parts.iter().all(|slack| slack.low >= 0.0)
+    }
+
+    /// The same of every part of it.
+    fn slacks(&self, run: &RunResult) -> Option<Vec<Estimate>> {
         let steady = run.quotable().filter(|_| run.verdict != Verdict::Unstable)?;
         let attainment = match self.attainment {
             None => None,
@@ -71,10 +85,7 @@ impl Objective {
             .constraints
             .iter()
             .filter_map(|constraint| constraint.slack(run, steady));
-        attainment
-            .into_iter()
-            .chain(constraints)
-            .min_by(|a, b| a.value.total_cmp(&b.value))
+        Some(attainment.into_iter().chain(constraints).collect())
     }
 
     /// Whether classes are judged one by one.
@@ -199,17 +210,23 @@ impl Constraint {
         self.statistic.of(distribution(summary, self.metric))
     }
 
-    fn slack(&self, run: &RunResult, steady: &Summary) -> Option<Estimate> {
-        let value = self.value_s(steady)?;
+    /// The limited statistic over a stretch of a run in seconds, with its interval where that is known.
+    #[must_use]
+    pub fn estimate(&self, run: &RunResult, stretch: &Summary) -> Option<Estimate> {
+        let value = self.value_s(stretch)?;
         let seen = match self.statistic {
             Statistic::Mean => interval(run, self.metric.name()),
             Statistic::Quantile(p) => quantile_interval(run, self.metric, p, value),
         };
-        let seen = seen.unwrap_or(Estimate {
+        Some(seen.unwrap_or(Estimate {
             value,
             low: value,
             high: value,
-        });
+        }))
+    }
+
+    fn slack(&self, run: &RunResult, steady: &Summary) -> Option<Estimate> {
+        let seen = self.estimate(run, steady)?;
         let slack = |value: f64| (self.limit_s - value) / self.limit_s;
         Some(Estimate {
             value: slack(seen.value),
@@ -309,6 +326,35 @@ mod tests {
         assert_eq!(share(0.01).is_kept(&short), Some(true));
         assert_eq!(median(0.1).is_kept(&short), Some(false));
         assert_eq!(share(0.01).slack(&short), None);
+    }
+
+    #[test]
+    fn a_promise_within_the_interval_is_not_decided_unless_another_is_broken() {
+        let mut run = queue(0.5, 20_000);
+        run.intervals.retain(|(name, _)| name != "attainment");
+        let around = Estimate {
+            value: 0.9896,
+            low: 0.988,
+            high: 0.991,
+        };
+        run.intervals.push(("attainment".to_owned(), around));
+        let mut objective = Objective {
+            attainment: Some(0.99),
+            ..Objective::default()
+        };
+        assert!(!objective.is_decided(&run));
+        objective.attainment = Some(0.985);
+        assert!(objective.is_decided(&run));
+        objective.attainment = Some(0.99);
+        // The median stay is 1.39.
+        objective.constraints.push(Constraint {
+            metric: Metric::E2el,
+            statistic: Statistic::Quantile(0.5),
+            limit_s: 1.0,
+        });
+        assert!(objective.is_decided(&run));
+        assert!(objective.is_decided(&queue(1.5, 5_000)), "overload keeps nothing");
+        assert!(objective.is_decided(&queue(0.5, 60)), "what it saw");
     }
 
     #[test]

@@ -70,6 +70,7 @@ impl ScheduledReplica {
             running: step.running,
             waiting: step.waiting,
             free_blocks: step.free_blocks,
+            free_meanwhile: step.free_blocks,
             kv_slots: step.load.decode_seqs,
         }));
         since

@@ -115,6 +115,7 @@ impl SglangReplica {
             running: front.running,
             waiting: front.waiting,
             free_blocks: front.free_pages,
+            free_meanwhile: self.reported_free(),
             kv_slots: front.load.decode_seqs,
         }));
     }

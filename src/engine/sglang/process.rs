@@ -26,10 +26,10 @@ impl SglangReplica {
         }
         let mut batch = self.in_flight.pop_front().expect("a batch in flight ends");
         let now = batch.end();
-        self.free_pages += std::mem::take(&mut batch.late_pages);
-        self.publish_result(batch.mode, now);
         self.tree.set_clock(now);
         self.report(&batch, gap_seqs, since, observer);
+        self.free_pages += std::mem::take(&mut batch.late_pages);
+        self.publish_result(batch.mode, now);
         if batch.packed.is_some() {
             batch.entries.sort_unstable_by_key(|entry| entry.order);
         }
@@ -92,6 +92,7 @@ impl SglangReplica {
             running: batch.running,
             waiting: batch.waiting,
             free_blocks: batch.free_pages,
+            free_meanwhile: self.reported_free(),
             kv_slots: batch.load.decode_seqs,
         }));
     }

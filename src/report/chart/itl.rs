@@ -58,15 +58,33 @@ fn longest(series: &[SeriesPoint]) -> Option<f64> {
     series.iter().filter_map(|point| point.max_itl_s).reduce(f64::max)
 }
 
-/// The mean of all gaps, each interval with the weight of its tokens.
-fn mean(series: &[SeriesPoint]) -> Option<f64> {
-    let pairs = || {
-        series
-            .iter()
-            .filter_map(|point| Some((point.mean_itl_s?, point.output_tokens_per_s)))
-    };
-    let tokens: f64 = pairs().map(|(_, weight)| weight).sum();
-    (tokens > 0.0).then(|| pairs().map(|(gap, weight)| gap * weight).sum::<f64>() / tokens)
+/// The gaps of an interval, or of several together.
+#[derive(Clone, Copy, Debug, PartialEq)]
+struct Gaps {
+    /// When, in seconds.
+    t_s: f64,
+    mean_s: f64,
+    longest_s: f64,
+    number: f64,
+}
+
+/// The intervals in which gaps ended.
+fn gaps(series: &[SeriesPoint]) -> Vec<Gaps> {
+    let known = series.iter().filter_map(|point| {
+        Some(Gaps {
+            t_s: point.t_s,
+            mean_s: point.mean_itl_s?,
+            longest_s: point.max_itl_s?,
+            number: point.gaps as f64,
+        })
+    });
+    known.filter(|gaps| gaps.number > 0.0).collect()
+}
+
+/// The mean of all gaps, every one of them with the same weight, as a run's table has it of the same time; `None` of none.
+fn mean(all: &[Gaps]) -> Option<f64> {
+    let number: f64 = all.iter().map(|gaps| gaps.number).sum();
+    (number > 0.0).then(|| all.iter().map(|gaps| gaps.mean_s * gaps.number).sum::<f64>() / number)
 }
 
 fn title(runs: &[(String, &[SeriesPoint])]) -> String {
@@ -84,7 +102,7 @@ fn title(runs: &[(String, &[SeriesPoint])]) -> String {
     if each.is_empty() {
         return "No gaps between tokens were seen".to_owned();
     }
-    let means = runs.iter().filter_map(|(_, series)| mean(series));
+    let means = runs.iter().filter_map(|(_, series)| mean(&gaps(series)));
     let means: Vec<String> = means.map(figures::time).collect();
     format!(
         "Longest gap between two tokens: {} (mean {})",
@@ -94,26 +112,26 @@ fn title(runs: &[(String, &[SeriesPoint])]) -> String {
 }
 
 fn draw(picture: &mut Picture, panel: &Panel, series: &[SeriesPoint]) {
-    let known: Vec<(f64, f64, f64)> = series
-        .iter()
-        .filter_map(|point| Some((point.t_s, point.mean_itl_s?, point.max_itl_s?)))
-        .collect();
-    if known.is_empty() {
+    let all = gaps(series);
+    if all.is_empty() {
         return nothing(picture, panel, "no gaps between tokens");
     }
     // Neighbours are taken together, as many as make a column wide enough to be seen: spikes that touch look like a level.
-    let known = columns(&known);
-    let ups = known.iter().map(|&(t_s, _, longest)| panel.pixel((t_s, longest)));
-    let downs = known.iter().rev().map(|&(t_s, mean, _)| panel.pixel((t_s, mean)));
+    let known = columns(&all);
+    let ups = known.iter().map(|gaps| panel.pixel((gaps.t_s, gaps.longest_s)));
+    let downs = known
+        .iter()
+        .rev()
+        .map(|gaps| panel.pixel((gaps.t_s, gaps.mean_s)));
     let outline: Vec<(f64, f64)> = ups.clone().chain(downs).collect();
     if known.len() > 1 {
         picture.area(outline, Colour::VERMILLION.faded(0.22));
         picture.line(ups.collect(), Colour::VERMILLION, 1.1);
     }
-    let means: Vec<(f64, f64)> = known.iter().map(|&(t_s, mean, _)| (t_s, mean)).collect();
-    if let [(t_s, mean, longest)] = known[..] {
-        picture.dot(panel.pixel((t_s, longest)), 2.5, Colour::VERMILLION);
-        picture.dot(panel.pixel((t_s, mean)), 2.5, Colour::BLUE);
+    let means: Vec<(f64, f64)> = known.iter().map(|gaps| (gaps.t_s, gaps.mean_s)).collect();
+    if let [only] = known[..] {
+        picture.dot(panel.pixel((only.t_s, only.longest_s)), 2.5, Colour::VERMILLION);
+        picture.dot(panel.pixel((only.t_s, only.mean_s)), 2.5, Colour::BLUE);
     }
     panel.curve(picture, &means, Colour::BLUE, 1.6);
     let label = |value: f64, text: String, colour| EndLabel {
@@ -129,7 +147,7 @@ fn draw(picture: &mut Picture, panel: &Panel, series: &[SeriesPoint]) {
             Colour::VERMILLION,
         ));
     }
-    if let Some(mean) = mean(series) {
+    if let Some(mean) = mean(&all) {
         labels.push(label(mean, format!("mean {}", figures::time(mean)), Colour::BLUE));
     }
     panel.end_labels(picture, labels);
@@ -138,13 +156,62 @@ fn draw(picture: &mut Picture, panel: &Panel, series: &[SeriesPoint]) {
 /// Columns over the width of a panel.
 const COLUMNS_MAX: usize = 100;
 
-/// (time, mean, longest) of neighbours taken together: the mean of the means, the longest of all.
-fn columns(known: &[(f64, f64, f64)]) -> Vec<(f64, f64, f64)> {
+/// Neighbours taken together: the mean of all of their gaps, the longest of all.
+fn columns(known: &[Gaps]) -> Vec<Gaps> {
     let each = known.len().div_ceil(COLUMNS_MAX).max(1);
-    let column = |chunk: &[(f64, f64, f64)]| {
-        let mean = |of: fn(&(f64, f64, f64)) -> f64| chunk.iter().map(of).sum::<f64>() / chunk.len() as f64;
-        let longest = chunk.iter().map(|point| point.2).fold(0.0, f64::max);
-        (mean(|point| point.0), mean(|point| point.1), longest)
+    let column = |chunk: &[Gaps]| {
+        Some(Gaps {
+            t_s: chunk.iter().map(|gaps| gaps.t_s).sum::<f64>() / chunk.len() as f64,
+            mean_s: mean(chunk)?,
+            longest_s: chunk.iter().map(|gaps| gaps.longest_s).fold(0.0, f64::max),
+            number: chunk.iter().map(|gaps| gaps.number).sum(),
+        })
     };
-    known.chunks(each).map(column).collect()
+    known.chunks(each).filter_map(column).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::metrics::single_server;
+    use crate::metrics::{Fleet, Recorder, RecorderOptions, Records, SloLimits};
+
+    #[test]
+    fn the_mean_of_the_chart_is_that_of_the_table() {
+        let mut recorder = Recorder::new(RecorderOptions {
+            fleet: Fleet::alike(1, 100, 16),
+            slo: SloLimits::default(),
+            records: Records::None,
+        });
+        let end = single_server::two_sequences(&mut recorder);
+        let mut run = recorder.finish(end);
+        let told = |series: &[SeriesPoint]| mean(&gaps(series)).unwrap_or(0.0);
+        let table = run.whole.itl.mean_s().unwrap_or(0.0);
+        assert!(table > 0.0);
+        assert!(
+            (told(&run.series) - table).abs() < 1e-9 * table,
+            "{} {table}",
+            told(&run.series)
+        );
+        // First tokens end no gap: an interval of many does not count for more.
+        let with_gaps = run.series.iter_mut().find(|point| point.gaps > 0);
+        with_gaps.expect("there are gaps").output_tokens_per_s *= 50.0;
+        assert!((told(&run.series) - table).abs() < 1e-9 * table);
+    }
+
+    #[test]
+    fn a_column_has_the_mean_of_its_gaps_and_not_of_its_intervals() {
+        let interval = |t_s, mean_s, number| Gaps {
+            t_s,
+            mean_s,
+            longest_s: mean_s,
+            number,
+        };
+        let mut many = vec![interval(0.0, 0.010, 99.0), interval(1.0, 0.110, 1.0)];
+        many.extend((2..200).map(|at| interval(f64::from(at), 0.010, 50.0)));
+        let columns = columns(&many);
+        assert_eq!(columns.len(), 100);
+        assert!((columns[0].mean_s - 0.011).abs() < 1e-12, "{:?}", columns[0]);
+        assert_eq!(columns[0].longest_s, 0.110);
+    }
 }

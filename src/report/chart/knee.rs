@@ -255,14 +255,11 @@ struct Flag {
 }
 
 impl Flag {
-    /// A rate that was bracketed.
+    /// A rate that was bracketed, and not rounded up: whoever sends as much must be within it.
     fn bracketed(estimate: Estimate, name: &str, certainty: &str) -> Flag {
-        let rate = figures::significant;
-        let (value, low, high) = (rate(estimate.value), rate(estimate.low), rate(estimate.high));
-        Flag::of(
-            format!("{name} {value} req/s"),
-            format!("{certainty} [{low}, {high}]"),
-        )
+        let value = figures::significant_down(estimate.value);
+        let interval = figures::interval_outwards(estimate.low, estimate.high);
+        Flag::of(format!("{name} {value} req/s"), format!("{certainty} {interval}"))
     }
 
     /// Saturation that nothing bounds from below.

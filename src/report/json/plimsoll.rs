@@ -1,7 +1,7 @@
 //! What the client's keys cannot say: the verdict, the steady state with intervals, audits, trust and assumptions.
 
 use super::super::standing::run_word;
-use super::super::views::{PoolMeta, ResultMeta, ScalingMeta, Utilisation, trust_word};
+use super::super::views::{PoolMeta, Promise, ResultMeta, ScalingMeta, Utilisation, trust_word};
 use super::value::{Object, Value};
 use super::{FORMAT_VERSION, distribution_ms};
 use super::{parts, tiers};
@@ -31,6 +31,9 @@ pub(super) fn object(result: &RunResult, meta: &ResultMeta) -> Object {
     object.put("reasons", result.reasons.clone());
     object.put("violations", result.violations.clone());
     object.put("slo_kept", meta.slo_kept);
+    if let Some(decided) = meta.slo_decided {
+        object.put("slo_decided", decided);
+    }
     object.put("growth_per_s", result.growth_per_s);
     object.put(
         "steady_window_s",
@@ -105,6 +108,19 @@ pub(super) fn object(result: &RunResult, meta: &ResultMeta) -> Object {
                 .map(|limit| (limit.metric.as_str(), limit.limit_s.into())),
         ),
     );
+    if !meta.promises.is_empty() {
+        let name = |promise: &Promise| match promise.percentile {
+            Some(percentile) => format!("p{percentile}_{}", promise.metric),
+            None => format!("mean_{}", promise.metric),
+        };
+        let limits: Vec<(String, f64)> = (meta.promises.iter())
+            .map(|promise| (name(promise), promise.limit_s))
+            .collect();
+        let limits = limits
+            .iter()
+            .map(|(name, limit_s)| (name.as_str(), (*limit_s).into()));
+        object.put("percentile_limits_s", named(limits));
+    }
     object.put("scenario", scenario(meta));
     object
 }

@@ -170,3 +170,35 @@ fn a_run_that_was_not_made_is_marked_and_quotes_nothing() {
         "{table}"
     );
 }
+
+#[test]
+fn gaps_are_told_where_they_are_limited_and_hits_where_there_are_any() {
+    let run = |hits: f64, limits: serde_json::Value| {
+        let stretch = serde_json::json!({
+            "completed": 10, "p99_itl_ms": 87.5, "cache_queries_tokens": 200.0, "cache_hit_tokens": hits,
+        });
+        serde_json::json!({
+            "output_throughput": 100.0, "request_throughput": 1.0,
+            "plimsoll": {"verdict": "stable", "whole": stretch, "percentile_limits_s": limits},
+        })
+    };
+    let settings = [("chunk".to_owned(), "512".to_owned())];
+    let row = |run| SweepRow {
+        settings: &settings,
+        run,
+        attainment: None,
+    };
+    let with_both = run(50.0, serde_json::json!({"p99_itl": 0.1}));
+    let shown = text(&[row(&with_both)], None);
+    for said in ["ITL p99", "87.5 ms", "hits", "25.0 %"] {
+        assert!(shown.contains(said), "{said}\n{shown}");
+    }
+    let table = csv(&[row(&with_both)]);
+    assert!(
+        table.contains("prefix_cache_hit_rate") && table.contains("0.25"),
+        "{table}"
+    );
+    let without = run(0.0, serde_json::json!({"p99_ttft": 0.1}));
+    let shown = text(&[row(&without)], None) + &csv(&[row(&without)]);
+    assert!(!shown.contains("ITL") && !shown.contains("hit"), "{shown}");
+}
