@@ -338,8 +338,8 @@ fn values_of_flags_are_told_all_at_once() {
         &["'abc'", "-1", "`foo`"],
     );
     told(
-        "sweep quickstart -L request-rate 4,,8 -S max-num-seqs 9",
-        &["-L request-rate"],
+        "sweep quickstart -L request-rate 4,,8 -S max-num-seqs 9..1 step 1",
+        &["`-L request-rate` has an empty value", "`-S max-num-seqs 9..1"],
     );
     // One alone is told as before, with the way to the flags.
     told(
