@@ -118,18 +118,10 @@ fn title(summary: &Summary) -> String {
 
 /// The share of values at or below each value; `None` for an empty distribution.
 fn curve(name: &'static str, colour: Colour, distribution: &Distribution) -> Option<Curve> {
-    let steps = distribution.steps();
-    let total: u64 = steps.iter().map(|(_, count)| count).sum();
-    let (first, _) = *steps.first()?;
+    let points = staircase(distribution);
     // Answers that leave whole have no gaps, and a logarithmic axis no place for them.
-    if steps.last().is_none_or(|(longest, _)| *longest <= 0.0) {
+    if points.last().is_none_or(|(longest, _)| *longest <= 0.0) {
         return None;
-    }
-    let mut points = vec![(first, 0.0)];
-    let mut below = 0;
-    for (seconds, count) in steps {
-        below += count;
-        points.push((seconds, below as f64 / total as f64));
     }
     let quantile = |p: f64| distribution.quantile_s(p).map_or("–".into(), figures::time);
     let quoted = [
@@ -142,6 +134,20 @@ fn curve(name: &'static str, colour: Colour, distribution: &Distribution) -> Opt
         points,
         quoted,
     })
+}
+
+/// The corners of a distribution function: it rises at each value and nowhere between two, so that a median between two values
+/// stands on the step between them.
+pub(super) fn staircase(distribution: &Distribution) -> Vec<(f64, f64)> {
+    let steps = distribution.steps();
+    let total: u64 = steps.iter().map(|(_, count)| count).sum();
+    let (mut corners, mut below) = (Vec::with_capacity(2 * steps.len()), 0);
+    for (seconds, count) in steps {
+        corners.push((seconds, below as f64 / total as f64));
+        below += count;
+        corners.push((seconds, below as f64 / total as f64));
+    }
+    corners
 }
 
 fn rules(picture: &mut Picture, panel: &Panel) {
@@ -258,4 +264,29 @@ fn candidates(panel: &Panel, curve: &Curve) -> Vec<Place> {
     };
     let from_the_middle = (0..23).flat_map(|step| [50 - 2 * step, 50 + 2 * step]);
     from_the_middle.filter_map(beside).flatten().collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::units::Picos;
+
+    #[test]
+    fn a_median_between_two_values_stands_on_the_curve() {
+        let mut four = Distribution::default();
+        for ms in [100, 170, 290, 300_u64] {
+            four.record(Picos(ms * 1_000_000_000), 1);
+        }
+        let corners = staircase(&four);
+        assert_eq!(corners.len(), 8);
+        let half: Vec<f64> = (corners.iter())
+            .filter(|(_, share)| (share - 0.5).abs() < 1e-9)
+            .map(|(seconds, _)| *seconds)
+            .collect();
+        let median = four.quantile_s(0.5).expect("there are values");
+        assert!(
+            half.len() == 2 && half[0] < median && median < half[1],
+            "{half:?} {median}"
+        );
+    }
 }

@@ -114,7 +114,7 @@ fn found(view: &KneeView, is_asked: bool) -> String {
         );
     }
     match (view.knee, saturation) {
-        (Some(knee), _) => format!("{} req/s within the SLO", rate(knee.value)),
+        (Some(knee), _) => format!("{} req/s within the SLO", figures::significant_down(knee.value)),
         (None, Some(saturation)) if is_asked => format!("no simulated rate meets the SLO; {saturation}"),
         (None, None) if is_asked && !view.points.is_empty() => "no simulated rate meets the SLO".to_owned(),
         (None, Some(saturation)) => saturation,

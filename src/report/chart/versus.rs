@@ -3,6 +3,7 @@
 use super::super::figures;
 use super::super::versus::{Row, Unit, Versus, ends, headline, is_moved, judged, moved, told, written};
 use super::axis::{Axis, Quantity};
+use super::distribution::staircase;
 use super::knee::nothing;
 use super::panel::{Panel, head};
 use super::scene::{Anchor, Colour, Font, Picture};
@@ -168,12 +169,14 @@ pub fn ttft_of_variants(versus: &Versus, ttfts: &[(String, &Distribution)]) -> P
     const LEFT: f64 = 72.0;
     const RIGHT: f64 = 876.0;
     const HEIGHT: f64 = 340.0;
+    const LINE: f64 = 18.0;
     let mut picture = Picture::new(&ttft_title(ttfts), WIDTH, 0.0);
     let subtitle = format!("{}, the first of the seeds. {}", versus.subject, said(versus));
-    let top = head(&mut picture, LEFT, &subtitle) + 40.0;
+    let legend = head(&mut picture, LEFT, &subtitle) + 26.0;
+    let top = legend + LINE * ttfts.len() as f64 + 24.0;
     let curves: Vec<Vec<(f64, f64)>> = ttfts
         .iter()
-        .map(|(_, distribution)| steps(distribution))
+        .map(|(_, distribution)| staircase(distribution))
         .collect();
     let seconds = curves.iter().flatten().map(|(seconds, _)| *seconds);
     let panel = Panel {
@@ -191,25 +194,12 @@ pub fn ttft_of_variants(versus: &Versus, ttfts: &[(String, &Distribution)]) -> P
     if curves.iter().all(Vec::is_empty) {
         nothing(&mut picture, &panel, "no request was completed");
     }
-    // The curves rise to the right: the lower right corner is free.
-    let mut y = panel.bottom - 14.0 - 18.0 * (ttfts.len().max(1) - 1) as f64;
+    // Above the panel: a curve may go anywhere in it.
     for (at, (name, distribution)) in ttfts.iter().enumerate() {
         let figure = |p| distribution.quantile_s(p).map_or("–".into(), figures::time);
         let text = format!("{name}  p50 {}, p99 {}", figure(0.5), figure(0.99));
-        let width = Font::LABEL.width(&text);
-        picture.rectangle(
-            (panel.right - 12.0 - width, y - 13.0),
-            (panel.right - 4.0, y + 4.0),
-            Colour::WHITE,
-        );
-        picture.text(
-            (panel.right - 8.0, y),
-            &text,
-            Font::LABEL,
-            Anchor::End,
-            colour(at),
-        );
-        y += 18.0;
+        let y = legend + LINE * at as f64;
+        picture.text((LEFT, y), &text, Font::LABEL, Anchor::Start, colour(at));
     }
     panel.foot(&mut picture, 9);
     panel.foot_labels(&mut picture, "time to first token, logarithmic", 9);
@@ -230,20 +220,6 @@ fn ttft_title(ttfts: &[(String, &Distribution)]) -> String {
             each.join(", ")
         )
     }
-}
-
-fn steps(distribution: &Distribution) -> Vec<(f64, f64)> {
-    let steps = distribution.steps();
-    let total: u64 = steps.iter().map(|(_, number)| number).sum();
-    let Some(&(first, _)) = steps.first() else {
-        return Vec::new();
-    };
-    let mut below = 0;
-    let rising = steps.into_iter().map(|(seconds, number)| {
-        below += number;
-        (seconds, below as f64 / total as f64)
-    });
-    std::iter::once((first, 0.0)).chain(rising).collect()
 }
 
 #[cfg(test)]
