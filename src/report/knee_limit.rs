@@ -1,6 +1,6 @@
 //! What limits the knee, in one sentence: what breaks first above it, why, and which resource is pressed the hardest there.
 
-use super::figures::{percent, significant, time};
+use super::figures::{percent, significant, significant_down, time};
 use super::views::ClassPromise;
 use super::words::EngineWords;
 use crate::analysis::knee::{Binding, Knee, Limiter, Lost, Point, Pressure, Statistic};
@@ -103,7 +103,7 @@ fn first_to_break(
     // Of a class only the whole run's latencies are kept, ramp and drain in them.
     let over = binding.class.map_or("", |_| " over the whole run");
     let at = rate_of(knee, &binding).map_or(String::new(), |rate| {
-        format!("{over} at {} req/s", significant(rate))
+        format!("{over} at {} req/s", significant_down(rate))
     });
     let why = pressed.map(|(limiter, pressure)| why_late(&binding, limiter, &pressure, words));
     binds(&binding, classes, &at, why.as_deref())

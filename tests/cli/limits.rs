@@ -121,7 +121,8 @@ fn promises_to_classes_count_in_every_command() {
     let strict = with_file(&two_classes("1 ms"));
     let printed = unfolded(&strict.expect(3, "run case.toml"));
     assert!(
-        printed.contains("BROKEN to hasty (0 % good)") && printed.contains("kept to patient (100 % good)"),
+        printed.contains("BROKEN to hasty (0 % good)")
+            && printed.contains("NOT DECIDED of patient (100 % good) (95 % 98.8 % to 100 %)"),
         "{printed}"
     );
     let json = strict.expect(3, "run case.toml --format json");
