@@ -6,7 +6,7 @@ use super::Profile;
 use crate::hardware::{Architecture, Device};
 
 /// Tokens of a block of a latent cache (DeepSeek's) where nobody gives them: the first attention backend that takes the GPU
-/// and the cache's format decides. Other GPUs' backends take [`Defaults::block_size`].
+/// and the cache's format decides. Other GPUs' backends take [`Defaults::block_size`](super::Defaults::block_size).
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct LatentBlocks {

@@ -213,8 +213,12 @@ fn marks(view: &KneeView) -> impl Iterator<Item = (Estimate, Colour)> {
 /// The names of the knee and of saturation above the first panel, each beside its line: the knee's to the left where there is
 /// room, saturation's to the right of its line and of the other name.
 fn flags(picture: &mut Picture, view: &KneeView, panel: &Panel) {
-    let flag = |estimate: Estimate, name: &str| Flag::bracketed(estimate, name, view.certainty());
-    let knee = view.knee.map(|knee| (knee, flag(knee, "knee")));
+    let flag = |estimate: Estimate, told: String| Flag::bracketed(estimate, told, view.certainty());
+    // Whoever sends as much as the knee must be within it.
+    let knee = view.knee.map(|knee| {
+        let told = format!("knee {}", figures::significant_down(knee.value));
+        (knee, flag(knee, told))
+    });
     let mut taken = panel.left;
     if let Some((knee, flag)) = &knee {
         let line = panel.pixel_x(knee.value);
@@ -228,9 +232,15 @@ fn flags(picture: &mut Picture, view: &KneeView, panel: &Panel) {
             Some(_) => "the client pushes at most",
             None => "saturates at",
         };
-        let flag = view
-            .saturates_below()
-            .map_or_else(|| flag(saturation, name), Flag::open);
+        let flag = view.saturates_below().map_or_else(
+            || {
+                flag(
+                    saturation,
+                    format!("{name} {}", figures::significant(saturation.value)),
+                )
+            },
+            Flag::open,
+        );
         let line = panel.pixel_x(saturation.value);
         let room = picture.width - 12.0 - flag.width;
         let beside = knee
@@ -255,11 +265,10 @@ struct Flag {
 }
 
 impl Flag {
-    /// A rate that was bracketed, and not rounded up: whoever sends as much must be within it.
-    fn bracketed(estimate: Estimate, name: &str, certainty: &str) -> Flag {
-        let value = figures::significant_down(estimate.value);
+    /// A rate that was bracketed, `told` as its name and figure.
+    fn bracketed(estimate: Estimate, told: String, certainty: &str) -> Flag {
         let interval = figures::interval_outwards(estimate.low, estimate.high);
-        Flag::of(format!("{name} {value} req/s"), format!("{certainty} {interval}"))
+        Flag::of(told + " req/s", format!("{certainty} {interval}"))
     }
 
     /// Saturation that nothing bounds from below.
