@@ -83,14 +83,25 @@ pub fn scores_by_engine(rows: &[Row]) -> Vec<Score> {
         .collect()
 }
 
-/// Scores rows of several families, each of which weighs 1 whatever its size.
+/// Scores rows of several families, each of which weighs 1 whatever its size and however many figures its rows have.
 fn families_alike(name: &str, rows: &[&Row]) -> Score {
-    let mut predicted: BTreeMap<&str, f64> = BTreeMap::new();
+    let mut predicted: BTreeMap<&str, Vec<&Row>> = BTreeMap::new();
     for row in rows.iter().filter(|row| is_predicted(row)) {
-        *predicted.entry(&row.family).or_default() += 1.0;
+        predicted.entry(&row.family).or_default().push(row);
     }
-    let weight = |row: &Row| predicted.get(row.family.as_str()).map_or(0.0, |rows| 1.0 / rows);
-    score(name, rows, &weight)
+    let weight = |row: &Row| {
+        predicted
+            .get(row.family.as_str())
+            .map_or(0.0, |rows| 1.0 / rows.len() as f64)
+    };
+    let shares: Vec<f64> = predicted
+        .values()
+        .filter_map(|rows| inside_90(rows, &|_| 1.0, &|_| true))
+        .collect();
+    Score {
+        inside_90: (!shares.is_empty()).then(|| shares.iter().sum::<f64>() / shares.len() as f64),
+        ..score(name, rows, &weight)
+    }
 }
 
 fn is_predicted(row: &Row) -> bool {
