@@ -327,7 +327,7 @@ fn stored_as(model: ModelShape, precision: Option<&str>) -> Option<ModelShape> {
     let word = word.trim().to_lowercase();
     let is = |part: &str| word.contains(part);
     let quantization = if is("int4") || is("awq") || (is("gptq") && !is("int8")) {
-        Quantization::Int4 { group_size: 128 }
+        Quantization::AWQ
     } else if is("fp4") {
         match model.quantization {
             Quantization::Mxfp4 => Quantization::Mxfp4,

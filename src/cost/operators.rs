@@ -181,9 +181,10 @@ fn quantized(shape: &ModelShape, peaks: &Peaks) -> Format {
         (Quantization::None | Quantization::Mxfp4, _) => plain,
         (Quantization::Nvfp4, KernelFormat::Nvfp4) => narrow(NVFP4_BYTES),
         (Quantization::Nvfp4, _) => weight_only(NVFP4_BYTES),
-        (Quantization::Int4 { group_size }, _) => weight_only(0.5 + 2.5 / f64::from(group_size.max(1))),
-        // No kernel of such was measured: the 16-bit law with half the bytes.
-        (Quantization::WeightOnly8 { .. }, _) => weight_only(shape.quantization.bytes_per_weight()),
+        // Of 8-bit weights no kernel was measured: the 16-bit law with half the bytes.
+        (Quantization::Int4 { .. } | Quantization::WeightOnly8 { .. }, _) => {
+            weight_only(shape.quantization.bytes_per_weight())
+        }
         (Quantization::Fp8 | Quantization::Fp8Block | Quantization::Int8, KernelFormat::Bf16) => {
             weight_only(1.0)
         }

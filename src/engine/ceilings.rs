@@ -90,7 +90,7 @@ mod tests {
     #[test]
     fn fp8_keeps_the_ridge_and_int4_quarters_it() {
         assert!((ridge("H100-SXM", Quantization::Fp8) - 295.0).abs() < 0.6);
-        assert!((ridge("H100-SXM", Quantization::Int4 { group_size: 128 }) - 77.0).abs() < 0.6);
+        assert!((ridge("H100-SXM", Quantization::AWQ) - 77.0).abs() < 0.6);
         // No fp8 units: half the bytes at the same rate.
         assert!((ridge("A100-SXM-80GB", Quantization::Fp8) - 76.5).abs() < 0.6);
     }

@@ -7,24 +7,22 @@
 use super::registry::{self, UnknownModel};
 use super::{ModelShape, Quantization};
 
-const INT4: Quantization = Quantization::Int4 { group_size: 128 };
-
 /// How linear layers are stored behind a name with this ending.
 const ENDINGS: [(&str, Quantization); 22] = [
     ("-fp8", Quantization::Fp8),
     ("-fp8-dynamic", Quantization::Fp8),
     ("-fp8-static", Quantization::Fp8),
     ("-fp8-block", Quantization::Fp8Block),
-    ("-awq", INT4),
-    ("-awq-int4", INT4),
-    ("-int4-awq", INT4),
-    ("-gptq-int4", INT4),
-    ("-gptq-4bit", INT4),
-    ("-int4", INT4),
-    ("-w4a16", INT4),
-    ("-quantized.w4a16", INT4),
-    ("-bnb-4bit", Quantization::Int4 { group_size: 64 }),
-    ("-bnb-nf4", Quantization::Int4 { group_size: 64 }),
+    ("-awq", Quantization::AWQ),
+    ("-awq-int4", Quantization::AWQ),
+    ("-int4-awq", Quantization::AWQ),
+    ("-gptq-int4", Quantization::GPTQ),
+    ("-gptq-4bit", Quantization::GPTQ),
+    ("-int4", Quantization::AWQ),
+    ("-w4a16", Quantization::GPTQ),
+    ("-quantized.w4a16", Quantization::GPTQ),
+    ("-bnb-4bit", Quantization::BITSANDBYTES),
+    ("-bnb-nf4", Quantization::BITSANDBYTES),
     (
         "-gptq-int8",
         Quantization::WeightOnly8 {
@@ -45,7 +43,7 @@ const ENDINGS: [(&str, Quantization); 22] = [
 ///
 /// ```
 /// let (model, notes) = plimsoll::model::find_checkpoint("RedHatAI/Qwen3-8B-quantized.w4a16").unwrap();
-/// assert_eq!(model.quantization.name(), "int4 (group 128)");
+/// assert_eq!(model.quantization.name(), "int4 (group 128, symmetric)");
 /// assert!(notes[0].contains("Qwen/Qwen3-8B"));
 /// ```
 pub fn find_checkpoint(name: &str) -> Result<(ModelShape, Vec<String>), UnknownModel> {
@@ -164,7 +162,7 @@ mod tests {
         check(
             "Llama-3.1-405B-Instruct-quantized.w4a16",
             llama,
-            "int4 (group 128)",
+            "int4 (group 128, symmetric)",
         );
         check(
             "neuralmagic/Llama-3.1-405B-Instruct-quantized.w8a8",
@@ -175,7 +173,7 @@ mod tests {
         check(
             "Qwen/Qwen2.5-7B-Instruct-AWQ",
             "Qwen/Qwen2.5-7B-Instruct",
-            "int4 (group 128)",
+            "int4 (group 128, symmetric)",
         );
         check(
             "Qwen/Qwen2.5-72B-Instruct-GPTQ-Int8",
@@ -185,7 +183,7 @@ mod tests {
         check(
             "hugging-quants/Meta-Llama-3.1-8B-Instruct-AWQ-INT4",
             "meta-llama/Meta-Llama-3.1-8B-Instruct",
-            "int4 (group 128)",
+            "int4 (group 128, symmetric)",
         );
         // Qwen's own are in blocks, whoever else's by that name are not.
         let coder = "Qwen/Qwen3-30B-A3B-Instruct-2507";
@@ -196,12 +194,12 @@ mod tests {
         check(
             "TheBloke/Llama-2-7B-Chat-AWQ",
             "meta-llama/Llama-2-7b-chat-hf",
-            "int4 (group 128)",
+            "int4 (group 128, symmetric)",
         );
         check(
             "casperhansen/llama-3-8b-instruct-awq",
             "meta-llama/Meta-Llama-3-8B-Instruct",
-            "int4 (group 128)",
+            "int4 (group 128, symmetric)",
         );
     }
 

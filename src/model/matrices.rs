@@ -317,8 +317,11 @@ impl Quantization {
             Quantization::WeightOnly8 { group_size } => {
                 1.0 + group_size.map_or(0.0, |size| 3.0 / f64::from(size))
             }
-            // A 16-bit scale and a 4-bit zero per group.
-            Quantization::Int4 { group_size } => 0.5 + 2.5 / f64::from(group_size),
+            // A 16-bit scale and half a byte of a zero point per group.
+            Quantization::Int4 {
+                group_size,
+                has_zeros,
+            } => 0.5 + if has_zeros { 2.5 } else { 2.0 } / f64::from(group_size),
             // A scale byte per 32.
             Quantization::Mxfp4 => 0.5 + 1.0 / 32.0,
             // A scale byte per 16.

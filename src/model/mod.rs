@@ -202,15 +202,35 @@ pub enum Quantization {
         /// Channels that share a scale; `None` where a whole row does.
         group_size: Option<u32>,
     },
-    /// W4A16 (AWQ, GPTQ), scales and zeros per group of input channels.
+    /// W4A16 (AWQ, GPTQ), scales per group of input channels.
     Int4 {
         /// Channels that share a scale.
         group_size: u32,
+        /// Whether a group has a 4-bit zero point beside its scale: not where a scheme is symmetric.
+        has_zeros: bool,
     },
     /// Experts only in 4-bit microscaling floats with a scale byte per 32 (gpt-oss).
     Mxfp4,
     /// 4-bit floating point with block scales (Blackwell).
     Nvfp4,
+}
+
+impl Quantization {
+    /// AWQ as AutoAWQ writes it by itself: groups of 128 channels, each with a zero point.
+    pub const AWQ: Quantization = Quantization::Int4 {
+        group_size: 128,
+        has_zeros: true,
+    };
+    /// GPTQ and `W4A16` as GPTQModel and llm-compressor write them by themselves: symmetric groups of 128 channels.
+    pub const GPTQ: Quantization = Quantization::Int4 {
+        group_size: 128,
+        has_zeros: false,
+    };
+    /// bitsandbytes in 4 bits: blocks of 64 weights.
+    pub const BITSANDBYTES: Quantization = Quantization::Int4 {
+        group_size: 64,
+        has_zeros: true,
+    };
 }
 
 impl LayerGroup {

@@ -34,13 +34,13 @@ const QUANTIZATIONS: [(&str, Quantization); 19] = [
             group_size: Some(128),
         },
     ),
-    ("awq", Quantization::Int4 { group_size: 128 }),
-    ("awq_marlin", Quantization::Int4 { group_size: 128 }),
-    ("gptq", Quantization::Int4 { group_size: 128 }),
-    ("gptq_marlin", Quantization::Int4 { group_size: 128 }),
-    ("int4", Quantization::Int4 { group_size: 128 }),
-    ("w4a16", Quantization::Int4 { group_size: 128 }),
-    ("bitsandbytes", Quantization::Int4 { group_size: 64 }),
+    ("awq", Quantization::AWQ),
+    ("awq_marlin", Quantization::AWQ),
+    ("gptq", Quantization::GPTQ),
+    ("gptq_marlin", Quantization::GPTQ),
+    ("int4", Quantization::AWQ),
+    ("w4a16", Quantization::GPTQ),
+    ("bitsandbytes", Quantization::BITSANDBYTES),
     ("mxfp4", Quantization::Mxfp4),
     ("modelopt_fp4", Quantization::Nvfp4),
     ("nvfp4", Quantization::Nvfp4),
@@ -194,7 +194,14 @@ impl Quantization {
             Quantization::WeightOnly8 {
                 group_size: Some(size),
             } => format!("8-bit weights only (group {size})"),
-            Quantization::Int4 { group_size } => format!("int4 (group {group_size})"),
+            Quantization::Int4 {
+                group_size,
+                has_zeros: true,
+            } => format!("int4 (group {group_size})"),
+            Quantization::Int4 {
+                group_size,
+                has_zeros: false,
+            } => format!("int4 (group {group_size}, symmetric)"),
             Quantization::Mxfp4 => "mxfp4".to_string(),
             Quantization::Nvfp4 => "nvfp4".to_string(),
         }
@@ -208,10 +215,7 @@ mod tests {
     #[test]
     fn vllm_spellings_are_understood() {
         assert_eq!(parse_quantization("FP8"), Ok(Quantization::Fp8));
-        assert_eq!(
-            parse_quantization("awq-marlin"),
-            Ok(Quantization::Int4 { group_size: 128 })
-        );
+        assert_eq!(parse_quantization("awq-marlin"), Ok(Quantization::AWQ));
         assert_eq!(parse_dtype("auto"), Ok(None));
         assert_eq!(parse_kv_cache_dtype("fp8_e4m3"), Ok(Some(Dtype::Fp8)));
     }

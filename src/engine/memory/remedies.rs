@@ -160,7 +160,7 @@ fn quantizable(model: &ModelShape) -> Option<ModelShape> {
 
 /// An engine takes no other format than that of a checkpoint that is quantized already.
 fn in_four_bits(model: &ModelShape) -> Option<ModelShape> {
-    let narrow = Quantization::Int4 { group_size: 128 };
+    let narrow = Quantization::AWQ;
     (model.quantization == Quantization::None).then(|| model.clone().with_quantization(narrow))
 }
 

@@ -159,6 +159,7 @@ impl Reader<'_> {
                 }
                 Ok(Quantization::Int4 {
                     group_size: self.narrow_group(group_of(config)?),
+                    has_zeros: has_zeros(config, method),
                 })
             }
             ("awq" | "gptq" | "gptq_marlin" | "awq_marlin", Some(8)) => Ok(Quantization::WeightOnly8 {
@@ -176,7 +177,7 @@ impl Reader<'_> {
                             .to_owned(),
                     );
                 }
-                Ok(Quantization::Int4 { group_size: 64 })
+                Ok(Quantization::BITSANDBYTES)
             }
             ("compressed-tensors", _) => self.compressed_tensors(config),
             ("modelopt" | "modelopt_fp4" | "modelopt_mixed" | "", _) if !algorithm.is_empty() => {
@@ -234,6 +235,7 @@ impl Reader<'_> {
                         Group::Unsaid if strategy != Some("group") => Group::Row,
                         group => group,
                     }),
+                    has_zeros: weights.get("symmetric") == Some(&Value::Bool(false)),
                 },
                 (4, "float", true) => Quantization::Nvfp4,
                 (_, _, is_both) => {
@@ -328,6 +330,16 @@ fn has_static_scales(config: &Value) -> bool {
 
 pub(super) fn method(config: &Value) -> &str {
     config.get("quant_method").and_then(Value::as_str).unwrap_or("")
+}
+
+/// Whether groups of AWQ or GPTQ have zero points: as AutoAWQ (`zero_point`) and GPTQModel (`sym`) take them where nothing is
+/// said. GPTQ's checkpoints hold zeros of symmetric groups, too; vLLM drops them once they are loaded (`gptq_marlin.py`).
+fn has_zeros(config: &Value, method: &str) -> bool {
+    let said = |key: &str| config.get(key).and_then(Value::as_bool);
+    match method {
+        "awq" | "awq_marlin" => said("zero_point").unwrap_or(true),
+        _ => said("sym") == Some(false),
+    }
 }
 
 /// How many channels share a scale, or why that is not understood.

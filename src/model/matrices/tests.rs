@@ -42,7 +42,7 @@ fn quantization_shrinks_the_linear_layers_only() {
     };
     assert_eq!(gb(Quantization::None), (16.06, 15.01));
     assert_eq!(gb(Quantization::Fp8), (9.08, 8.03));
-    assert_eq!(gb(Quantization::Int4 { group_size: 128 }), (5.73, 4.68));
+    assert_eq!(gb(Quantization::AWQ), (5.73, 4.68));
 }
 
 #[test]

@@ -11,7 +11,10 @@ fn quantization_of(config: Value) -> Quantization {
 
 #[test]
 fn quantization_schemes_are_recognised() {
-    let int4 = |group_size| Quantization::Int4 { group_size };
+    let int4 = |group_size, has_zeros| Quantization::Int4 {
+        group_size,
+        has_zeros,
+    };
     assert_eq!(quantization_of(json!({"quant_method": "fp8"})), Quantization::Fp8);
     assert_eq!(
         quantization_of(json!({"quant_method": "fp8", "weight_block_size": [128, 128]})),
@@ -19,7 +22,19 @@ fn quantization_schemes_are_recognised() {
     );
     assert_eq!(
         quantization_of(json!({"quant_method": "awq", "bits": 4, "group_size": 64})),
-        int4(64)
+        int4(64, true)
+    );
+    assert_eq!(
+        quantization_of(json!({"quant_method": "awq", "bits": 4, "group_size": 64, "zero_point": false})),
+        int4(64, false)
+    );
+    assert_eq!(
+        quantization_of(json!({"quant_method": "gptq", "bits": 4, "group_size": 64})),
+        int4(64, false)
+    );
+    assert_eq!(
+        quantization_of(json!({"quant_method": "gptq", "bits": 4, "group_size": 64, "sym": false})),
+        int4(64, true)
     );
     assert_eq!(
         quantization_of(json!({"quant_method": "gptq", "bits": 8, "group_size": 32})),
@@ -44,7 +59,7 @@ fn quantization_schemes_are_recognised() {
     let weights_only = Quantization::WeightOnly8 { group_size: Some(32) };
     assert_eq!(compressed(8, "int", Value::Null), weights_only);
     assert_eq!(compressed(8, "float", Value::Null), weights_only);
-    assert_eq!(compressed(4, "int", Value::Null), int4(32));
+    assert_eq!(compressed(4, "int", Value::Null), int4(32, false));
     assert_eq!(compressed(4, "float", dynamic()), Quantization::Nvfp4);
     assert_eq!(
         quantization_of(json!({"quant_method": "modelopt", "quant_algo": "NVFP4"})),
@@ -154,7 +169,7 @@ fn what_cannot_be_counted_is_refused_by_name() {
     "#);
 }
 
-/// 3.49 billion elements of Llama's linear layers at half a byte, and 20 bits of scale and zero for each group.
+/// Llama's 6.98 billion linear weights at half a byte, and a scale of two bytes for each group: 128 channels or 4,096.
 #[test]
 fn one_scale_for_a_row_is_not_one_for_128_channels() {
     let rows = json!({"quant_method": "gptq", "bits": 4, "group_size": -1});
@@ -163,15 +178,19 @@ fn one_scale_for_a_row_is_not_one_for_128_channels() {
     let of_128 = weights_gib(json!({"quant_method": "gptq", "bits": 4, "group_size": 128}));
     for config in [rows, channels] {
         let (shape, notes) = llama(config.clone());
-        assert_eq!(shape.quantization, Quantization::Int4 { group_size: 4096 });
+        let whole = Quantization::Int4 {
+            group_size: 4096,
+            has_zeros: false,
+        };
+        assert_eq!(shape.quantization, whole);
         let fewer = of_128 - weights_gib(config);
-        assert!((fewer - 0.123).abs() < 0.003, "{fewer}");
+        assert!((fewer - 0.0984).abs() < 0.003, "{fewer}");
         insta::allow_duplicates! {
             insta::assert_snapshot!(notes.join("\n"), @"the checkpoint has one scale for each row of its 4-bit weights: counted as one for every 4096 channels, the hidden size");
         }
     }
     let (shape, notes) = llama(json!({"quant_method": "awq", "bits": 4}));
-    assert_eq!(shape.quantization, Quantization::Int4 { group_size: 128 });
+    assert_eq!(shape.quantization, Quantization::AWQ);
     assert_eq!(
         notes,
         ["the checkpoint does not say its `group_size`: 128 assumed"]
