@@ -173,7 +173,7 @@ mod tests {
         check(
             "Qwen/Qwen2.5-7B-Instruct-AWQ",
             "Qwen/Qwen2.5-7B-Instruct",
-            "int4 (group 128, symmetric)",
+            "int4 (group 128)",
         );
         check(
             "Qwen/Qwen2.5-72B-Instruct-GPTQ-Int8",
@@ -183,7 +183,7 @@ mod tests {
         check(
             "hugging-quants/Meta-Llama-3.1-8B-Instruct-AWQ-INT4",
             "meta-llama/Meta-Llama-3.1-8B-Instruct",
-            "int4 (group 128, symmetric)",
+            "int4 (group 128)",
         );
         // Qwen's own are in blocks, whoever else's by that name are not.
         let coder = "Qwen/Qwen3-30B-A3B-Instruct-2507";
@@ -194,12 +194,12 @@ mod tests {
         check(
             "TheBloke/Llama-2-7B-Chat-AWQ",
             "meta-llama/Llama-2-7b-chat-hf",
-            "int4 (group 128, symmetric)",
+            "int4 (group 128)",
         );
         check(
             "casperhansen/llama-3-8b-instruct-awq",
             "meta-llama/Meta-Llama-3-8B-Instruct",
-            "int4 (group 128, symmetric)",
+            "int4 (group 128)",
         );
     }
 

@@ -155,7 +155,7 @@ fn what_cannot_be_counted_is_refused_by_name() {
         json!({"quant_method": "magic"}),
     ];
     insta::assert_snapshot!(cases.map(told).join("\n"), @r#"
-    `quantization_config` mixes formats, fp8 in `attention` and int4 (group 128) in `rest`: one format beside 16 bits is modelled; `--quantization` takes its place if the key is removed
+    `quantization_config` mixes formats, fp8 in `attention` and int4 (group 128, symmetric) in `rest`: one format beside 16 bits is modelled; `--quantization` takes its place if the key is removed
     `ignore` keeps some of self_attn.q_proj, self_attn.k_proj, self_attn.v_proj of layer 0 and not all: engines multiply them as one and refuse that
     `quantization_config` has the pattern `(?!.*mlp).*`, which is not understood: it must do without looking around
     `kv_cache_scheme` is {"num_bits":4,"type":"float"} and must be of 8-bit floats: vLLM takes no other
