@@ -15,6 +15,12 @@ pub trait Observer {
     fn observe(&mut self, fact: &Fact<'_>);
 }
 
+impl<O: Observer + ?Sized> Observer for &mut O {
+    fn observe(&mut self, fact: &Fact<'_>) {
+        (**self).observe(fact);
+    }
+}
+
 /// What can be told.
 #[derive(Debug)]
 pub enum Fact<'a> {

@@ -118,15 +118,15 @@ pub const IN_FLIGHT_BYTES: u64 = 520;
 const CROWD: u64 = 1 << 17;
 
 /// Simulates a scenario. `go_on` is told the number of requests that have ended and may stop the run.
-pub fn simulate(scenario: &Scenario, experiment: &Experiment, go_on: impl FnMut(u64) -> bool) -> Outcome {
-    simulate_watched(scenario, experiment, &mut Nobody, go_on)
+pub fn simulate(scenario: &Scenario, experiment: &Experiment, mut go_on: impl FnMut(u64) -> bool) -> Outcome {
+    simulate_sent(scenario, experiment, &mut Nobody, &mut go_on)
 }
 
 /// The same to the last bit, where other cores have nothing to do: those of [`crate::threads`] help.
 pub fn simulate_in_threads(
     scenario: &Scenario,
     experiment: &Experiment,
-    go_on: impl FnMut(u64) -> bool,
+    mut go_on: impl FnMut(u64) -> bool,
 ) -> Outcome {
     let is_of_one_client = !matches!(scenario.workload.arrivals, Arrivals::Superposed { .. });
     // Who stops at so many bad ones looks at the books all the time.
@@ -134,7 +134,7 @@ pub fn simulate_in_threads(
         return simulate(scenario, experiment, go_on);
     }
     let traffic = Ahead::of(Generator::new(&scenario.workload, scenario.seed));
-    simulate_traffic(scenario, experiment, traffic, Behind::of, &mut Nobody, go_on)
+    simulate_traffic(scenario, experiment, traffic, Behind::of, &mut Nobody, &mut go_on)
 }
 
 /// All of a run of traffic to its end, or to so many requests sent where several clients send.
@@ -151,8 +151,17 @@ pub(crate) fn simulate_whole(scenario: &Scenario, sent_max: Option<u64>) -> Summ
 pub fn simulate_watched(
     scenario: &Scenario,
     experiment: &Experiment,
+    mut watcher: &mut dyn Observer,
+    mut go_on: impl FnMut(u64) -> bool,
+) -> Outcome {
+    simulate_sent(scenario, experiment, &mut watcher, &mut go_on)
+}
+
+fn simulate_sent(
+    scenario: &Scenario,
+    experiment: &Experiment,
     watcher: &mut impl Observer,
-    go_on: impl FnMut(u64) -> bool,
+    go_on: &mut dyn FnMut(u64) -> bool,
 ) -> Outcome {
     // Each kind of traffic has a loop of its own, so that none asks which it is with every request.
     let (workload, seed) = (&scenario.workload, scenario.seed);
@@ -174,7 +183,7 @@ fn simulate_traffic<S: Source, B: Books>(
     traffic: S,
     keep: impl FnOnce(Recorder) -> B,
     watcher: &mut impl Observer,
-    go_on: impl FnMut(u64) -> bool,
+    go_on: &mut dyn FnMut(u64) -> bool,
 ) -> Outcome {
     let servers = servers(scenario);
     let block_sizes: Vec<u32> = servers.iter().map(|server| server.engine.block_size()).collect();
@@ -330,7 +339,7 @@ fn advance<S: Source>(
     experiment: &Experiment,
     at_once: Option<u64>,
     load: &impl Fn(&Simulation<S>) -> Load,
-    mut go_on: impl FnMut(u64) -> bool,
+    go_on: &mut dyn FnMut(u64) -> bool,
 ) -> End {
     let mut target = match experiment.stops_when_precise {
         true => experiment.precision.min_requests,

@@ -5,12 +5,12 @@ use crate::facts::{Fact, Observer, Relay};
 use crate::ids::RequestId;
 
 /// Hears a prefill replica: its one token is nobody's, and what a request does there is remembered.
-pub(super) struct PrefillTap<'a, O> {
-    pub(super) observer: &'a mut O,
+pub(super) struct PrefillTap<'a> {
+    pub(super) observer: &'a mut dyn Observer,
     pub(super) flights: &'a mut Flights,
 }
 
-impl<O: Observer> Observer for PrefillTap<'_, O> {
+impl Observer for PrefillTap<'_> {
     fn observe(&mut self, fact: &Fact<'_>) {
         match *fact {
             Fact::Admitted { id, .. } | Fact::Preempted { id, .. } => {
@@ -25,13 +25,13 @@ impl<O: Observer> Observer for PrefillTap<'_, O> {
 }
 
 /// Hears a decode replica: a request waits there since its prefill was over, and how it came is told with its first token.
-pub(super) struct DecodeTap<'a, O> {
-    pub(super) observer: &'a mut O,
+pub(super) struct DecodeTap<'a> {
+    pub(super) observer: &'a mut dyn Observer,
     pub(super) flights: &'a mut Flights,
     pub(super) first_tokens: &'a mut Vec<RequestId>,
 }
 
-impl<O: Observer> Observer for DecodeTap<'_, O> {
+impl Observer for DecodeTap<'_> {
     fn observe(&mut self, fact: &Fact<'_>) {
         match *fact {
             Fact::Admitted { now, id, .. } => {
