@@ -7,7 +7,7 @@ use toml::Value;
 
 use super::figures::grouped;
 use super::interrupt;
-use super::sweep::{Plan, Planned};
+use super::plan::{Plan, Planned};
 use crate::config::resolved_toml;
 use crate::report::counted;
 

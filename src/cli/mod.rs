@@ -28,6 +28,7 @@ mod memory;
 mod mix;
 pub mod models;
 pub mod outputs;
+mod plan;
 mod pools;
 mod present;
 pub mod probe;

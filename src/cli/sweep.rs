@@ -1,7 +1,7 @@
 //! `plimsoll sweep`: one run for each combination of values.
 
+mod axes;
 mod charts;
-mod plan;
 
 use std::io::Write;
 use std::process::ExitCode;
@@ -10,6 +10,7 @@ use anyhow::Context;
 
 use super::Exit;
 use super::outputs::{Format, OutputFlags, Outputs, Writer};
+use super::plan::{AxisFlags, Plan, Planned};
 use super::progress::Progress;
 use super::reported::unread;
 use super::run::{Name, read, records, save};
@@ -22,7 +23,6 @@ use crate::report::sweep::SweepRow;
 use crate::report::sweep_layout::SweepLayout;
 use crate::report::{self, ResultMeta, counted};
 use crate::sweep::{self, Finished};
-pub use plan::{Misfit, Plan, Planned};
 
 /// What to vary.
 #[derive(clap::Args, Debug)]
@@ -40,15 +40,9 @@ pub struct Args {
     /// What to simulate.
     #[command(flatten)]
     pub scenario: crate::config::flags::ScenarioFlags,
-    /// An axis by its values: `-L request-rate 4,8,16`.
-    #[arg(short = 'L', long = "list", num_args = 2, value_names = ["NAME", "VALUES"], help_heading = "Axes")]
-    pub lists: Vec<String>,
-    /// An axis by its range, ends included: `-S request-rate 2..32 step 2`.
-    #[arg(short = 'S', long = "steps", num_args = 4, value_names = ["NAME", "FROM..TO", "step", "BY"], help_heading = "Axes")]
-    pub steps: Vec<String>,
-    /// Advance all axes together instead of taking every combination.
-    #[arg(long, help_heading = "Axes")]
-    pub link: bool,
+    /// What to vary.
+    #[command(flatten)]
+    pub axes: AxisFlags,
     /// Run only part m of n: slice:m/n, or slurm to read the array task's environment.
     #[arg(long, value_name = "PART", help_heading = "Axes")]
     pub partition: Option<String>,
@@ -93,13 +87,14 @@ pub fn run(args: &Args, out: &mut dyn Write, terminal: &Terminal) -> anyhow::Res
         None => (0, 1),
     };
     let nothing_yet = interrupt::at_once();
-    let input = read(&args.with_swept_lengths(), &args.output)?;
+    let input = read(&args.axes.with_swept_lengths(&args.scenario), &args.output)?;
     drop(nothing_yet);
     let stopped = |terminal: &Terminal| {
         terminal.notes(&["interrupted before any cell was simulated".to_owned()]);
         Ok(Exit::Interrupted.into())
     };
-    let Some(plan) = args.plan(&input, part)? else {
+    let cells = args.axes.cells(&args.varied(&input)?, &args.scenario, &input)?;
+    let Some(plan) = Plan::of(cells, part)? else {
         return stopped(terminal);
     };
     let outputs = args.output.resolve(&input.results, Writer::Sweep)?;
@@ -428,8 +423,10 @@ mod tests {
         let lengths = |axes: &str| -> Vec<(u32, u32)> {
             let line = format!("sweep Qwen/Qwen3-8B --gpu h100 --request-rate 2 --num-prompts 200 {axes}");
             let Line { args } = clap::Parser::parse_from(line.split_whitespace());
-            let input = read(&args.with_swept_lengths(), &args.output).unwrap();
-            let cells = args.plan(&input, (0, 1)).unwrap().unwrap();
+            let input = read(&args.axes.with_swept_lengths(&args.scenario), &args.output).unwrap();
+            let axes = args.varied(&input).unwrap();
+            let cells = args.axes.cells(&axes, &args.scenario, &input).unwrap();
+            let cells = Plan::of(cells, (0, 1)).unwrap().unwrap();
             let of_cell = |cell: Planned| match cell.resolved.scenario.workload.lengths {
                 Lengths::Fixed {
                     input_len,

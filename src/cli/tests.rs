@@ -68,7 +68,7 @@ fn spellings_of_vllm_are_accepted_where_its_flags_are() {
         panic!("not a sweep")
     };
     assert_eq!(sweep.scenario.engine.max_num_seqs.unwrap().0, 4);
-    assert_eq!(sweep.lists.len(), 4);
+    assert_eq!(sweep.axes.lists.len(), 4);
     assert!(
         parse_line("hw show h100 --format text --format json").is_err(),
         "elsewhere it is a slip"

@@ -14,6 +14,7 @@ pub mod figures;
 pub mod json;
 mod knee_limit;
 mod knee_view;
+pub mod knees;
 pub mod md;
 mod page;
 mod sparkline;

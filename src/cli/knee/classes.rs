@@ -1,7 +1,7 @@
 //! Requests of each class that a rate needs before anything is said of its promise: one that sends seldom beside others would
 //! else be judged by a handful of requests, of which a single one decides.
 
-use super::POINT;
+use super::rate::POINT;
 use crate::analysis::knee::{Knee, Objective, Point};
 use crate::analysis::{LoadKind, Precision, RunResult, Verdict};
 use crate::config::Resolved;

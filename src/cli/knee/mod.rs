@@ -2,7 +2,9 @@
 
 mod classes;
 mod model;
+mod one;
 mod rate;
+mod settings;
 mod sizing;
 mod splits;
 mod streamed;
@@ -10,27 +12,28 @@ mod streamed;
 pub use sizing::SizingFlags;
 pub use splits::SplitFlags;
 
+use std::cell::RefCell;
 use std::io::Write;
 use std::process::ExitCode;
 
-use self::rate::{LONGEST, POINT, judged, long_enough, met, precision, run_at};
-use self::streamed::Streamed;
+use self::one::{Asked, search_one};
+use self::rate::{precision, run_at};
 use super::Exit;
 use super::disk::Disk;
 use super::outputs::{Format, OutputFlags, Outputs, Writer};
+use super::plan::AxisFlags;
 use super::progress::Progress;
 use super::reported::unread;
 use super::run::read;
 use super::terminal::Terminal;
-use super::{failures, files, interrupt, mix, present, remarks, subject, why};
-use crate::analysis::knee::{Knee, Objective, SearchOptions, search};
-use crate::analysis::{LoadKind, Precision, silent_classes};
-use crate::calibrate::interval::FigureInterval;
-use crate::config::{Diagnostic, Diagnostics, Document, Place, Resolved, resolve, resolved_toml};
-use crate::report::figures::{percent, significant};
-use crate::report::{self, EngineWords, KneeContext, KneeView, Sizing, chart};
+use super::{files, interrupt, mix, why};
+use crate::analysis::LoadKind;
+use crate::analysis::knee::Knee;
+use crate::config::{Diagnostic, Diagnostics, Place, Resolved, resolve, resolved_toml};
+use crate::report::figures::significant;
+use crate::report::{self, KneeView, chart};
 use crate::units::Picos;
-use crate::workload::{Prefix, WorkloadSpec, mean_rate};
+use crate::workload::{Prefix, WorkloadSpec};
 
 /// What to search.
 #[derive(clap::Args, Debug)]
@@ -39,9 +42,11 @@ use crate::workload::{Prefix, WorkloadSpec, mean_rate};
   plimsoll knee meta-llama/Llama-3.1-8B-Instruct --gpu h100 --input-len 1024 --output-len 128 --goodput ttft:500 tpot:50
   plimsoll knee matrix-f --gpu l40s --slo 'p99_ttft_ms<=1000'
   plimsoll knee quickstart --for-rate 100 --price 2.49   # how many GPUs, and what they cost
+  plimsoll knee quickstart -L gpu h100,h200,l40s             # which is the cheapest within the promise
+  plimsoll knee quickstart -L gpu h100,l40s -L tensor-parallel-size 1,2 --for-rate 100
   plimsoll knee pd-input-length --disaggregated --gpus 4   # which share of prefill and decode, or neither
 
-Without arguments: the quickstart scenario. --precision is the half-width asked of each rate's mean latencies; the bracket on the rate gets narrower with it. Exit code 3 where no rate (with --for-rate, no number of replicas) keeps the promise, or the model does not fit.")]
+Without arguments: the quickstart scenario. With -L and -S there is a knee for each combination of values, with its cost and its trust; --charts then draws one picture a setting. --precision is the half-width asked of each rate's mean latencies; the bracket on the rate gets narrower with it. Exit code 3 where no rate (with --for-rate, no number of replicas) keeps the promise, or the model does not fit.")]
 pub struct Args {
     /// What to simulate.
     #[command(flatten)]
@@ -52,6 +57,9 @@ pub struct Args {
     /// Highest rate to look at.
     #[arg(long, value_name = "RATE", help_heading = "Search")]
     pub max_rate: Option<f64>,
+    /// Which settings to search side by side.
+    #[command(flatten)]
+    pub axes: AxisFlags,
     /// What to count replicas for.
     #[command(flatten)]
     pub sizing: SizingFlags,
@@ -83,7 +91,7 @@ pub fn run(args: &Args, out: &mut dyn Write, terminal: &Terminal) -> anyhow::Res
     if !wrong.is_empty() {
         return Err(with_the_scenario_s(wrong, args).into());
     }
-    let mut flags = args.scenario.clone();
+    let mut flags = args.axes.with_swept_lengths(&args.scenario);
     // The search sets the rate; one is needed for the input to be whole.
     let needs_rate = flags.target.is_some() || flags.model.is_some() || flags.serve_cmd.is_some();
     let mut input = read(&flags, &args.output)?;
@@ -94,6 +102,10 @@ pub fn run(args: &Args, out: &mut dyn Write, terminal: &Terminal) -> anyhow::Res
     {
         flags.traffic.request_rate = Some(crate::config::scalar::Rate(1.0));
         input = read(&flags, &args.output)?;
+    }
+    if args.axes.is_given() {
+        drop(nothing_yet);
+        return settings::execute(args, &input, out, terminal);
     }
     let splits = args.splits.check()?;
     let mut resolved = match splits {
@@ -163,6 +175,14 @@ impl Args {
             )));
         }
         problems.extend(self.sizing.problems());
+        if self.sizing.price.is_some() && self.sizing.for_rate.is_none() && !self.axes.is_given() {
+            let useless = Diagnostic::new("--price has no effect on the knee of one setting");
+            let help = "give --for-rate, which counts replicas and their cost, or settings to rank: -L tensor-parallel-size 1,2";
+            problems.push(useless.at(Place::Flag("--price".to_owned())).help(help));
+        }
+        // What is no axis is told where axes are read.
+        let axes = self.axes.given().unwrap_or_default();
+        problems.extend(settings::contradicted(&axes, self.sizing.price));
         problems
     }
 }
@@ -229,30 +249,6 @@ fn lengths_of_its_own(resolved: &Resolved) -> Vec<String> {
         .collect()
 }
 
-/// What nobody gave, with the search's own precision in place of a run's length.
-fn assumptions(resolved: &Resolved, precision: &Precision) -> Vec<String> {
-    let varies = LoadKind::of_scenario(&resolved.scenario) == LoadKind::Varying;
-    let mut told: Vec<String> = present::assumptions(resolved)
-        .into_iter()
-        .filter(|told| !told.starts_with("precision = ") && (varies || !told.starts_with("duration = ")))
-        .collect();
-    if *precision == POINT && !varies {
-        told.push(format!("precision = {}", POINT.relative));
-    }
-    told
-}
-
-/// What to search, and to size.
-struct Asked<'a> {
-    resolved: &'a Resolved,
-    /// What it was read from, of which another number of replicas is made.
-    document: &'a Document,
-    bracket: Bracket,
-    sizing: Option<Sizing>,
-    /// What was given and has no effect.
-    ignored: Vec<String>,
-}
-
 /// Searches, judges and prints.
 fn execute(
     asked: &Asked<'_>,
@@ -261,39 +257,27 @@ fn execute(
     terminal: &Terminal,
 ) -> anyhow::Result<ExitCode> {
     let resolved = asked.resolved;
-    let Some(own_rate) = mean_rate(&resolved.scenario.workload) else {
-        anyhow::bail!(
-            "the traffic has no rate that could be raised: it is a closed loop or all at once; give --request-rate"
-        );
+    let progress = RefCell::new(Progress::new(terminal, None, "rates"));
+    let mut counting = |tried| {
+        let mut progress = progress.borrow_mut();
+        if tried == 1 {
+            *progress = Progress::new(terminal, None, "numbers of replicas");
+        }
+        progress.at(tried)
     };
-    let objective = present::objective(resolved);
-    let precision = precision(resolved);
-    let options = options(asked.bracket, own_rate, &precision);
-    let (knee, is_interrupted, streamed) = find(resolved, &objective, precision, &options, terminal)?;
-    let model = (!is_interrupted)
-        .then(|| model::uncertainty(resolved, &objective, &knee))
-        .flatten();
-    // Runs that were cut short tell nothing of the model.
-    let model = model.filter(|_| !interrupt::is_asked()).transpose();
-    let sizing = match &asked.sizing {
-        Some(sizing) if !is_interrupted => Some(Sizing {
-            counted: sizing::counted(asked, sizing.demand.rate, &knee, &objective, precision, terminal),
-            ..sizing.clone()
-        }),
-        sizing => sizing.clone(),
-    };
-    let mut view = view(asked, sizing, &knee, &precision, is_interrupted, model);
-    view.notes.extend(streamed::below(&knee, streamed));
-    view.notes.extend(wide(&view, options.width));
+    let searched = search_one(asked, &mut |tried| progress.borrow_mut().at(tried), &mut counting)?;
+    drop(progress);
+    terminal.notes(&searched.stopped.into_iter().collect::<Vec<_>>());
+    let (view, knee) = (searched.view, searched.knee);
     let mut text = match outputs.format {
         Format::Table => report::knee_text(&view, terminal.style(outputs.file.as_deref())),
         Format::Json | Format::Jsonl => report::json::knee(&view) + "\n",
         Format::Csv => report::csv::knee(&view),
         Format::Md => report::md::knee(&view),
     };
-    let explained = (outputs.why && !interrupt::is_asked()).then(|| explain(resolved, &knee, precision));
+    let explained = (outputs.why && !interrupt::is_asked()).then(|| explain(resolved, &knee));
     text += &explained.filter(|_| !interrupt::is_asked()).unwrap_or_default();
-    if interrupt::is_asked() && !is_interrupted {
+    if interrupt::is_asked() && !view.is_interrupted {
         terminal.notes(&[
             "interrupted after the search: the knee is whole, what follows from it may be missing".to_owned(),
         ]);
@@ -312,22 +296,6 @@ fn execute(
     .into())
 }
 
-/// What there is to say of an interval that no more rates and runs of a search made as narrow as it should be.
-fn wide(view: &KneeView, width: Option<f64>) -> Option<String> {
-    /// As wide as it looks in three figures.
-    const ROUNDING: f64 = 1.05;
-    let (knee, width) = view.knee.zip(width)?;
-    let is_chance = !view.is_of_one_traffic && !view.is_interrupted && knee.low > 0.0;
-    let wide = (knee.high - knee.low) / knee.value;
-    (is_chance && wide.is_finite() && wide > width * ROUNDING).then(|| {
-        format!(
-            "the knee's interval is {} of it wide, which is chance: about the knee the share of good requests changes little with the \
-             rate, or much from run to run. A smaller --precision takes longer runs",
-            percent(wide)
-        )
-    })
-}
-
 /// Whether the promise is kept by what was asked for: at some rate, or by some number of replicas.
 fn is_kept(view: &KneeView) -> bool {
     match &view.sizing {
@@ -336,149 +304,13 @@ fn is_kept(view: &KneeView) -> bool {
     }
 }
 
-/// Where the search starts, between what bounds, and how narrow its answer must be.
-fn options(bracket: Bracket, own_rate: f64, precision: &Precision) -> SearchOptions {
-    let coarser = precision.relative / POINT.relative;
-    SearchOptions {
-        // The bounds say where not to look, and no more: a rate that was meant to be run is the better guess.
-        start_rate: own_rate,
-        rate_min: bracket.min_rate.unwrap_or(0.0),
-        rate_max: bracket.max_rate.unwrap_or(f64::INFINITY),
-        // The bracket is as much narrower than a point's interval as it always was.
-        tolerance: SearchOptions::default().tolerance * coarser,
-        width: SearchOptions::default().width.map(|width| width * coarser),
-        requests_max: LONGEST * precision.max_requests,
-        ..SearchOptions::default()
-    }
-}
-
-/// Simulates rate after rate; whether the user stopped it before its end, and what there is to say of what is streamed at
-/// which rate.
-///
-/// # Errors
-/// At one of them a class never began, so that the rate is not that of all.
-fn find(
-    resolved: &Resolved,
-    objective: &Objective,
-    precision: Precision,
-    options: &SearchOptions,
-    terminal: &Terminal,
-) -> anyhow::Result<(Knee, bool, Streamed)> {
-    let mut progress = Progress::new(terminal, None, "rates");
-    let mut tried = 0;
-    let mut is_interrupted = false;
-    let mut stopped_at = None;
-    let (mut never_began, mut never_began_at) = (None, 0.0);
-    let mut streamed = Streamed::new();
-    let mut evaluate = |rate: f64, requests: u64| {
-        let precision = Precision {
-            min_requests: precision.min_requests.max(requests),
-            max_requests: precision.max_requests.max(requests),
-            ..precision
-        };
-        let outcome = long_enough(resolved, rate, objective, precision);
-        tried += 1;
-        is_interrupted |= !progress.at(tried);
-        if is_interrupted {
-            stopped_at = Some((rate, outcome.counts.ended));
-            return None;
-        }
-        let silent = silent_classes(&outcome.result, &resolved.scenario.workload);
-        never_began = silent.into_iter().find(|class| !class.has_begun());
-        if never_began.is_some() {
-            never_began_at = rate;
-            return None;
-        }
-        streamed.extend(
-            remarks::streamed(resolved, &outcome)
-                .into_iter()
-                .map(|said| (rate, said)),
-        );
-        let mut point = judged(resolved, rate, objective, &outcome);
-        point.pressure = present::pressure(resolved, &outcome.result);
-        if let Some(met) = met(resolved, rate, &outcome.result) {
-            point.with_met(met, objective);
-        }
-        Some(point)
-    };
-    let knee = search(&mut evaluate, options);
-    if let Some((rate, ended)) = stopped_at {
-        terminal.notes(&[format!(
-            "interrupted at {} req/s after {}: too short to be judged, so that rate is none of those in the table",
-            significant(rate),
-            crate::report::counted(ended, "request")
-        )]);
-    }
-    if let Some(class) = never_began {
-        anyhow::bail!(
-            "no knee can be found: at {} req/s class {} never begins ({}); give an earlier start, or `duration` of [workload] beyond it \
-             in place of a number of requests",
-            significant(never_began_at),
-            class.name,
-            class.why()
-        );
-    }
-    Ok((knee, is_interrupted, streamed))
-}
-
-/// What is printed.
-fn view(
-    asked: &Asked<'_>,
-    sizing: Option<Sizing>,
-    knee: &Knee,
-    precision: &Precision,
-    is_interrupted: bool,
-    model: Result<Option<FigureInterval>, String>,
-) -> KneeView {
-    let resolved = asked.resolved;
-    let (model, model_unknown) = match model {
-        Ok(model) => (model, None),
-        Err(why) => (None, Some(why)),
-    };
-    let context = KneeContext {
-        subject: subject::subject(resolved),
-        limits: present::printed_limits(&resolved.slo),
-        promises: present::promises(&resolved.slo),
-        classes: present::class_promises(resolved),
-        attainment: resolved.slo.attainment,
-        trust: present::trust(resolved),
-        assumptions: assumptions(resolved, precision),
-        is_interrupted,
-        model,
-        model_unknown,
-        max_concurrency: resolved.scenario.workload.client.max_concurrency,
-        min_rate: asked.bracket.min_rate,
-        notes: (resolved.other_notes().into_iter())
-            .chain(failures::of_search(resolved, knee))
-            .chain(classes::note(knee, &present::objective(resolved)))
-            .collect(),
-        ignored: asked.ignored.clone(),
-        label: resolved.report.label.clone(),
-        metadata: resolved.report.metadata.clone(),
-        sizing,
-        load_varies: LoadKind::of_scenario(&resolved.scenario) == LoadKind::Varying,
-        words: EngineWords::of(&resolved.scenario.first_pool().engine),
-        pools: pools(resolved),
-        beside: mix::beside(&resolved.scenario.workload),
-    };
-    KneeView::new(knee, context)
-}
-
-/// The pools and what their engines call their limits, where there are several.
-fn pools(resolved: &Resolved) -> Vec<(String, EngineWords)> {
-    let pools = resolved.scenario.pools.iter();
-    let named = pools.filter(|_| resolved.servers.len() > 1);
-    let words = named.map(|pool| (pool.name.clone(), EngineWords::of(&pool.engine)));
-    words.collect()
-}
-
 /// Where the time of a step goes at the knee, or at the lowest rate tried where no rate keeps the promise.
-fn explain(resolved: &Resolved, knee: &Knee, precision: Precision) -> String {
+fn explain(resolved: &Resolved, knee: &Knee) -> String {
     let lowest = knee.points.first().map(|point| point.rate);
     let Some(rate) = knee.within_slo.map(|within| within.value).or(lowest) else {
         return String::new();
     };
-    let outcome = run_at(resolved, rate, precision);
+    let outcome = run_at(resolved, rate, precision(resolved));
     format!(
         "\nat {} req/s:\n{}",
         significant(rate),

@@ -1,7 +1,7 @@
 //! How far a knee may be off because the step time's parameters are, where that can be told.
 
 use super::super::{interrupt, present};
-use super::POINT;
+use super::rate::POINT;
 use crate::analysis::knee::{Knee, Objective};
 use crate::analysis::{LoadKind, Verdict, simulate};
 use crate::calibrate::interval::{FigureInterval, knee_interval};

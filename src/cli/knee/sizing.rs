@@ -3,10 +3,8 @@
 use toml::Value;
 
 use super::super::disk::Disk;
-use super::super::progress::Progress;
-use super::super::terminal::Terminal;
 use super::super::{interrupt, mix, present};
-use super::Asked;
+use super::one::{Asked, GoesOn};
 use super::rate::{judged, long_enough};
 use crate::analysis::knee::{CountEnding, CountOptions, Demand, Knee, Objective, Point, count};
 use crate::analysis::{LoadKind, Precision};
@@ -22,12 +20,7 @@ pub struct SizingFlags {
     #[arg(long, value_name = "RATE", allow_negative_numbers = true)]
     pub for_rate: Option<f64>,
     /// US dollars per GPU-hour, in place of the list price of the GPU's profile.
-    #[arg(
-        long,
-        value_name = "USD",
-        requires = "for_rate",
-        allow_negative_numbers = true
-    )]
+    #[arg(long, value_name = "USD", allow_negative_numbers = true)]
     pub price: Option<f64>,
 }
 
@@ -104,7 +97,7 @@ pub(super) fn counted(
     knee: &Knee,
     objective: &Objective,
     precision: Precision,
-    terminal: &Terminal,
+    goes_on: GoesOn<'_>,
 ) -> Option<Counted> {
     let resolved = asked.resolved;
     if knee.client.is_some_and(|client| client.is_within) {
@@ -139,7 +132,6 @@ pub(super) fn counted(
         return by_knee("this scenario cannot have several replicas");
     };
     let inside = inside_each(knee);
-    let mut progress = Progress::new(terminal, None, "numbers of replicas");
     let mut tried = 0;
     let evaluate = |replicas: u64| {
         let many = match replicas {
@@ -154,7 +146,7 @@ pub(super) fn counted(
         };
         let outcome = long_enough(many, rate, objective, precision);
         tried += 1;
-        if !progress.at(tried) || interrupt::is_asked() {
+        if !goes_on(tried) || interrupt::is_asked() {
             return None;
         }
         Some(judged(many, rate, objective, &outcome))

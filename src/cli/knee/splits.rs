@@ -8,7 +8,8 @@ use toml::Value;
 use super::super::outputs::{Format, Outputs};
 use super::super::progress::Progress;
 use super::super::{Exit, files, interrupt, present, subject};
-use super::{Bracket, Disk, Terminal, find, options, precision, run_at};
+use super::one::{find, options};
+use super::{Bracket, Disk, Terminal, precision, run_at};
 use crate::analysis::Outcome;
 use crate::analysis::knee::{Binding, Knee, Objective, SearchOptions, Statistic};
 use crate::config::{Diagnostic, Diagnostics, Document, Place, Resolved, Source, resolve};
@@ -25,7 +26,7 @@ const GPUS_MAX: u32 = 64;
 #[command(next_help_heading = "Prefill and decode apart")]
 pub struct SplitFlags {
     /// Try every share of --gpus between prefill and decode, and all doing both.
-    #[arg(long, requires = "gpus", conflicts_with_all = ["for_rate", "charts"])]
+    #[arg(long, requires = "gpus", conflicts_with_all = ["for_rate", "charts", "lists", "steps"])]
     pub disaggregated: bool,
     /// GPUs to share out.
     #[arg(long, value_name = "N", requires = "disaggregated")]
@@ -258,7 +259,8 @@ fn row(
         anyhow::bail!("the traffic has no rate that could be raised: give --request-rate");
     };
     let precision = precision(resolved);
-    let (knee, ..) = find(
+    let mut progress = Progress::new(terminal, None, "rates");
+    let knee = find(
         resolved,
         objective,
         precision,
@@ -267,8 +269,9 @@ fn row(
             width: None,
             ..options(bracket, own_rate, &precision)
         },
-        terminal,
-    )?;
+        &mut |tried| progress.at(tried),
+    )?
+    .knee;
     let there = knee
         .within_slo
         .map(|rate| run_at(resolved, rate.value, precision));

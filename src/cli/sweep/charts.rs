@@ -1,6 +1,6 @@
 //! `sweep --charts`: the picture of all runs, finished now or read back.
 
-use super::plan::Plan;
+use crate::cli::plan::Plan;
 use crate::cli::subject::agreed;
 use crate::cli::{present, subject};
 use crate::config::{Diagnostic, Diagnostics, Place};

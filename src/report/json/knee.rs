@@ -10,6 +10,11 @@ use crate::report::views::{
 /// Writes a knee search as a line of JSON, without a newline at its end. Rates are requests per second.
 #[must_use]
 pub fn knee(view: &KneeView) -> String {
+    object(view).line()
+}
+
+/// The same before it is written.
+pub(super) fn object(view: &KneeView) -> Object {
     let mut object = Object::default();
     object.put("format_version", super::FORMAT_VERSION);
     object.put("subject", view.subject.clone());
@@ -83,7 +88,7 @@ pub fn knee(view: &KneeView) -> String {
     );
     let points = view.points.iter().map(|at| Value::Object(point(at))).collect();
     object.put("points", Value::List(points));
-    object.line()
+    object
 }
 
 /// What was asked, and the fleet; its keys are `null` where there is none.

@@ -5,6 +5,7 @@
 //! figures are 0, as its own are. Leaves out: keys for audio.
 
 mod knee;
+mod knees;
 mod parts;
 mod plimsoll;
 mod splits;
@@ -12,6 +13,7 @@ mod tiers;
 mod value;
 
 pub use self::knee::knee;
+pub use self::knees::knees;
 pub use self::splits::splits;
 use self::value::{Object, Value};
 use super::views::ResultMeta;

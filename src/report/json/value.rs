@@ -29,6 +29,11 @@ impl Object {
         self.0.push((key.to_string(), value.into()));
     }
 
+    /// Appends the keys of another.
+    pub(super) fn extend(&mut self, other: Object) {
+        self.0.extend(other.0);
+    }
+
     /// One line of JSON, without a newline at its end.
     pub(super) fn line(&self) -> String {
         let mut bytes = Vec::new();

@@ -1,24 +1,37 @@
-//! What a sweep is to do: its axes, the cells of one part, and which of them the machine has no room for.
+//! What `-L` and `-S` ask for: the axes, the cells of one part, and which of them the machine has no room for.
 
 use std::hash::Hasher;
 
 use serde_json::{Value, json};
 
-use super::Args;
-use crate::cli::disk::Disk;
-use crate::cli::interrupt;
+use super::disk::Disk;
+use super::interrupt;
 use crate::config::axes::{self, Axis, Cell};
-use crate::config::files::{self, Files};
 use crate::config::flags::ScenarioFlags;
 use crate::config::{Assembled, Diagnostic, Diagnostics, Document, Place, Resolved, resolve, resolved_toml};
 use crate::report::sweep::SweepRow;
 use crate::sweep;
 
+/// What varies.
+#[derive(clap::Args, Clone, Debug, Default)]
+#[command(next_help_heading = "Axes")]
+pub struct AxisFlags {
+    /// An axis by its values: `-L request-rate 4,8,16`.
+    #[arg(short = 'L', long = "list", num_args = 2, value_names = ["NAME", "VALUES"])]
+    pub lists: Vec<String>,
+    /// An axis by its range, ends included: `-S request-rate 2..32 step 2`.
+    #[arg(short = 'S', long = "steps", num_args = 4, value_names = ["NAME", "FROM..TO", "step", "BY"])]
+    pub steps: Vec<String>,
+    /// Advance all axes together instead of taking every combination.
+    #[arg(long)]
+    pub link: bool,
+}
+
 /// Axis and value.
 type Labels = Vec<(String, String)>;
 
 /// One run of a sweep.
-pub struct Planned {
+pub(super) struct Planned {
     /// Its number among all cells, also those of other parts.
     pub index: usize,
     /// What names it.
@@ -28,7 +41,7 @@ pub struct Planned {
 }
 
 /// A cell whose model does not fit its machine: well-formed, and no reason against the others.
-pub struct Misfit {
+pub(super) struct Misfit {
     /// Its number among all cells.
     pub index: usize,
     /// What names it.
@@ -63,7 +76,7 @@ impl Misfit {
 
 /// The cells of one part of a sweep.
 #[derive(Default)]
-pub struct Plan {
+pub(super) struct Plan {
     /// Those to simulate, in their order.
     pub runs: Vec<Planned>,
     /// Those that cannot be, in their order.
@@ -71,6 +84,53 @@ pub struct Plan {
 }
 
 impl Plan {
+    /// The cells of one part; `None` where the user asked to stop.
+    ///
+    /// # Errors
+    /// What is wrong with any cell; that a model does not fit is no mistake.
+    pub(super) fn of(cells: Vec<Cell>, part: (usize, usize)) -> Result<Option<Plan>, Diagnostics> {
+        let mut plan = Plan::default();
+        let mut problems: Vec<Diagnostic> = Vec::new();
+        let mut missing: Vec<Diagnostic> = Vec::new();
+        // The same mistake in every cell is one mistake.
+        let add = |all: &mut Vec<Diagnostic>, more: Diagnostics| {
+            for problem in more.0 {
+                if !all.contains(&problem) {
+                    all.push(problem);
+                }
+            }
+        };
+        for (index, Cell { labels, document }) in cells
+            .into_iter()
+            .enumerate()
+            .filter(|(index, _)| index % part.1 == part.0)
+        {
+            if interrupt::is_asked() {
+                return Ok(None);
+            }
+            match resolve(document, &Disk) {
+                Ok(resolved) => plan.runs.push(Planned {
+                    index,
+                    labels,
+                    resolved,
+                }),
+                Err(wrong) if wrong.is_misfit() => {
+                    plan.misfits.push(Misfit::new(index, labels, &wrong));
+                    add(&mut missing, wrong);
+                }
+                Err(wrong) => add(&mut problems, wrong),
+            }
+        }
+        // Where no cell fits all are printed with their reasons.
+        if !problems.is_empty() {
+            problems.extend(missing);
+        }
+        match problems.is_empty() {
+            true => Ok(Some(plan)),
+            false => Err(Diagnostics(problems)),
+        }
+    }
+
     /// Every cell in its order; lines of a file name the scenario, too: a file of another one with the same axes must not be
     /// taken for this one's.
     pub(super) fn cells(&self, is_jsonl: bool) -> Vec<sweep::Cell> {
@@ -162,8 +222,14 @@ impl Plan {
     }
 }
 
-impl Args {
-    fn axes(&self, input: &Assembled) -> Result<Vec<Axis>, Diagnostics> {
+impl AxisFlags {
+    /// Whether there is any.
+    pub(super) fn is_given(&self) -> bool {
+        !self.lists.is_empty() || !self.steps.is_empty()
+    }
+
+    /// Those that are given.
+    pub(super) fn given(&self) -> Result<Vec<Axis>, Diagnostics> {
         let lists = self
             .lists
             .chunks_exact(2)
@@ -182,45 +248,16 @@ impl Args {
                 Err(problem) => wrong.push(problem),
             }
         }
-        if !wrong.is_empty() {
-            return Err(Diagnostics(wrong));
-        }
-        let axes = if given.is_empty() {
-            axes::of_scenario(&input.document)?
-        } else {
-            given
-        };
-        if axes.is_empty() {
-            return Err(self.nothing_varies(input).into());
-        }
-        Ok(axes)
-    }
-
-    /// What to say where there is no axis: what may be one of this traffic, and what the scenario itself says is done with it.
-    fn nothing_varies(&self, input: &Assembled) -> Diagnostic {
-        let has_rate = ["poisson", "gamma", "constant"]
-            .iter()
-            .any(|law| input.document.get(&format!("workload.arrivals.{law}")).is_some());
-        let example = match has_rate {
-            true => "-L request-rate 4,8,16",
-            false => "-L max-num-seqs 16,64,256",
-        };
-        let problem = Diagnostic::new("nothing varies").help(format!(
-            "give an axis, {example} or any other flag or key of a scenario, or a [sweep] in the scenario"
-        ));
-        let flags = &self.scenario;
-        let name = flags.scenario.as_deref().or(flags.target.as_deref());
-        let own = name.map(|name| commands_of(name, &Disk)).unwrap_or_default();
-        match own.is_empty() {
-            true => problem,
-            false => problem.help(format!("the scenario says what it is for: {}", own.join(", "))),
+        match wrong.is_empty() {
+            true => Ok(given),
+            false => Err(Diagnostics(wrong)),
         }
     }
 
     /// The scenario's flags with the first values of swept lengths: a request has a prompt and an output, and one of them
     /// may be swept.
-    pub(super) fn with_swept_lengths(&self) -> ScenarioFlags {
-        let mut flags = self.scenario.clone();
+    pub(super) fn with_swept_lengths(&self, scenario: &ScenarioFlags) -> ScenarioFlags {
+        let mut flags = scenario.clone();
         let firsts = self
             .lists
             .chunks_exact(2)
@@ -244,77 +281,41 @@ impl Args {
         flags
     }
 
-    /// What is wrong with an axis whose flag is given with a value, too, which no cell would have.
-    fn replaced(&self, axis: &Axis, document: &Document) -> Option<Diagnostic> {
-        let traffic = &self.scenario.traffic;
-        let name = axis.name.trim_start_matches('-').replace('_', "-");
-        // The first of swept lengths stands in the document as if it were given.
-        let length = match name.as_str() {
-            "input-len" => traffic.input_len,
-            "output-len" => traffic.output_len,
-            "random-input-len" | "random-input" => traffic.random_input_len,
-            "random-output-len" | "random-output" => traffic.random_output_len,
-            _ => return axes::given_beside(axis, document),
-        };
-        length.map(|given| axes::refuse_beside(axis, &format!("--{name}"), &given.to_string()))
-    }
-
-    /// The cells of one part; `None` where the user asked to stop.
+    /// Every combination of these axes' values.
     ///
     /// # Errors
-    /// What is wrong with any cell; that a model does not fit is no mistake.
-    pub(super) fn plan(&self, input: &Assembled, part: (usize, usize)) -> Result<Option<Plan>, Diagnostics> {
-        let axes = self.axes(input)?;
+    /// What is wrong with an axis or one of its values.
+    pub(super) fn cells(
+        &self,
+        axes: &[Axis],
+        scenario: &ScenarioFlags,
+        input: &Assembled,
+    ) -> Result<Vec<Cell>, Diagnostics> {
         let replaced: Vec<Diagnostic> = axes
             .iter()
-            .filter_map(|axis| self.replaced(axis, &input.document))
+            .filter_map(|axis| replaced(axis, scenario, &input.document))
             .collect();
         if !replaced.is_empty() {
             return Err(Diagnostics(replaced));
         }
-        let cells = axes::cells(&input.document, &axes, self.link)
-            .map_err(|unread| with_other_values(unread, &input.document, &axes))?;
-        let mut plan = Plan::default();
-        let mut problems: Vec<Diagnostic> = Vec::new();
-        let mut missing: Vec<Diagnostic> = Vec::new();
-        // The same mistake in every cell is one mistake.
-        let add = |all: &mut Vec<Diagnostic>, more: Diagnostics| {
-            for problem in more.0 {
-                if !all.contains(&problem) {
-                    all.push(problem);
-                }
-            }
-        };
-        for (index, Cell { labels, document }) in cells
-            .into_iter()
-            .enumerate()
-            .filter(|(index, _)| index % part.1 == part.0)
-        {
-            if interrupt::is_asked() {
-                return Ok(None);
-            }
-            match resolve(document, &Disk) {
-                Ok(resolved) => plan.runs.push(Planned {
-                    index,
-                    labels,
-                    resolved,
-                }),
-                Err(wrong) if wrong.is_misfit() => {
-                    plan.misfits.push(Misfit::new(index, labels, &wrong));
-                    add(&mut missing, wrong);
-                }
-                Err(wrong) => add(&mut problems, wrong),
-            }
-        }
-        // Where no cell fits all are printed with their reasons.
-        if !problems.is_empty() {
-            problems.extend(missing);
-        }
-        match problems.is_empty() {
-            true => Ok(Some(plan)),
-            false => Err(Diagnostics(problems)),
-        }
+        axes::cells(&input.document, axes, self.link)
+            .map_err(|unread| with_other_values(unread, &input.document, axes))
     }
+}
+
+/// What is wrong with an axis whose flag is given with a value, too, which no cell would have.
+fn replaced(axis: &Axis, scenario: &ScenarioFlags, document: &Document) -> Option<Diagnostic> {
+    let traffic = &scenario.traffic;
+    let name = axis.name.trim_start_matches('-').replace('_', "-");
+    // The first of swept lengths stands in the document as if it were given.
+    let length = match name.as_str() {
+        "input-len" => traffic.input_len,
+        "output-len" => traffic.output_len,
+        "random-input-len" | "random-input" => traffic.random_input_len,
+        "random-output-len" | "random-output" => traffic.random_output_len,
+        _ => return axes::given_beside(axis, document),
+    };
+    length.map(|given| axes::refuse_beside(axis, &format!("--{name}"), &given.to_string()))
 }
 
 /// Values of axes that no flag takes, and those beside them that are taken and cannot be honoured: each is judged by itself, so
@@ -341,21 +342,6 @@ fn with_other_values(mut problems: Diagnostics, document: &Document, axes: &[Axi
         }
     }
     problems
-}
-
-/// The commands of this program in the comment at a scenario's head.
-fn commands_of(name: &str, files: &dyn Files) -> Vec<String> {
-    let on_disk = files
-        .read(name)
-        .ok()
-        .and_then(|bytes| String::from_utf8(bytes).ok());
-    let text = on_disk.or_else(|| files::find(name, files).map(|shipped| shipped.text));
-    let head = text.unwrap_or_default();
-    let comment = head.lines().map_while(|line| line.strip_prefix('#'));
-    let commands = comment
-        .map(str::trim)
-        .filter(|line| line.starts_with("plimsoll "));
-    commands.map(|command| format!("`{command}`")).collect()
 }
 
 /// A short name of everything that a cell depends on.

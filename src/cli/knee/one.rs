@@ -1,0 +1,251 @@
+//! One search from the scenario to its view: rate after rate, the model's doubt, and the replicas that a rate needs.
+
+use super::super::{failures, interrupt, mix, present, remarks, subject};
+use super::rate::{LONGEST, POINT, judged, long_enough, met, precision};
+use super::streamed::{self, Streamed};
+use super::{Bracket, classes, model, sizing};
+use crate::analysis::knee::{Knee, Objective, SearchOptions, search};
+use crate::analysis::{LoadKind, Precision, silent_classes};
+use crate::calibrate::interval::FigureInterval;
+use crate::config::{Document, Resolved};
+use crate::report::figures::{percent, significant};
+use crate::report::{EngineWords, KneeContext, KneeView, Sizing};
+use crate::workload::mean_rate;
+
+/// What to search, and to size.
+pub(super) struct Asked<'a> {
+    pub(super) resolved: &'a Resolved,
+    /// What it was read from, of which another number of replicas is made.
+    pub(super) document: &'a Document,
+    pub(super) bracket: Bracket,
+    pub(super) sizing: Option<Sizing>,
+    /// What was given and has no effect.
+    pub(super) ignored: Vec<String>,
+}
+
+/// Told how many were tried, says whether to go on.
+pub(super) type GoesOn<'a> = &'a mut dyn FnMut(u64) -> bool;
+
+/// A search and what it says.
+pub(super) struct Searched {
+    pub(super) view: KneeView,
+    pub(super) knee: Knee,
+    /// Where it was stopped, in words.
+    pub(super) stopped: Option<String>,
+}
+
+/// Searches and judges.
+///
+/// # Errors
+/// Traffic without a rate, and a class that never begins.
+pub(super) fn search_one(
+    asked: &Asked<'_>,
+    searching: GoesOn<'_>,
+    counting: GoesOn<'_>,
+) -> anyhow::Result<Searched> {
+    let resolved = asked.resolved;
+    let Some(own_rate) = mean_rate(&resolved.scenario.workload) else {
+        anyhow::bail!(
+            "the traffic has no rate that could be raised: it is a closed loop or all at once; give --request-rate"
+        );
+    };
+    let objective = present::objective(resolved);
+    let precision = precision(resolved);
+    let options = options(asked.bracket, own_rate, &precision);
+    let Found {
+        knee,
+        streamed,
+        stopped,
+    } = find(resolved, &objective, precision, &options, searching)?;
+    let is_interrupted = stopped.is_some();
+    let model = (!is_interrupted)
+        .then(|| model::uncertainty(resolved, &objective, &knee))
+        .flatten();
+    // Runs that were cut short tell nothing of the model.
+    let model = model.filter(|_| !interrupt::is_asked()).transpose();
+    let sizing = match &asked.sizing {
+        Some(sizing) if !is_interrupted => Some(Sizing {
+            counted: sizing::counted(asked, sizing.demand.rate, &knee, &objective, precision, counting),
+            ..sizing.clone()
+        }),
+        sizing => sizing.clone(),
+    };
+    let mut view = view(asked, sizing, &knee, &precision, is_interrupted, model);
+    view.notes.extend(streamed::below(&knee, streamed));
+    view.notes.extend(wide(&view, options.width));
+    Ok(Searched { view, knee, stopped })
+}
+
+/// What there is to say of an interval that no more rates and runs of a search made as narrow as it should be.
+fn wide(view: &KneeView, width: Option<f64>) -> Option<String> {
+    /// As wide as it looks in three figures.
+    const ROUNDING: f64 = 1.05;
+    let (knee, width) = view.knee.zip(width)?;
+    let is_chance = !view.is_of_one_traffic && !view.is_interrupted && knee.low > 0.0;
+    let wide = (knee.high - knee.low) / knee.value;
+    (is_chance && wide.is_finite() && wide > width * ROUNDING).then(|| {
+        format!(
+            "the knee's interval is {} of it wide, which is chance: about the knee the share of good requests changes little with the \
+             rate, or much from run to run. A smaller --precision takes longer runs",
+            percent(wide)
+        )
+    })
+}
+
+/// Where the search starts, between what bounds, and how narrow its answer must be.
+pub(super) fn options(bracket: Bracket, own_rate: f64, precision: &Precision) -> SearchOptions {
+    let coarser = precision.relative / POINT.relative;
+    SearchOptions {
+        // The bounds say where not to look, and no more: a rate that was meant to be run is the better guess.
+        start_rate: own_rate,
+        rate_min: bracket.min_rate.unwrap_or(0.0),
+        rate_max: bracket.max_rate.unwrap_or(f64::INFINITY),
+        // The bracket is as much narrower than a point's interval as it always was.
+        tolerance: SearchOptions::default().tolerance * coarser,
+        width: SearchOptions::default().width.map(|width| width * coarser),
+        requests_max: LONGEST * precision.max_requests,
+        ..SearchOptions::default()
+    }
+}
+
+/// What a search over rates found.
+pub(super) struct Found {
+    pub(super) knee: Knee,
+    /// What there is to say of what is streamed at which rate.
+    streamed: Streamed,
+    /// Where the user stopped it, in words.
+    stopped: Option<String>,
+}
+
+/// Simulates rate after rate.
+///
+/// # Errors
+/// At one of them a class never began, so that the rate is not that of all.
+pub(super) fn find(
+    resolved: &Resolved,
+    objective: &Objective,
+    precision: Precision,
+    options: &SearchOptions,
+    goes_on: GoesOn<'_>,
+) -> anyhow::Result<Found> {
+    let mut tried = 0;
+    let mut stopped_at = None;
+    let (mut never_began, mut never_began_at) = (None, 0.0);
+    let mut streamed = Streamed::new();
+    let mut evaluate = |rate: f64, requests: u64| {
+        let precision = Precision {
+            min_requests: precision.min_requests.max(requests),
+            max_requests: precision.max_requests.max(requests),
+            ..precision
+        };
+        let outcome = long_enough(resolved, rate, objective, precision);
+        tried += 1;
+        if !goes_on(tried) {
+            stopped_at = Some((rate, outcome.counts.ended));
+            return None;
+        }
+        let silent = silent_classes(&outcome.result, &resolved.scenario.workload);
+        never_began = silent.into_iter().find(|class| !class.has_begun());
+        if never_began.is_some() {
+            never_began_at = rate;
+            return None;
+        }
+        streamed.extend(
+            remarks::streamed(resolved, &outcome)
+                .into_iter()
+                .map(|said| (rate, said)),
+        );
+        let mut point = judged(resolved, rate, objective, &outcome);
+        point.pressure = present::pressure(resolved, &outcome.result);
+        if let Some(met) = met(resolved, rate, &outcome.result) {
+            point.with_met(met, objective);
+        }
+        Some(point)
+    };
+    let knee = search(&mut evaluate, options);
+    let stopped = stopped_at.map(|(rate, ended)| {
+        format!(
+            "interrupted at {} req/s after {}: too short to be judged, so that rate is none of those in the table",
+            significant(rate),
+            crate::report::counted(ended, "request")
+        )
+    });
+    if let Some(class) = never_began {
+        anyhow::bail!(
+            "no knee can be found: at {} req/s class {} never begins ({}); give an earlier start, or `duration` of [workload] beyond it \
+             in place of a number of requests",
+            significant(never_began_at),
+            class.name,
+            class.why()
+        );
+    }
+    Ok(Found {
+        knee,
+        streamed,
+        stopped,
+    })
+}
+
+/// What nobody gave, with the search's own precision in place of a run's length.
+fn assumptions(resolved: &Resolved, precision: &Precision) -> Vec<String> {
+    let varies = LoadKind::of_scenario(&resolved.scenario) == LoadKind::Varying;
+    let mut told: Vec<String> = present::assumptions(resolved)
+        .into_iter()
+        .filter(|told| !told.starts_with("precision = ") && (varies || !told.starts_with("duration = ")))
+        .collect();
+    if *precision == POINT && !varies {
+        told.push(format!("precision = {}", POINT.relative));
+    }
+    told
+}
+
+/// What is printed.
+fn view(
+    asked: &Asked<'_>,
+    sizing: Option<Sizing>,
+    knee: &Knee,
+    precision: &Precision,
+    is_interrupted: bool,
+    model: Result<Option<FigureInterval>, String>,
+) -> KneeView {
+    let resolved = asked.resolved;
+    let (model, model_unknown) = match model {
+        Ok(model) => (model, None),
+        Err(why) => (None, Some(why)),
+    };
+    let context = KneeContext {
+        subject: subject::subject(resolved),
+        limits: present::printed_limits(&resolved.slo),
+        promises: present::promises(&resolved.slo),
+        classes: present::class_promises(resolved),
+        attainment: resolved.slo.attainment,
+        trust: present::trust(resolved),
+        assumptions: assumptions(resolved, precision),
+        is_interrupted,
+        model,
+        model_unknown,
+        max_concurrency: resolved.scenario.workload.client.max_concurrency,
+        min_rate: asked.bracket.min_rate,
+        notes: (resolved.other_notes().into_iter())
+            .chain(failures::of_search(resolved, knee))
+            .chain(classes::note(knee, &present::objective(resolved)))
+            .collect(),
+        ignored: asked.ignored.clone(),
+        label: resolved.report.label.clone(),
+        metadata: resolved.report.metadata.clone(),
+        sizing,
+        load_varies: LoadKind::of_scenario(&resolved.scenario) == LoadKind::Varying,
+        words: EngineWords::of(&resolved.scenario.first_pool().engine),
+        pools: pools(resolved),
+        beside: mix::beside(&resolved.scenario.workload),
+    };
+    KneeView::new(knee, context)
+}
+
+/// The pools and what their engines call their limits, where there are several.
+fn pools(resolved: &Resolved) -> Vec<(String, EngineWords)> {
+    let pools = resolved.scenario.pools.iter();
+    let named = pools.filter(|_| resolved.servers.len() > 1);
+    let words = named.map(|pool| (pool.name.clone(), EngineWords::of(&pool.engine)));
+    words.collect()
+}
