@@ -45,6 +45,8 @@ impl Interval {
 
 /// Half-width of the normal law's central 90 %, in σ.
 pub const Z_90: f64 = 1.645;
+/// Standard deviations that a normal law is within with 95 % probability.
+pub const Z_95: f64 = 1.96;
 
 /// The `p`-quantile of ascending values, numpy's linear interpolation at rank `(n − 1)·p`; `None` when empty.
 #[must_use]

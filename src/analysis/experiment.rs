@@ -119,7 +119,7 @@ const CROWD: u64 = 1 << 17;
 
 /// Simulates a scenario. `go_on` is told the number of requests that have ended and may stop the run.
 pub fn simulate(scenario: &Scenario, experiment: &Experiment, mut go_on: impl FnMut(u64) -> bool) -> Outcome {
-    simulate_sent(scenario, experiment, &mut Nobody, &mut go_on)
+    simulate_seen_by(scenario, experiment, &mut Nobody, &mut go_on)
 }
 
 /// The same to the last bit, where other cores have nothing to do: those of [`crate::threads`] help.
@@ -154,10 +154,11 @@ pub fn simulate_watched(
     mut watcher: &mut dyn Observer,
     mut go_on: impl FnMut(u64) -> bool,
 ) -> Outcome {
-    simulate_sent(scenario, experiment, &mut watcher, &mut go_on)
+    simulate_seen_by(scenario, experiment, &mut watcher, &mut go_on)
 }
 
-fn simulate_sent(
+/// The same for one kind of watcher, of which there are two: somebody and nobody.
+fn simulate_seen_by(
     scenario: &Scenario,
     experiment: &Experiment,
     watcher: &mut impl Observer,

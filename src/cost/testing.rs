@@ -28,6 +28,7 @@ pub(crate) fn device(short: &str) -> Device {
         id: id.to_owned(),
         name: id.to_owned(),
         vendor: "nvidia".to_owned(),
+        like: None,
         architecture,
         memory: Bytes(80_000_000_000),
         memory_bandwidth: BytesPerSec(tb_per_s * 1e12),

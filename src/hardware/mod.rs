@@ -25,6 +25,8 @@ pub struct Device {
     pub vendor: String,
     /// The architecture family, which decides tile shapes and supported dtypes.
     pub architecture: Architecture,
+    /// Id of a measured card with the same chip, whose measurements are a prior of this one where it has none.
+    pub like: Option<String>,
     /// Memory as an engine sees it (what `torch.cuda.mem_get_info` calls total, some 0.5 GiB below `nvidia-smi`),
     /// from which KV blocks are counted.
     pub memory: Bytes,
@@ -64,8 +66,13 @@ pub enum Architecture {
     Ada,
     /// H100, H200.
     Hopper,
-    /// B200, B300, GB200, RTX 5090, RTX PRO 6000.
+    /// B200, GB200.
     Blackwell,
+    /// B300, GB300: compute capability 10.3.
+    BlackwellUltra,
+    /// RTX 5090, RTX PRO 6000: compute capability 12.0. They have neither the tensor memory of [`Architecture::Blackwell`] nor its
+    /// kernels: engines serve them by those of Ada.
+    BlackwellRtx,
     /// MI300X, MI355X.
     Cdna,
     /// Anything else: no prior applies.
@@ -98,11 +105,19 @@ pub struct Price {
 const BRIDGED_GPUS: u32 = 2;
 
 impl Device {
-    /// B200 and its kin. Cards for workstations and games (compute capability 12.0) have neither their tensor memory nor their kernels:
-    /// engines serve them by the kernels of Ada.
+    /// B200, B300 and their kin, of compute capability 10: no cards for workstations and games.
     #[must_use]
     pub fn is_datacenter_blackwell(&self) -> bool {
-        self.architecture == Architecture::Blackwell && !self.id.starts_with("RTX")
+        matches!(
+            self.architecture,
+            Architecture::Blackwell | Architecture::BlackwellUltra
+        )
+    }
+
+    /// Blackwell of any kind.
+    #[must_use]
+    pub fn is_blackwell(&self) -> bool {
+        self.is_datacenter_blackwell() || self.architecture == Architecture::BlackwellRtx
     }
 
     /// NVLink as a group of so many GPUs has it: none where the group reaches beyond it, since a ring over pairs is as

@@ -92,9 +92,10 @@ pub fn parse(text: &str) -> Result<Report, ReportError> {
             others.push(other.to_string());
         }
     }
+    let product = product.ok_or(ReportError::NoProduct)?;
     Ok(Report {
-        product: product.ok_or(ReportError::NoProduct)?,
-        architecture,
+        architecture: architecture.map(|told| of_kind(told, &product)),
+        product,
         memory: memory.ok_or(ReportError::NoMemory)?,
         power_w,
         current_power_w,
@@ -102,6 +103,16 @@ pub fn parse(text: &str) -> Result<Report, ReportError> {
         is_sliced,
         others,
     })
+}
+
+/// The driver says Blackwell of three kinds of chips, which the product's name tells apart.
+fn of_kind(told: Architecture, product: &str) -> Architecture {
+    let has = |word: &str| product.contains(word);
+    match told {
+        Architecture::Blackwell if has("RTX") || has("GeForce") => Architecture::BlackwellRtx,
+        Architecture::Blackwell if has("B300") => Architecture::BlackwellUltra,
+        _ => told,
+    }
 }
 
 impl Report {
@@ -197,6 +208,19 @@ GPU 00000000:1A:00.0
     }
 
     #[test]
+    fn three_kinds_of_blackwell_are_told_apart_by_the_products_names() {
+        let kind = |product: &str| {
+            let text = REPORT
+                .replace("NVIDIA H100 80GB HBM3", product)
+                .replace("Hopper", "Blackwell");
+            parse(&text).unwrap().architecture
+        };
+        assert_eq!(kind("NVIDIA B200"), Some(Architecture::Blackwell));
+        assert_eq!(kind("NVIDIA GB300"), Some(Architecture::BlackwellUltra));
+        assert_eq!(kind("NVIDIA GeForce RTX 5080"), Some(Architecture::BlackwellRtx));
+    }
+
+    #[test]
     fn product_names_of_drivers_are_recognised() {
         let check = |product: &str, mib: u64, id: Option<&str>| {
             let report = Report {
@@ -244,8 +268,15 @@ GPU 00000000:1A:00.0
             97_887,
             Some("RTX-PRO-6000-96GB"),
         );
-        check("NVIDIA RTX 6000 Ada Generation", 49_140, None);
-        check("NVIDIA GeForce RTX 3090", 24_576, None);
+        check(
+            "NVIDIA RTX 6000 Ada Generation",
+            49_140,
+            Some("RTX-6000-ADA-48GB"),
+        );
+        check("NVIDIA GeForce RTX 3090", 24_576, Some("RTX-3090-24GB"));
+        check("NVIDIA GH200 480GB", 97_871, Some("GH200-96GB"));
+        check("NVIDIA RTX 5000 Ada Generation", 32_760, None);
+        check("NVIDIA GeForce RTX 3080", 10_240, None);
     }
 
     #[test]

@@ -6,7 +6,7 @@
 use super::Device;
 
 /// Words that tell the maker or the brand, or what all cards of that name are.
-const EPITHETS: [&str; 11] = [
+const EPITHETS: [&str; 12] = [
     "nvidia",
     "amd",
     "tesla",
@@ -17,6 +17,8 @@ const EPITHETS: [&str; 11] = [
     "server",
     "edition",
     "oam",
+    // `NVIDIA RTX 6000 Ada Generation`.
+    "generation",
     // Cooled by air: `NVIDIA B300 SXM6 AC`.
     "ac",
 ];
@@ -65,8 +67,11 @@ impl Product {
 fn is_word_of(word: &str, device: &Device) -> bool {
     let id = device.id.to_lowercase();
     // `SXM4` and `SXM5` are the sockets of their generations.
-    let is_part = |part: &str| part == word || part == format!("{word}gb") || (part == "sxm" && is_sxm(word));
-    EPITHETS.contains(&word) || is_kind_of_memory(word) || id.split('-').any(is_part)
+    let is_size = |part: &str| part == format!("{word}gb") || part == format!("{word}b");
+    let is_part = |part: &str| part == word || is_size(part) || (part == "sxm" && is_sxm(word));
+    // `NVIDIA GH200 480GB`: the memory of the CPU beside a GPU of 96 GB.
+    let is_of_cpu = id == "gh200-96gb" && ["480gb", "120gb"].contains(&word);
+    is_of_cpu || EPITHETS.contains(&word) || is_kind_of_memory(word) || id.split('-').any(is_part)
 }
 
 fn is_sxm(word: &str) -> bool {

@@ -59,6 +59,7 @@ struct RawProfile {
     name: Option<String>,
     vendor: Option<String>,
     architecture: Option<String>,
+    like: Option<String>,
     memory: RawMemory,
     peak: RawPeak,
     link: RawLink,
@@ -107,12 +108,14 @@ struct RawPrice {
     date: Option<String>,
 }
 
-const ARCHITECTURES: [(&str, Architecture); 7] = [
+const ARCHITECTURES: [(&str, Architecture); 9] = [
     ("turing", Architecture::Turing),
     ("ampere", Architecture::Ampere),
     ("ada", Architecture::Ada),
     ("hopper", Architecture::Hopper),
     ("blackwell", Architecture::Blackwell),
+    ("blackwell-ultra", Architecture::BlackwellUltra),
+    ("blackwell-rtx", Architecture::BlackwellRtx),
     ("cdna", Architecture::Cdna),
     ("other", Architecture::Other),
 ];
@@ -167,13 +170,16 @@ impl Device {
             format!("name = {}", quoted(&self.name)),
             format!("vendor = {}", quoted(&self.vendor)),
             format!("architecture = \"{}\"", self.architecture.name()),
+        ];
+        lines.extend(self.like.as_ref().map(|like| format!("like = {}", quoted(like))));
+        lines.extend([
             "\n[memory]".to_string(),
             format!("visible = \"{}\"", format_bytes(self.memory)),
             format!("bandwidth = \"{}\"", format_rate(self.memory_bandwidth)),
             format!("l2 = \"{}\"", format_bytes(self.l2)),
             "\n[peak]".to_string(),
             format!("bf16 = \"{}\"", format_flops(self.peaks.bf16)),
-        ];
+        ]);
         let peaks = [
             ("fp8", self.peaks.fp8),
             ("int8", self.peaks.int8),
@@ -244,14 +250,18 @@ mod tests {
         let text = H100
             .replace("3.35 TB/s", "3.35 TB")
             .replace("132 ", "0 ")
-            .replace("hopper", "hoper")
+            .replace(
+                "architecture = \"hopper\"",
+                "architecture = \"hoper\"\nlike = \"h200-sxm\"",
+            )
             .replace("tdp =", "# tdp =");
         let error = Device::from_toml(&text, "my.toml").unwrap_err();
         insta::assert_snapshot!(error, @r#"
         my.toml is not a hardware profile
-          line 8: `architecture`: `hoper` is not one of turing, ampere, ada, hopper, blackwell, cdna, other; did you mean `hopper`?
-          line 13: `memory.bandwidth`: `TB` in `3.35 TB` is not a unit of bandwidth; known are B/s, kB/s, MB/s, GB/s, TB/s, KiB/s, MiB/s, GiB/s, TiB/s and Mbit/s, Gbit/s, Tbit/s
-          line 21: `peak.sm_count`: 0 must lie between 1 and 4096
+          line 8: `architecture`: `hoper` is not one of turing, ampere, ada, hopper, blackwell, blackwell-ultra, blackwell-rtx, cdna, other; did you mean `hopper`?
+          line 9: `like`: `h200-sxm` is no shipped card's id; did you mean `H200-SXM-141GB`?
+          line 14: `memory.bandwidth`: `TB` in `3.35 TB` is not a unit of bandwidth; known are B/s, kB/s, MB/s, GB/s, TB/s, KiB/s, MiB/s, GiB/s, TiB/s and Mbit/s, Gbit/s, Tbit/s
+          line 22: `peak.sm_count`: 0 must lie between 1 and 4096
           `power.tdp`: is missing; write it like `"700 W"`
         "#);
     }

@@ -60,6 +60,27 @@ pub(super) fn limited_by(
     ))
 }
 
+/// The promise that breaks first, or saturation before any does, in a word or two; nothing did where the highest rate allowed is
+/// kept.
+pub fn breaks_first(knee: &Knee) -> String {
+    let lowest = || knee.points.iter().find(|point| !point.is_blind())?.binding;
+    let of_none = || knee.within_slo.is_none().then(lowest).flatten();
+    let highest_is_within = knee.points.last().is_some_and(Point::is_within);
+    match knee.binding.or_else(of_none) {
+        _ if knee.client.is_some_and(|client| client.is_within) => "the client".to_owned(),
+        _ if highest_is_within => "nothing yet".to_owned(),
+        _ if knee.loss.is_some() => "lost requests".to_owned(),
+        Some(binding) => {
+            let metric = binding.metric.name().to_uppercase();
+            match binding.statistic {
+                Statistic::Mean => format!("mean {metric}"),
+                quantile => format!("{} {metric}", statistic(quantile)),
+            }
+        }
+        None => "saturation".to_owned(),
+    }
+}
+
 /// The client as the limit, with what it leaves to the server.
 fn clients(knee: &Knee) -> String {
     let over = knee.points.iter().find(|point| !point.keeps_up());

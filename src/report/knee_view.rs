@@ -1,7 +1,7 @@
 //! A knee search's outcome in the shape that printers and charts take.
 
 use super::figures::{significant, time};
-use super::knee_limit::limited_by;
+use super::knee_limit::{breaks_first, limited_by};
 use super::views::{
     ClassPromise, ClassTails, Counted, KneePoint, KneeView, Limit, Promise, Quantiles, Sizing,
 };
@@ -104,6 +104,8 @@ impl KneeView {
             client: knee.client,
             max_concurrency,
             limited_by: limited_by(knee, &classes, load_varies, words, &pools),
+            breaks_first: breaks_first(knee),
+            output_tokens_per_s: output_at_knee(knee, !beside.is_empty()),
             limits,
             classes,
             promises,
@@ -184,13 +186,7 @@ fn sized(asked: Sizing, knee: &Knee, model: Option<&FigureInterval>) -> Sizing {
     // What the model makes of the knee of one, which has bursts of its own, says little of those who share them.
     let shares_bursts = asked.is_bursty && matches!(asked.counted, Some(Counted::BySimulation { .. }));
     let factors = model.filter(|_| !shares_bursts).map(FigureInterval::factors_90);
-    // What is answered beside the rate has tokens, too, and is paid with it.
-    let tokens_each = |point: &Point| {
-        let (input, output) = point.tokens_each?;
-        let answered = point.throughput.filter(|_| !asked.beside.is_empty());
-        let each = answered.map_or(1.0, |answered| answered.value / point.rate);
-        Some((input * each, output * each))
-    };
+    let tokens_each = |point: &Point| tokens_each(point, !asked.beside.is_empty());
     let fleet = match &asked.counted {
         None => None,
         Some(Counted::BySimulation { count, .. }) => {
@@ -208,6 +204,24 @@ fn sized(asked: Sizing, knee: &Knee, model: Option<&FigureInterval>) -> Sizing {
         }),
     };
     Sizing { fleet, ..asked }
+}
+
+/// Prompt and output tokens for each request of a point's rate. What is answered beside the rate has tokens, too, and is paid with
+/// it.
+fn tokens_each(point: &Point, has_others: bool) -> Option<(f64, f64)> {
+    let (input, output) = point.tokens_each?;
+    let answered = point.throughput.filter(|_| has_others);
+    let each = answered.map_or(1.0, |answered| answered.value / point.rate);
+    Some((input * each, output * each))
+}
+
+/// Output tokens per second at the highest rate within the promise: those of a request as the nearest run had them.
+fn output_at_knee(knee: &Knee, has_others: bool) -> Option<f64> {
+    let rate = knee.within_slo?.value;
+    let (_, output) = knee
+        .up_to(rate)
+        .find_map(|point| tokens_each(point, has_others))?;
+    Some(rate * output)
 }
 
 fn tails(&[p99_ttft_s, p99_tpot_s]: &[Option<f64>; 2]) -> ClassTails {

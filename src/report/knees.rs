@@ -1,23 +1,22 @@
 //! The knees of several settings beside each other: what each takes within the promise, what that costs, and which is cheapest.
 //!
 //! What a setting costs is what its GPUs do per million output tokens at its knee, or, where a rate is given, per hour of the
-//! replicas that carry it. It is known no better than the knee: its range holds chance and the doubt of the step time
-//! ([`Priced::cost_range`]). Which settings cannot be told from the cheapest follows from those ranges; that doubts of two
-//! settings may have one cause, and cancel, is not counted on.
+//! replicas that carry it. It is known no better than the knee: its interval holds chance and the doubt of the step time
+//! ([`Priced::cost_90`]). Two settings are told apart where their costs are further from each other than both may be off. Settings
+//! of one card and one engine rest on the same parameters of the step time, so that what is wrong with these moves both, and only
+//! what it moves one more than the other counts.
 
 mod answer;
+mod exact;
+mod table;
 
-use std::fmt::Write;
-
-use super::figures::{interval_outwards, significant, significant_down};
-use super::tables::{Column, markdown, table_within};
-use super::text_knee::asked;
-use super::text_sizing::dollars;
-use super::views::{KneeView, trust_word};
-use super::{csv, wrapped};
-use crate::analysis::Estimate;
+pub use self::exact::csv;
+pub use self::table::{md, text};
+use super::views::KneeView;
 use crate::calibrate::interval::FigureInterval;
 use crate::cost::Trust;
+use crate::cost::uncertainty::Component;
+use crate::stats::{Z_90, Z_95};
 
 /// Axis and value.
 pub type Labels = Vec<(String, String)>;
@@ -38,7 +37,9 @@ pub enum Found {
     Knee(Box<Priced>),
     /// The model does not fit, and what would make it fit.
     DoesNotFit(String),
-    /// The user stopped before its search ended.
+    /// It cannot be searched, and why.
+    Failed(String),
+    /// The user stopped before its search began.
     NotRun,
 }
 
@@ -47,16 +48,15 @@ pub enum Found {
 pub struct Priced {
     /// The search.
     pub view: KneeView,
+    /// The user stopped before all of it was known.
+    pub is_cut: bool,
     /// GPUs that were simulated.
     pub gpus: u64,
-    /// US dollars per hour of all of them, where every price is known.
-    pub usd_per_hour: Option<f64>,
-    /// Output tokens per second at the knee.
-    pub output_tokens_per_s: Option<f64>,
+    /// US dollars per hour of all of them, or why that is not known.
+    pub usd_per_hour: Result<f64, String>,
+    /// Names whose parameters its step times rest on.
+    pub doubt_of: String,
 }
-
-/// Factors between which a cost lies of which nothing is known.
-const UNKNOWN: (f64, f64) = (0.0, f64::INFINITY);
 
 /// All settings.
 #[derive(Clone, Debug, PartialEq)]
@@ -65,9 +65,15 @@ pub struct Knees {
     pub subject: String,
     /// In the order of the axes.
     pub rows: Vec<KneeRow>,
-    /// Where the prices are from.
+    /// Where the prices are from; empty where none is known.
     pub price_source: String,
 }
+
+/// How far down and up the logarithm of a figure reaches with 90 % confidence.
+type Reach = (f64, f64);
+
+/// Of a figure of which nothing is known.
+const UNKNOWN: Reach = (f64::INFINITY, f64::INFINITY);
 
 impl KneeRow {
     /// Its search, where it was made.
@@ -75,21 +81,34 @@ impl KneeRow {
     pub fn priced(&self) -> Option<&Priced> {
         match &self.found {
             Found::Knee(priced) => Some(priced),
-            Found::DoesNotFit(_) | Found::NotRun => None,
+            Found::DoesNotFit(_) | Found::Failed(_) | Found::NotRun => None,
+        }
+    }
+
+    /// `gpu = h100, tensor-parallel-size = 2`.
+    fn name(&self) -> String {
+        let parts = self
+            .labels
+            .iter()
+            .map(|(axis, value)| format!("{axis} = {value}"));
+        parts.collect::<Vec<_>>().join(", ")
+    }
+
+    /// What became of it, as files spell it.
+    #[must_use]
+    pub fn state(&self) -> &'static str {
+        match &self.found {
+            Found::Knee(priced) if priced.is_cut => "interrupted",
+            Found::Knee(priced) if priced.view.is_kept() => "kept",
+            Found::Knee(_) => "not_kept",
+            Found::DoesNotFit(_) => "does_not_fit",
+            Found::Failed(_) => "failed",
+            Found::NotRun => "not_run",
         }
     }
 }
 
 impl Priced {
-    /// Whether some rate, or the rate that was asked for with some number of replicas, is within the promise.
-    #[must_use]
-    pub fn is_kept(&self) -> bool {
-        match &self.view.sizing {
-            Some(sizing) => sizing.fleet.is_some(),
-            None => self.view.knee.is_some(),
-        }
-    }
-
     /// GPUs that are paid for; `None` of a rate that no number of them carries.
     #[must_use]
     pub fn gpus_paid(&self) -> Option<u64> {
@@ -102,21 +121,23 @@ impl Priced {
     /// What they cost in an hour.
     #[must_use]
     pub fn usd_per_hour_paid(&self) -> Option<f64> {
+        let of_one = self.usd_per_hour.as_ref().ok()?;
         match &self.view.sizing {
             Some(sizing) => sizing.fleet.as_ref()?.usd_per_hour,
-            None => self.usd_per_hour,
+            None => Some(*of_one),
         }
     }
 
     /// US dollars per million output tokens: of the fleet at the rate that was asked for, or at the knee.
     #[must_use]
     pub fn usd_per_million_output_tokens(&self) -> Option<f64> {
+        let of_one = self.usd_per_hour.as_ref().ok()?;
         if let Some(sizing) = &self.view.sizing {
             return sizing.fleet.as_ref()?.usd_per_million_output_tokens;
         }
         self.view.knee?;
-        let tokens_per_hour = 3600.0 * self.output_tokens_per_s.filter(|tokens| *tokens > 0.0)?;
-        Some(self.usd_per_hour? / (tokens_per_hour / 1e6))
+        let tokens_per_hour = 3600.0 * self.view.output_tokens_per_s.filter(|tokens| *tokens > 0.0)?;
+        Some(of_one / (tokens_per_hour / 1e6))
     }
 
     /// What settings are ranked by, dollars: an hour of the fleet where a rate is given, else a million output tokens.
@@ -128,38 +149,76 @@ impl Priced {
         }
     }
 
-    /// Between which factors of itself [`Priced::cost`] lies by chance and by the model's doubt together, each end as if the two were
-    /// independent; anything from nothing up where the model's doubt is not known.
+    /// Between which dollars [`Priced::cost`] lies with 90 % confidence, by chance and by the model's doubt together as if the two
+    /// were independent; anything from nothing up where the model's doubt is not known.
     #[must_use]
-    pub fn cost_range(&self) -> (f64, f64) {
-        let (chance, model) = match &self.view.sizing {
-            Some(sizing) => {
-                let Some(fleet) = &sizing.fleet else {
-                    return (1.0, 1.0);
-                };
-                let of = |replicas: u64| replicas as f64 / fleet.replicas as f64;
+    pub fn cost_90(&self) -> Option<(f64, f64)> {
+        let cost = self.cost()?;
+        let (chance, model) = (self.chance(), self.model_doubt().unwrap_or(UNKNOWN));
+        let low = cost * (-chance.0.hypot(model.0)).exp();
+        Some((low, cost * chance.1.hypot(model.1).exp()))
+    }
+
+    /// How far the cost may be off by chance: the more is served, the less it costs.
+    fn chance(&self) -> Reach {
+        let at_90 = |(down, up): Reach| (down * Z_90 / Z_95, up * Z_90 / Z_95);
+        match &self.view.sizing {
+            Some(sizing) => sizing.fleet.as_ref().map_or((0.0, 0.0), |fleet| {
                 let (fewest, most) = fleet.replicas_95;
-                let most = most.map_or(f64::INFINITY, of);
-                let model = fleet.replicas_model_90;
-                let model = model.map(|(fewest, most)| (of(fewest), of(most)));
-                ((of(fewest), most), model.unwrap_or(UNKNOWN))
+                at_90(reach(fewest, fleet.replicas, most))
+            }),
+            None => self.view.knee.map_or((0.0, 0.0), |knee| {
+                at_90(((knee.high / knee.value).ln(), (knee.value / knee.low).ln()))
+            }),
+        }
+    }
+
+    /// How far the cost may be off because the step time's parameters are; `None` where that is not known.
+    fn model_doubt(&self) -> Option<Reach> {
+        match &self.view.sizing {
+            Some(sizing) => {
+                let fleet = sizing.fleet.as_ref()?;
+                let (fewest, most) = fleet.replicas_model_90?;
+                Some(reach(fewest, fleet.replicas, Some(most)))
             }
             None => {
-                let Some(knee) = self.view.knee else {
-                    return (1.0, 1.0);
-                };
-                // The more is served, the less it costs.
-                let chance = (knee.value / knee.high, knee.value / knee.low);
-                let model = self.view.model.as_ref().map(FigureInterval::factors_90);
-                let model = model.map(|(low, high)| (1.0 / high, 1.0 / low));
-                (chance, model.unwrap_or(UNKNOWN))
+                let (down, up) = self.view.model.as_ref()?.reach_ln;
+                Some((up, down))
             }
+        }
+    }
+
+    /// Whether it costs more than a cheaper one beyond what both may be off by.
+    fn is_dearer_than(&self, cheaper: &Priced) -> bool {
+        let Some((own, other)) = self.cost().zip(cheaper.cost()) else {
+            return false;
         };
-        let together = |a: f64, b: f64| a.ln().hypot(b.ln());
-        (
-            (-together(chance.0, model.0)).exp(),
-            together(chance.1, model.1).exp(),
-        )
+        let doubt = self.doubt_apart(cheaper).unwrap_or_else(|| {
+            let up = cheaper.model_doubt().unwrap_or(UNKNOWN).1;
+            self.model_doubt().unwrap_or(UNKNOWN).0.hypot(up)
+        });
+        let chance = self.chance().0.hypot(cheaper.chance().1);
+        (own / other).ln() > chance.hypot(doubt)
+    }
+
+    /// How far the ratio of two costs may be off because parameters of the step time are that both rest on; `None` where these
+    /// are not the same.
+    fn doubt_apart(&self, other: &Priced) -> Option<f64> {
+        if self.doubt_of != other.doubt_of {
+            return None;
+        }
+        let (own, other) = (self.view.model.as_ref()?, other.view.model.as_ref()?);
+        let part = |of: &FigureInterval, component: Component| {
+            let mut parts = of.parts.iter();
+            parts
+                .find(|(named, _)| *named == component)
+                .map_or(0.0, |(_, sigma)| *sigma)
+        };
+        let of_own = |component: Component| own.parts.iter().any(|(named, _)| *named == component);
+        let only_other = other.parts.iter().filter(|(component, _)| !of_own(*component));
+        let all = own.parts.iter().chain(only_other);
+        let squares = all.map(|&(component, _)| (part(own, component) - part(other, component)).powi(2));
+        Some(Z_90 * squares.sum::<f64>().sqrt())
     }
 
     /// The knee at the two ends of the model's 90 % interval.
@@ -181,20 +240,19 @@ impl Priced {
         let large = self.view.trust.iter().filter(|(name, _)| is_large(name));
         large.map(|(_, trust)| *trust).max()
     }
+}
 
-    /// What breaks first, in few words.
-    fn limit(&self) -> String {
-        let whole = self.view.limited_by.as_deref().unwrap_or_default();
-        let first = whole.split([',', ':', '(', ';']).next().unwrap_or_default();
-        first.split(". ").next().unwrap_or_default().trim().to_owned()
-    }
+/// From a count to the ends of its interval, of which the upper may be open.
+fn reach(fewest: u64, count: u64, most: Option<u64>) -> Reach {
+    let of = |end: u64| (end as f64 / count as f64).ln();
+    (-of(fewest), most.map_or(f64::INFINITY, of))
 }
 
 impl Knees {
     /// Whether any setting keeps the promise.
     #[must_use]
     pub fn is_any_kept(&self) -> bool {
-        self.priced().any(Priced::is_kept)
+        self.priced().any(|priced| priced.view.is_kept())
     }
 
     fn priced(&self) -> impl Iterator<Item = &Priced> {
@@ -206,205 +264,27 @@ impl Knees {
         self.priced().any(|priced| priced.view.sizing.is_some())
     }
 
-    /// What is promised, where all promise the same.
-    fn promised(&self) -> Option<String> {
-        let mut all = self.priced().map(|priced| asked(&priced.view));
-        let first = all.next()?;
-        all.all(|other| other == first).then(|| first.join(", "))
-    }
-}
-
-/// The first line, a table and where its figures come from.
-#[must_use]
-pub fn text(knees: &Knees, width: Option<usize>) -> String {
-    const PLAIN: usize = 120;
-    let (columns, cells) = cells(knees);
-    let mut text = wrapped("", "  ", &answer::answer(knees), width.unwrap_or(usize::MAX));
-    let mut line = |name: &str, sentence: &str| {
-        text += &wrapped(
-            &format!("{name:<10}"),
-            "          ",
-            sentence,
-            width.unwrap_or(PLAIN),
-        );
-    };
-    if !knees.subject.is_empty() {
-        line("simulated", &knees.subject);
-    }
-    if let Some(promised) = knees.promised() {
-        line("promised", &promised);
-    }
-    if knees.priced().any(|priced| priced.usd_per_hour.is_some()) {
-        line("prices", &knees.price_source);
-    }
-    for sentence in answer::qualified(knees) {
-        line("but", &sentence);
-    }
-    text.push('\n');
-    text + &table_within(&columns, &cells, width)
-}
-
-/// The same in Markdown.
-#[must_use]
-pub fn md(knees: &Knees) -> String {
-    let (columns, cells) = cells(knees);
-    let mut text = format!("{}\n\n{}", answer::answer(knees), markdown(&columns, &cells));
-    if let Some(promised) = knees.promised() {
-        let _ = write!(text, "\n{promised}. Prices: {}.\n", knees.price_source);
-    }
-    text
-}
-
-fn axes(knees: &Knees) -> impl Iterator<Item = &String> {
-    let first = knees.rows.first().into_iter();
-    first.flat_map(|row| row.labels.iter().map(|(axis, _)| axis))
-}
-
-fn cells(knees: &Knees) -> (Vec<Column>, Vec<Vec<String>>) {
-    let is_sized = knees.is_sized();
-    let mut columns: Vec<Column> = axes(knees).map(|axis| Column::left(axis)).collect();
-    columns.extend(["req/s", "95 %", "model 90 %", "saturates", "out tok/s"].map(Column::right));
-    columns.extend(is_sized.then(|| Column::right("replicas")));
-    columns.extend(["GPUs", "$/h", "$/M out"].map(Column::right));
-    columns.extend(["kernels", "limited by"].map(Column::left));
-    let cells = |row: &KneeRow| {
-        let mut cells: Vec<String> = row.labels.iter().map(|(_, value)| value.clone()).collect();
-        match &row.found {
-            Found::Knee(priced) => cells.extend(figures(priced, is_sized)),
-            Found::DoesNotFit(_) | Found::NotRun => {
-                let empty = 8 + usize::from(is_sized);
-                cells.extend(std::iter::repeat_n("–".to_owned(), empty));
-                cells.push(String::new());
-                cells.push(state(&row.found).to_owned());
+    /// The cheapest first, then those whose cost is not known, most served first, then those that keep no promise, and then
+    /// those without a search.
+    fn ranked(&self) -> Vec<&KneeRow> {
+        let mut rows: Vec<&KneeRow> = self.rows.iter().collect();
+        let key = |row: &KneeRow| {
+            let Some(priced) = row.priced() else {
+                return (3, 0.0);
+            };
+            let served = priced.view.knee.map_or(0.0, |knee| knee.value);
+            match (priced.cost(), priced.view.is_kept()) {
+                (Some(cost), true) => (0, cost),
+                (_, true) => (1, -served),
+                (_, false) => (2, -served),
             }
-        }
-        cells
-    };
-    (columns, knees.rows.iter().map(cells).collect())
-}
-
-fn state(found: &Found) -> &'static str {
-    match found {
-        Found::Knee(_) => "",
-        Found::DoesNotFit(_) => "does not fit",
-        Found::NotRun => "not run",
+        };
+        rows.sort_by(|a, b| {
+            let ((group, figure), (other_group, other)) = (key(a), key(b));
+            group.cmp(&other_group).then(figure.total_cmp(&other))
+        });
+        rows
     }
-}
-
-fn figures(priced: &Priced, is_sized: bool) -> Vec<String> {
-    let dash = || "–".to_owned();
-    let view = &priced.view;
-    let saturation = match (view.saturates_below(), view.saturation) {
-        (Some(high), _) => format!("< {}", significant(high)),
-        (None, at) => at.map_or_else(dash, |at| significant(at.value)),
-    };
-    let interval = |knee: Estimate| interval_outwards(knee.low, knee.high);
-    let mut cells = vec![
-        view.knee
-            .map_or_else(|| "none".to_owned(), |knee| significant_down(knee.value)),
-        view.knee.map_or_else(dash, interval),
-        priced
-            .knee_model_90()
-            .map_or_else(dash, |(low, high)| interval_outwards(low, high)),
-        saturation,
-        priced.output_tokens_per_s.map_or_else(dash, significant),
-    ];
-    let fleet = view.sizing.as_ref().and_then(|sizing| sizing.fleet.as_ref());
-    cells.extend(is_sized.then(|| fleet.map_or_else(dash, |fleet| fleet.replicas.to_string())));
-    cells.extend([
-        priced.gpus_paid().map_or_else(dash, |gpus| gpus.to_string()),
-        priced.usd_per_hour_paid().map_or_else(dash, dollars),
-        priced.usd_per_million_output_tokens().map_or_else(dash, dollars),
-        priced
-            .kernels()
-            .map_or_else(String::new, |trust| trust_word(trust).to_owned()),
-        match view.is_interrupted {
-            true => "interrupted".to_owned(),
-            false => priced.limit(),
-        },
-    ]);
-    cells
-}
-
-/// One row a setting: its axes, the knee with both intervals, what it costs; empty where it has none, and why in `state`.
-#[must_use]
-pub fn csv(knees: &Knees) -> String {
-    const FIGURES: [&str; 18] = [
-        "knee",
-        "knee_low",
-        "knee_high",
-        "knee_model_low",
-        "knee_model_high",
-        "saturation",
-        "saturation_low",
-        "saturation_high",
-        "output_tokens_per_s",
-        "for_rate",
-        "replicas",
-        "gpus",
-        "usd_per_hour",
-        "usd_per_million_output_tokens",
-        "kernels",
-        "limited_by",
-        "state",
-        "why",
-    ];
-    let head: Vec<&str> = axes(knees).map(String::as_str).chain(FIGURES).collect();
-    let rows = knees.rows.iter().map(|row| {
-        let mut cells: Vec<String> = row.labels.iter().map(|(_, value)| value.clone()).collect();
-        cells.extend(exact(&row.found));
-        cells
-    });
-    csv::write(&head, rows)
-}
-
-fn exact(found: &Found) -> Vec<String> {
-    let number = |value: Option<f64>| value.map_or_else(String::new, |value| value.to_string());
-    let whole = |value: Option<u64>| value.map_or_else(String::new, |value| value.to_string());
-    let priced = match found {
-        Found::Knee(priced) => priced,
-        Found::DoesNotFit(why) => {
-            let mut cells = vec![String::new(); 16];
-            cells.extend(["does_not_fit".to_owned(), why.clone()]);
-            return cells;
-        }
-        Found::NotRun => {
-            let mut cells = vec![String::new(); 16];
-            cells.extend(["not_run".to_owned(), String::new()]);
-            return cells;
-        }
-    };
-    let view = &priced.view;
-    let (knee, saturation, model) = (view.knee, view.saturation, priced.knee_model_90());
-    let sizing = view.sizing.as_ref();
-    let fleet = sizing.and_then(|sizing| sizing.fleet.as_ref());
-    let state = match (view.is_interrupted, priced.is_kept()) {
-        (true, _) => "interrupted",
-        (false, true) => "kept",
-        (false, false) => "not_kept",
-    };
-    vec![
-        number(knee.map(|knee| knee.value)),
-        number(knee.map(|knee| knee.low)),
-        number(knee.map(|knee| knee.high).filter(|high| high.is_finite())),
-        number(model.map(|(low, _)| low)),
-        number(model.map(|(_, high)| high)),
-        number(saturation.map(|rate| rate.value)),
-        number(saturation.map(|rate| rate.low)),
-        number(saturation.map(|rate| rate.high)),
-        number(priced.output_tokens_per_s),
-        number(sizing.map(|sizing| sizing.demand.rate)),
-        whole(fleet.map(|fleet| fleet.replicas)),
-        whole(priced.gpus_paid()),
-        number(priced.usd_per_hour_paid()),
-        number(priced.usd_per_million_output_tokens()),
-        priced
-            .kernels()
-            .map_or_else(String::new, |trust| trust_word(trust).to_owned()),
-        view.limited_by.clone().unwrap_or_default(),
-        state.to_owned(),
-        String::new(),
-    ]
 }
 
 #[cfg(test)]

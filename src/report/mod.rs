@@ -51,6 +51,7 @@ mod words;
 pub mod working_set;
 
 pub use figures::counted;
+pub use knee_limit::breaks_first;
 pub use knee_view::KneeContext;
 pub(crate) use page::{folded, wrapped};
 pub use sparkline::sparkline;

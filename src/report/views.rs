@@ -240,6 +240,10 @@ pub struct KneeView {
     pub is_of_one_traffic: bool,
     /// What binds first at the knee, as a phrase: `TTFT p99 reaching 490 ms of 500 ms: …`.
     pub limited_by: Option<String>,
+    /// The same in a word or two: `TTFT p99`.
+    pub breaks_first: String,
+    /// Output tokens per second at the knee, those that are answered beside its rate with them.
+    pub output_tokens_per_s: Option<f64>,
     /// How well each component of the step time is known.
     pub trust: Vec<(String, Trust)>,
     /// Defaults and substitutions, as sentences.
@@ -278,6 +282,15 @@ impl KneeView {
         self.client
             .filter(|client| client.is_within)
             .map(|client| client.rate)
+    }
+
+    /// Whether what was asked for is kept: at some rate, or by some number of replicas.
+    #[must_use]
+    pub fn is_kept(&self) -> bool {
+        match &self.sizing {
+            Some(sizing) => sizing.fleet.is_some(),
+            None => self.knee.is_some() || self.only_client().is_some(),
+        }
     }
 
     /// Above which not all that is offered is served, be it the server's saturation or the client's plateau.

@@ -88,7 +88,14 @@ impl Sources<'_> {
                 "architecture",
                 args.architecture.clone().or(architecture).map(quoted),
             ),
+            ("like", self.like().map(quoted)),
         ]
+    }
+
+    /// The card with the same chip: the recognised one where that has been measured itself.
+    fn like(&self) -> Option<String> {
+        let of_known = |known: &Device| known.like.clone().unwrap_or_else(|| known.id.clone());
+        self.args.like.clone().or_else(|| self.known.map(of_known))
     }
 
     fn memory(&self) -> Keys {

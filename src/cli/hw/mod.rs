@@ -66,9 +66,12 @@ pub struct AddArgs {
     /// nvidia, amd or other.
     #[arg(long)]
     pub vendor: Option<String>,
-    /// turing, ampere, ada, hopper, blackwell, cdna or other.
+    /// turing, ampere, ada, hopper, blackwell, blackwell-ultra, blackwell-rtx, cdna or other.
     #[arg(long)]
     pub architecture: Option<String>,
+    /// A shipped card with the same chip, whose measurements are taken as a prior.
+    #[arg(long, value_name = "GPU")]
+    pub like: Option<String>,
     /// Memory that an engine is offered (torch.cuda.mem_get_info), `44.4 GiB`.
     #[arg(long)]
     pub visible: Option<String>,
@@ -256,7 +259,9 @@ fn show_text(device: &Device, out: &mut dyn Write) -> anyhow::Result<()> {
         ("power", format!("{} W", device.tdp_w)),
         ("price", price),
     ];
-    rows.iter()
+    let like = device.like.as_ref().map(|like| ("same chip as", like.clone()));
+    rows.into_iter()
+        .chain(like)
         .try_for_each(|(what, value)| writeln!(out, "{what:<18} {value}"))?;
     Ok(())
 }
@@ -268,6 +273,7 @@ fn device_json(device: &Device) -> Value {
         "name": device.name,
         "vendor": device.vendor,
         "architecture": device.architecture.name(),
+        "like": device.like,
         "memory_bytes": device.memory.0,
         "memory_bandwidth_bytes_s": device.memory_bandwidth.0,
         "bf16_flop_s": device.peaks.bf16.0,

@@ -31,7 +31,7 @@ use crate::analysis::LoadKind;
 use crate::analysis::knee::Knee;
 use crate::config::{Diagnostic, Diagnostics, Place, Resolved, resolve, resolved_toml};
 use crate::report::figures::significant;
-use crate::report::{self, KneeView, chart};
+use crate::report::{self, chart};
 use crate::units::Picos;
 use crate::workload::{Prefix, WorkloadSpec};
 
@@ -42,11 +42,11 @@ use crate::workload::{Prefix, WorkloadSpec};
   plimsoll knee meta-llama/Llama-3.1-8B-Instruct --gpu h100 --input-len 1024 --output-len 128 --goodput ttft:500 tpot:50
   plimsoll knee matrix-f --gpu l40s --slo 'p99_ttft_ms<=1000'
   plimsoll knee quickstart --for-rate 100 --price 2.49   # how many GPUs, and what they cost
-  plimsoll knee quickstart -L gpu h100,h200,l40s             # which is the cheapest within the promise
+  plimsoll knee quickstart -L gpu h100,h200,l40s   # which is the cheapest within the promise
   plimsoll knee quickstart -L gpu h100,l40s -L tensor-parallel-size 1,2 --for-rate 100
   plimsoll knee pd-input-length --disaggregated --gpus 4   # which share of prefill and decode, or neither
 
-Without arguments: the quickstart scenario. With -L and -S there is a knee for each combination of values, with its cost and its trust; --charts then draws one picture a setting. --precision is the half-width asked of each rate's mean latencies; the bracket on the rate gets narrower with it. Exit code 3 where no rate (with --for-rate, no number of replicas) keeps the promise, or the model does not fit.")]
+Without arguments: the quickstart scenario. With -L and -S there is a knee for each combination of values, and they are ranked by cost; --charts then draws one picture a setting. --precision is the half-width asked of each rate's mean latencies; the bracket on the rate gets narrower with it. Exit code 3 where no rate (with --for-rate, no number of replicas) keeps the promise, or the model does not fit: with -L and -S, in no setting.")]
 pub struct Args {
     /// What to simulate.
     #[command(flatten)]
@@ -180,6 +180,11 @@ impl Args {
             let help = "give --for-rate, which counts replicas and their cost, or settings to rank: -L tensor-parallel-size 1,2";
             problems.push(useless.at(Place::Flag("--price".to_owned())).help(help));
         }
+        if self.axes.link && !self.axes.is_given() {
+            let useless = Diagnostic::new("--link has no effect without axes: it advances several together");
+            let help = "give them: -L gpu l40s,h100 -L tensor-parallel-size 4,1";
+            problems.push(useless.at(Place::Flag("--link".to_owned())).help(help));
+        }
         // What is no axis is told where axes are read.
         let axes = self.axes.given().unwrap_or_default();
         problems.extend(settings::contradicted(&axes, self.sizing.price));
@@ -189,7 +194,7 @@ impl Args {
 
 /// The same, and what is wrong with the scenario beside it.
 fn with_the_scenario_s(mut problems: Vec<Diagnostic>, args: &Args) -> Diagnostics {
-    let more = match read(&args.scenario, &args.output) {
+    let more = match read(&args.axes.with_swept_lengths(&args.scenario), &args.output) {
         Ok(input) => resolve(input.document, &Disk).err(),
         Err(more) => Some(more),
     };
@@ -288,20 +293,12 @@ fn execute(
     }
     Ok(if interrupt::is_asked() {
         Exit::Interrupted
-    } else if is_kept(&view) {
+    } else if view.is_kept() {
         Exit::Ok
     } else {
         Exit::NotMet
     }
     .into())
-}
-
-/// Whether the promise is kept by what was asked for: at some rate, or by some number of replicas.
-fn is_kept(view: &KneeView) -> bool {
-    match &view.sizing {
-        Some(sizing) => sizing.fleet.is_some(),
-        None => view.knee.is_some() || view.only_client().is_some(),
-    }
 }
 
 /// Where the time of a step goes at the knee, or at the lowest rate tried where no rate keeps the promise.

@@ -30,8 +30,10 @@ pub(super) type GoesOn<'a> = &'a mut dyn FnMut(u64) -> bool;
 pub(super) struct Searched {
     pub(super) view: KneeView,
     pub(super) knee: Knee,
-    /// Where it was stopped, in words.
+    /// Where the search was stopped, in words.
     pub(super) stopped: Option<String>,
+    /// The user stopped before all of it was known.
+    pub(super) is_cut: bool,
 }
 
 /// Searches and judges.
@@ -52,7 +54,7 @@ pub(super) fn search_one(
     let objective = present::objective(resolved);
     let precision = precision(resolved);
     let options = options(asked.bracket, own_rate, &precision);
-    let Found {
+    let Rates {
         knee,
         streamed,
         stopped,
@@ -73,7 +75,12 @@ pub(super) fn search_one(
     let mut view = view(asked, sizing, &knee, &precision, is_interrupted, model);
     view.notes.extend(streamed::below(&knee, streamed));
     view.notes.extend(wide(&view, options.width));
-    Ok(Searched { view, knee, stopped })
+    Ok(Searched {
+        view,
+        knee,
+        stopped,
+        is_cut: interrupt::is_asked(),
+    })
 }
 
 /// What there is to say of an interval that no more rates and runs of a search made as narrow as it should be.
@@ -109,7 +116,7 @@ pub(super) fn options(bracket: Bracket, own_rate: f64, precision: &Precision) ->
 }
 
 /// What a search over rates found.
-pub(super) struct Found {
+pub(super) struct Rates {
     pub(super) knee: Knee,
     /// What there is to say of what is streamed at which rate.
     streamed: Streamed,
@@ -127,7 +134,7 @@ pub(super) fn find(
     precision: Precision,
     options: &SearchOptions,
     goes_on: GoesOn<'_>,
-) -> anyhow::Result<Found> {
+) -> anyhow::Result<Rates> {
     let mut tried = 0;
     let mut stopped_at = None;
     let (mut never_began, mut never_began_at) = (None, 0.0);
@@ -179,7 +186,7 @@ pub(super) fn find(
             class.why()
         );
     }
-    Ok(Found {
+    Ok(Rates {
         knee,
         streamed,
         stopped,

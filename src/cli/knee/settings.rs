@@ -11,14 +11,15 @@ use super::super::plan::{Plan, Planned};
 use super::super::progress::Progress;
 use super::super::reported::unread;
 use super::super::{Exit, cells, files, interrupt, mix, subject};
-use super::one::{Asked, search_one};
+use super::one::{Asked, Searched, search_one};
 use super::{Args, Bracket, Terminal, lengths_of_its_own, no_promise};
-use crate::analysis::knee::{Knee, Point};
 use crate::config::axes::{Axis, Cell};
 use crate::config::{Assembled, Diagnostic, Diagnostics, Place, Resolved};
+use crate::report::chart::{self, Picture};
 use crate::report::figures::{counted, significant};
-use crate::report::knees::{self, Found, KneeRow, Knees, Priced};
-use crate::report::{self, Sizing, chart};
+use crate::report::knees::{self, Found, KneeRow, Knees, Labels, Priced};
+use crate::report::{self, Sizing};
+use crate::sim::Pool;
 
 /// Searches every setting's knee and prints them.
 ///
@@ -32,13 +33,18 @@ pub(super) fn execute(
 ) -> anyhow::Result<ExitCode> {
     let axes = args.axes.given()?;
     let settings = args.axes.cells(&axes, &args.scenario, input)?;
-    let Some(plan) = Plan::of(settings.clone(), (0, 1))? else {
+    let Some(mut plan) = Plan::of(settings.clone(), (0, 1))? else {
         terminal.notes(&["interrupted before any setting was searched".to_owned()]);
         return Ok(Exit::Interrupted.into());
     };
     let sizings = sizings(args, &plan, &settings)?;
     let outputs = args.output.resolve(&input.results, Writer::Knee)?;
-    say(input, &plan, &outputs, terminal);
+    let unread = unread(&input.document, &outputs, Writer::Knee);
+    say(input, &plan, &outputs, &unread, terminal);
+    for cell in &mut plan.runs {
+        cell.resolved.said_before(&[], &outputs.notes);
+        cell.resolved.said_before(&input.notes, &input.ignored);
+    }
     if args.output.dry_run {
         const PLAIN: usize = 100;
         let Some(text) = cells::describe(&plan, terminal.width().unwrap_or(PLAIN)) else {
@@ -61,12 +67,24 @@ pub(super) fn execute(
                     max_rate: args.max_rate,
                 },
                 sizing,
-                ignored: [cell.resolved.ignored.clone(), lengths_of_its_own(&cell.resolved)].concat(),
+                ignored: [
+                    cell.resolved.ignored.clone(),
+                    unread.clone(),
+                    lengths_of_its_own(&cell.resolved),
+                ]
+                .concat(),
             };
             (cell, asked)
         })
         .collect();
-    let found = search_all(&asked, args.sizing.price, terminal)?;
+    let found = search_all(&asked, args.sizing.price, terminal);
+    // What no setting can be searched for is told as of one.
+    if let [Found::Failed(why), others @ ..] = found.as_slice()
+        && plan.misfits.is_empty()
+        && others.iter().all(|found| matches!(found, Found::Failed(_)))
+    {
+        anyhow::bail!("{why}");
+    }
     let knees = Knees {
         subject: subject::of_all(plan.runs.iter().map(|cell| &cell.resolved)),
         rows: rows(&plan, found),
@@ -83,22 +101,27 @@ pub(super) fn execute(
 
 /// Axes that the search sets itself, or that one price for all contradicts.
 pub(super) fn contradicted(axes: &[Axis], price: Option<f64>) -> Vec<Diagnostic> {
-    let problem = |axis: &Axis| {
-        match axis.name.trim_start_matches('-').replace('_', "-").as_str() {
-        "request-rate" => Some(
-            Diagnostic::new("knee looks for the rate itself, and an axis sets it")
-                .at(Place::Flag(format!("axis {}", axis.name)))
-                .help("leave it out, or `plimsoll sweep` runs at given rates"),
-        ),
-        "gpu" if price.is_some() => Some(
-            Diagnostic::new("one price for several GPUs ranks nothing")
-                .at(Place::Flag("--price".to_owned()))
-                .help("leave it out for the list prices, or write each card's own into a profile: `plimsoll hw show GPU`"),
-        ),
-        _ => None,
+    axes.iter().filter_map(|axis| contradicts(axis, price)).collect()
+}
+
+fn contradicts(axis: &Axis, price: Option<f64>) -> Option<Diagnostic> {
+    let name = axis.name.trim_start_matches('-').replace('_', "-");
+    let last = name.rsplit('.').next().unwrap_or(&name);
+    let is_of_all = !name.contains('.') || name.starts_with("workload.arrivals.");
+    if last == "request-rate" && is_of_all {
+        let problem = Diagnostic::new("knee looks for the rate itself, and an axis sets it")
+            .at(Place::Flag(format!("sweep over {}", axis.name)))
+            .help("leave it out, or `plimsoll sweep` runs at given rates");
+        return Some(problem);
     }
-    };
-    axes.iter().filter_map(problem).collect()
+    (last == "gpu" && price.is_some()).then(|| {
+        Diagnostic::new("one price for several GPUs ranks nothing")
+            .at(Place::Flag("--price".to_owned()))
+            .help(
+                "leave it out for the list prices, or write each card's own into a profile: \
+                 `plimsoll hw show GPU`",
+            )
+    })
 }
 
 /// What to count replicas for in each setting.
@@ -131,9 +154,8 @@ fn sizings(args: &Args, plan: &Plan, settings: &[Cell]) -> Result<Vec<Option<Siz
 }
 
 /// What there is to say before anything is searched, once however many settings it is true of.
-fn say(input: &Assembled, plan: &Plan, outputs: &Outputs, terminal: &Terminal) {
-    let mut notes: Vec<String> = [input.notes.clone(), outputs.notes.clone()].concat();
-    notes.extend(unread(&input.document, outputs, Writer::Knee));
+fn say(input: &Assembled, plan: &Plan, outputs: &Outputs, unread: &[String], terminal: &Terminal) {
+    let mut notes: Vec<String> = [&input.notes, &outputs.notes, unread].concat();
     if outputs.why {
         notes.push("--why has no effect with -L and -S: ask it of one setting".to_owned());
     }
@@ -151,68 +173,74 @@ fn say(input: &Assembled, plan: &Plan, outputs: &Outputs, terminal: &Terminal) {
     terminal.notes(&told);
 }
 
-/// Every setting's search, as many at once as there are cores; `None` of one that was not begun when the user stopped.
-fn search_all(
-    asked: &[(&Planned, Asked<'_>)],
-    price: Option<f64>,
-    terminal: &Terminal,
-) -> anyhow::Result<Vec<Option<Priced>>> {
-    let progress = Mutex::new((Progress::new(terminal, Some(asked.len() as u64), "settings"), 0));
-    let one = |(cell, asked): &(&Planned, Asked<'_>)| {
-        if interrupt::is_asked() {
-            return Ok(None);
-        }
-        let searched = search_one(asked, &mut |_| !interrupt::is_asked(), &mut |_| {
-            !interrupt::is_asked()
-        })?;
+/// Every setting's search, as many at once as there are cores: in the order of the settings whatever their number.
+fn search_all(asked: &[(&Planned, Asked<'_>)], price: Option<f64>, terminal: &Terminal) -> Vec<Found> {
+    let progress = Mutex::new((Progress::new(terminal, None, "runs"), 0));
+    let goes_on = || {
         if let Ok(mut progress) = progress.lock() {
             progress.1 += 1;
             let done = progress.1;
             progress.0.at(done);
         }
-        let (gpus, usd_per_hour) = cost(&cell.resolved, price);
-        Ok(Some(Priced {
-            output_tokens_per_s: output_at_knee(&searched.knee),
-            view: searched.view,
-            gpus,
-            usd_per_hour,
-        }))
+        !interrupt::is_asked()
+    };
+    let one = |(cell, asked): &(&Planned, Asked<'_>)| {
+        if interrupt::is_asked() {
+            return Found::NotRun;
+        }
+        match search_one(asked, &mut |_| goes_on(), &mut |_| goes_on()) {
+            Ok(searched) => Found::Knee(Box::new(priced(&cell.resolved, searched, price))),
+            Err(error) => Found::Failed(format!("{error:#}")),
+        }
     };
     asked.par_iter().map(one).collect()
 }
 
-/// GPUs of all that is simulated, and US dollars per hour where every price is known.
-fn cost(resolved: &Resolved, price: Option<f64>) -> (u64, Option<f64>) {
-    let (mut gpus, mut usd) = (0, Some(0.0));
-    for pool in &resolved.scenario.pools {
-        let own = u64::from(pool.gpus) * u64::from(pool.replicas);
-        let each = price.or(pool.price.as_ref().map(|price| price.usd_per_hour));
-        gpus += own;
-        usd = usd.zip(each).map(|(sum, each)| sum + each * own as f64);
+fn priced(resolved: &Resolved, searched: Searched, price: Option<f64>) -> Priced {
+    let pools = &resolved.scenario.pools;
+    // Another format has other kernels.
+    let parameters = resolved.servers.iter().map(|server| {
+        let (device, kernels) = (&server.device.id, &server.calibration.name);
+        format!("{device} by {kernels} in {}", server.model.quantization.name())
+    });
+    Priced {
+        view: searched.view,
+        is_cut: searched.is_cut,
+        gpus: pools
+            .iter()
+            .map(|pool| u64::from(pool.gpus) * u64::from(pool.replicas))
+            .sum(),
+        usd_per_hour: usd_per_hour(resolved, price),
+        doubt_of: parameters.collect::<Vec<_>>().join(", "),
     }
-    (gpus, usd)
 }
 
-/// Output tokens per second at the highest rate within the promise: those of a request as the nearest run had them.
-fn output_at_knee(knee: &Knee) -> Option<f64> {
-    let rate = knee.within_slo?.value;
-    let output = |point: &Point| point.tokens_each.map(|(_, output)| output);
-    Some(rate * knee.up_to(rate).find_map(output)?)
+/// US dollars per hour of all that is simulated, or why that is not known.
+fn usd_per_hour(resolved: &Resolved, price: Option<f64>) -> Result<f64, String> {
+    if !resolved.scenario.cluster.scalers.is_empty() {
+        return Err(
+            "its replicas come and go with the load; `run` tells what a run of them costs".to_owned(),
+        );
+    }
+    let of_pool = |pool: &Pool| {
+        let each = price.or(pool.price.as_ref().map(|price| price.usd_per_hour));
+        let each = each.ok_or_else(|| format!("the profile of {} has no [price]", pool.device))?;
+        Ok(each * f64::from(pool.gpus) * f64::from(pool.replicas))
+    };
+    resolved.scenario.pools.iter().map(of_pool).sum()
 }
 
 /// Every setting in the order of the axes.
-fn rows(plan: &Plan, found: Vec<Option<Priced>>) -> Vec<KneeRow> {
-    let searched = plan.runs.iter().zip(found).map(|(cell, priced)| {
-        let found = priced.map_or(Found::NotRun, |priced| Found::Knee(Box::new(priced)));
-        (cell.index, &cell.labels, found)
-    });
+fn rows(plan: &Plan, found: Vec<Found>) -> Vec<KneeRow> {
+    let searched = plan.runs.iter().zip(found);
+    let searched = searched.map(|(cell, found)| (cell.index, &cell.labels, found));
     let misfits = plan.misfits.iter().map(|cell| {
         let found = Found::DoesNotFit(cell.why.clone());
         (cell.index, &cell.labels, found)
     });
-    let mut all: Vec<_> = searched.chain(misfits).collect();
+    let mut all: Vec<(usize, &Labels, Found)> = searched.chain(misfits).collect();
     all.sort_by_key(|(index, ..)| *index);
-    let row = |(_, labels, found): (usize, &Vec<(String, String)>, Found)| KneeRow {
+    let row = |(_, labels, found): (usize, &Labels, Found)| KneeRow {
         labels: labels.clone(),
         found,
     };
@@ -235,7 +263,10 @@ fn prices(plan: &Plan, price: Option<f64>) -> String {
             told.push(one);
         }
     }
-    format!("assumed list prices, $ per GPU-hour: {}", told.join(", "))
+    match told.is_empty() {
+        true => String::new(),
+        false => format!("assumed list prices, $ per GPU-hour: {}", told.join(", ")),
+    }
 }
 
 fn put(knees: &Knees, outputs: &Outputs, out: &mut dyn Write, terminal: &Terminal) -> anyhow::Result<()> {
@@ -250,10 +281,11 @@ fn put(knees: &Knees, outputs: &Outputs, out: &mut dyn Write, terminal: &Termina
     };
     files::put(&text, file, out)?;
     if interrupt::is_asked() {
-        let done = knees.rows.iter().filter(|row| row.found != Found::NotRun).count();
+        let is_whole = |row: &&KneeRow| row.state() != "interrupted" && row.state() != "not_run";
+        let whole = knees.rows.iter().filter(is_whole).count();
         terminal.notes(&[format!(
-            "interrupted; {} was begun, and what was found until then is printed",
-            counted(done as u64, "setting")
+            "interrupted: {whole} of {} were searched to their end, and what was found until then is printed",
+            counted(knees.rows.len() as u64, "setting")
         )]);
     }
     let Some(folder) = &outputs.charts else {
@@ -263,11 +295,9 @@ fn put(knees: &Knees, outputs: &Outputs, out: &mut dyn Write, terminal: &Termina
         let priced = row.priced()?;
         Some((format!("knee-cell{index:03}"), chart::knee(&priced.view)))
     };
-    let pictures: Vec<_> = knees.rows.iter().enumerate().filter_map(named).collect();
-    let pictures: Vec<(&str, chart::Picture)> = pictures
-        .iter()
-        .map(|(name, picture)| (name.as_str(), picture.clone()))
-        .collect();
-    files::save_pictures(folder, &pictures, terminal)?;
+    let pictures: Vec<(String, Picture)> = knees.rows.iter().enumerate().filter_map(named).collect();
+    if !pictures.is_empty() {
+        files::save_pictures(folder, &pictures, terminal)?;
+    }
     Ok(())
 }

@@ -11,9 +11,10 @@ use super::super::{Exit, files, interrupt, present, subject};
 use super::one::{find, options};
 use super::{Bracket, Disk, Terminal, precision, run_at};
 use crate::analysis::Outcome;
-use crate::analysis::knee::{Binding, Knee, Objective, SearchOptions, Statistic};
+use crate::analysis::knee::{Objective, SearchOptions, Statistic};
 use crate::config::{Diagnostic, Diagnostics, Document, Place, Resolved, Source, resolve};
 use crate::metrics::Stage;
+use crate::report::breaks_first;
 use crate::report::splits::{self, Costs, SplitRow, Splits};
 use crate::report::{ClassPromise, Limit, json};
 use crate::workload::{Arrivals, Prefix, mean_rate};
@@ -279,7 +280,7 @@ fn row(
         split,
         within_slo: knee.within_slo,
         saturation: knee.saturation,
-        breaks: Some(breaks(&knee)),
+        breaks: Some(breaks_first(&knee)),
         busy: there.as_ref().map(|there| busy(there, split)),
         transfer_share: there
             .as_ref()
@@ -309,24 +310,6 @@ fn costs(outcome: &Outcome, split: Option<(u32, u32)>) -> Option<Costs> {
             (each, relays.message_s[0])
         }),
     })
-}
-
-/// The promise that breaks first, or saturation before any does; nothing did where the highest rate allowed is kept.
-fn breaks(knee: &Knee) -> String {
-    match (knee.binding, knee.saturation) {
-        (None, None) if knee.client.is_some() => "the client".to_owned(),
-        (Some(binding), _) => named(&binding),
-        (None, Some(_)) => "saturation".to_owned(),
-        (None, None) => "nothing yet".to_owned(),
-    }
-}
-
-fn named(binding: &Binding) -> String {
-    let metric = binding.metric.name().to_uppercase();
-    match binding.statistic {
-        Statistic::Mean => format!("mean {metric}"),
-        Statistic::Quantile(p) => format!("p{} {metric}", (p * 1000.0).round() / 10.0),
-    }
 }
 
 /// What is promised, in words.

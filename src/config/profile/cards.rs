@@ -48,8 +48,8 @@ enum Die {
 fn die(device: &Device) -> Option<Die> {
     match device.architecture {
         Architecture::Hopper => Some(Die::Hopper),
-        Architecture::Blackwell if device.id.contains("B300") => Some(Die::BlackwellUltra),
-        Architecture::Blackwell if device.is_datacenter_blackwell() => Some(Die::Blackwell),
+        Architecture::Blackwell => Some(Die::Blackwell),
+        Architecture::BlackwellUltra => Some(Die::BlackwellUltra),
         _ => None,
     }
 }

@@ -4,8 +4,9 @@
 //! datasheet. Only a host is no matter of the GPU: a card without a file has the one that was fitted elsewhere, as a prior.
 //! Law: [`for_device`] always answers, with every block filled.
 
-use super::Calibration;
+use super::{Calibration, Gemm, GemmForm, KernelFormat};
 use crate::cost::Trust;
+use crate::cost::kernel::peak;
 use crate::hardware::{Architecture, Device};
 
 macro_rules! shipped {
@@ -135,21 +136,10 @@ pub fn for_device(device: &Device, engine: &str) -> Chosen {
     }
 }
 
-/// Cards that have another's chip, and that one's measurements: memory, clocks and links differ, which ceilings say.
-const TWINS: [(&str, &str); 6] = [
-    ("a100-sxm-40gb", "A100-SXM-80GB"),
-    ("a100-pcie-40gb", "A100-PCIE-80GB"),
-    ("h100-pcie-80gb", "H100-SXM-80GB"),
-    ("h100-nvl-94gb", "H100-SXM-80GB"),
-    ("b300-sxm-288gb", "B200-SXM-180GB"),
-    ("gb200-186gb", "B200-SXM-180GB"),
-];
-
-/// What ships of a card with the same chip, as a prior. What its links take is another's only where the links are.
+/// What ships of the card with the same chip that a profile names, as a prior: memory, clocks and links differ, which ceilings
+/// say. What its links take is another's only where the links are.
 fn twin(device: &Device, engine: &str) -> Option<Calibration> {
-    let id = device.id.to_lowercase();
-    let (_, other) = TWINS.iter().find(|(known, _)| *known == id)?;
-    let (other, _) = crate::hardware::find(other).ok()?;
+    let (other, _) = crate::hardware::find(device.like.as_deref()?).ok()?;
     let of = |engine: &str| shipped(&format!("{}-{engine}", other.id.to_lowercase()));
     let of_vllm = of("vllm");
     let mut found = match (of(engine), of_vllm) {
@@ -192,16 +182,43 @@ pub fn prior(device: &Device) -> Calibration {
         Architecture::Ampere => Some("prior-ampere"),
         Architecture::Ada => Some("prior-ada"),
         Architecture::Hopper => Some("prior-hopper"),
-        Architecture::Blackwell if device.is_datacenter_blackwell() => Some("prior-blackwell"),
-        Architecture::Blackwell => Some("prior-blackwell-rtx"),
+        Architecture::Blackwell | Architecture::BlackwellUltra => Some("prior-blackwell"),
+        Architecture::BlackwellRtx => Some("prior-blackwell-rtx"),
         Architecture::Cdna => Some("prior-cdna"),
         Architecture::Other => None,
     };
     let datasheet = shipped("datasheet").expect("the datasheet file ships");
     match name.and_then(shipped) {
-        Some(prior) => prior.over(&datasheet),
+        Some(prior) => narrowed(prior, device).over(&datasheet),
         None => datasheet,
     }
+}
+
+/// With products of 16 rows where compute is so scarce beside bandwidth (H20, RTX 3090) that one sequence, padded to the rows that
+/// cards of the family were measured with, would be as much bound by compute as by memory, or nearly: libraries have narrow kernels for a few rows, which no table
+/// of a card with more compute shows.
+fn narrowed(mut prior: Calibration, device: &Device) -> Calibration {
+    const NARROW: u32 = 16;
+    for (format, weight_bytes) in [
+        (KernelFormat::Bf16, 2.0),
+        (KernelFormat::Fp8, 1.0),
+        (KernelFormat::Int8, 1.0),
+    ] {
+        let Some(Gemm {
+            form: GemmForm::OccupancyPnorm(form),
+            ..
+        }) = prior.gemm.get_mut(&format)
+        else {
+            continue;
+        };
+        let compute = peak(&device.peaks, format).0 * form.compute_efficiency;
+        let bytes_per_s = device.memory_bandwidth.0 * form.bandwidth_efficiency;
+        let flops_per_byte = 2.0 * f64::from(form.tile.0) / weight_bytes;
+        if flops_per_byte > 0.9 * compute / bytes_per_s {
+            form.tile.0 = form.tile.0.min(NARROW);
+        }
+    }
+    prior
 }
 
 #[cfg(test)]
@@ -214,6 +231,25 @@ mod tests {
         for (name, text) in SHIPPED {
             let calibration = Calibration::parse(name, text).unwrap_or_else(|error| panic!("{error}"));
             assert!(!calibration.provenance.credit.is_empty(), "{name} credits nobody");
+        }
+    }
+
+    #[test]
+    fn a_card_of_the_same_chip_is_one_that_was_measured() {
+        let all = crate::hardware::all();
+        for (device, like) in all
+            .iter()
+            .filter_map(|device| Some((device, device.like.as_ref()?)))
+        {
+            let (other, _) = crate::hardware::find(like).expect("profiles name shipped cards");
+            let measured = shipped(&format!("{}-vllm", other.id.to_lowercase()));
+            assert!(measured.is_some(), "{}: nothing of {like} ships", device.id);
+            assert_eq!(
+                device.is_datacenter_blackwell(),
+                other.is_datacenter_blackwell(),
+                "{}",
+                device.id
+            );
         }
     }
 
@@ -261,6 +297,13 @@ mod tests {
             assert!((request_ms(&cousin) - request_ms(&own)).abs() < 1e-12, "{id}");
             assert_eq!(cousin.calibration.host["vllm"].trust, Trust::Prior, "{id}");
         }
+        // A seventh of H100's compute beside more bandwidth: no row of a decode step may be padded to 128.
+        let tile = |id: &str| match &named(id).calibration.gemm[&KernelFormat::Bf16].form {
+            GemmForm::OccupancyPnorm(form) => form.tile.0,
+            GemmForm::C5(_) => panic!("{id} has another form"),
+        };
+        assert_eq!((tile("H20-96GB"), tile("RTX-3090-24GB")), (16, 16));
+        assert_eq!(tile("A40-48GB"), 64);
         // Its links are no NVLink switch's.
         assert!(named("H100-PCIE-80GB").calibration.allreduce.is_empty());
         assert!(!named("GB200-186GB").calibration.allreduce.is_empty());

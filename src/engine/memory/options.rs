@@ -63,10 +63,7 @@ impl StateBlocks {
     /// vLLM has on Hopper and Blackwell.
     #[must_use]
     pub fn under_caching(model: &ModelShape, device: &Device) -> StateBlocks {
-        let has_flashinfer = matches!(
-            device.architecture,
-            Architecture::Hopper | Architecture::Blackwell
-        );
+        let has_flashinfer = device.architecture == Architecture::Hopper || device.is_blackwell();
         let checkpoints = model.recurrence().and_then(|recurrence| match recurrence.rule {
             Rule::StateSpace { .. } => Some(1),
             Rule::GatedDelta { .. } => has_flashinfer.then_some(64),

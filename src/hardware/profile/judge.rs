@@ -1,6 +1,6 @@
 //! The judge of a profile: each value is read, held against what is plausible, and its problem written down with its line.
 
-use super::super::{Architecture, Device, Peaks, Price};
+use super::super::{Architecture, Device, Peaks, Price, registry};
 use super::{ARCHITECTURES, ProfileProblem, RawPrice, RawProfile, line_of_key};
 use crate::nearest::nearest;
 use crate::quantity::{self, QuantityError};
@@ -19,6 +19,7 @@ impl RawProfile {
         let name = check.name("name", self.name);
         let vendor = check.vendor(self.vendor);
         let architecture = check.architecture(self.architecture);
+        let like = self.like.and_then(|like| check.like(like));
         let size = self
             .memory
             .size
@@ -56,6 +57,7 @@ impl RawProfile {
             name: name?,
             vendor: vendor?,
             architecture: architecture?,
+            like,
             memory: memory?,
             memory_bandwidth: bandwidth?,
             peaks: Peaks {
@@ -204,6 +206,19 @@ impl<'a> Resolve<'a> {
                 format!("`{value}` is not one of {}{hint}", names.join(", ")),
             )
         })
+    }
+
+    /// A shipped card's id: what it was measured to be is taken.
+    fn like(&mut self, value: String) -> Option<String> {
+        let wanted = value.to_lowercase();
+        if registry::ids().any(|id| id == wanted) {
+            return Some(value);
+        }
+        let near = nearest(&wanted, registry::ids(), 1);
+        let hint = near.first().map_or(String::new(), |id| {
+            format!("; did you mean `{}`?", id.to_uppercase())
+        });
+        self.problem("like", format!("`{value}` is no shipped card's id{hint}"))
     }
 
     fn sm_count(&mut self, value: Option<u32>) -> Option<u32> {

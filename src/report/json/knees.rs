@@ -4,7 +4,7 @@ use super::knee;
 use super::value::{Object, Value};
 use crate::report::knees::{Found, KneeRow, Priced};
 
-/// A line of JSON for each setting, without newlines. What was not searched has `verdict` `does_not_fit` or `not_run`.
+/// A line of JSON for each setting, without newlines. What was not searched has `verdict` `does_not_fit`, `failed` or `not_run`.
 #[must_use]
 pub fn knees(rows: &[KneeRow]) -> Vec<String> {
     rows.iter().map(|row| object(row).line()).collect()
@@ -22,26 +22,37 @@ fn object(row: &KneeRow) -> Object {
             object.put("cost", Value::Object(cost(priced)));
             object.extend(knee::object(&priced.view));
         }
-        Found::DoesNotFit(why) => {
-            object.put("verdict", "does_not_fit");
-            object.put("why", why.as_str());
+        Found::DoesNotFit(_) | Found::Failed(_) | Found::NotRun => {
+            object.put("format_version", super::FORMAT_VERSION);
+            object.put("verdict", row.state());
         }
-        Found::NotRun => object.put("verdict", "not_run"),
+    }
+    if let Found::DoesNotFit(why) | Found::Failed(why) = &row.found {
+        object.put("why", why.as_str());
     }
     object
 }
 
-/// US dollars; `factors` are those between which the cost that settings are ranked by lies, by chance and by the model's doubt.
+/// US dollars. `usd_low` and `usd_high` are the ends of the 90 % interval of the cost that settings are ranked by
+/// (`ranked_by`), chance and the model's doubt together; `null` where one is open.
 fn cost(priced: &Priced) -> Object {
     let mut object = Object::default();
     object.put("gpus", priced.gpus_paid());
     object.put("usd_per_hour", priced.usd_per_hour_paid());
-    object.put("output_throughput_at_knee", priced.output_tokens_per_s);
     object.put(
         "usd_per_million_output_tokens",
         priced.usd_per_million_output_tokens(),
     );
-    let (low, high) = priced.cost_range();
-    object.put("factors", priced.cost().map(|_| vec![low, high]));
+    object.put(
+        "ranked_by",
+        match priced.view.sizing {
+            Some(_) => "usd_per_hour",
+            None => "usd_per_million_output_tokens",
+        },
+    );
+    let interval = priced.cost_90();
+    object.put("usd_low", interval.map(|(low, _)| low));
+    let high = interval.map(|(_, high)| high);
+    object.put("usd_high", high.filter(|high| high.is_finite()));
     object
 }

@@ -6,154 +6,133 @@ use crate::report::text_sizing::dollars;
 
 /// The first line.
 pub(super) fn answer(knees: &Knees) -> String {
-    let missing = knees.rows.iter().filter(|row| row.found == Found::NotRun).count();
-    let cut = knees.priced().any(|priced| priced.view.is_interrupted);
-    let before = match (missing, cut) {
-        (0, false) => String::new(),
-        _ => {
-            let done = knees.priced().filter(|priced| !priced.view.is_interrupted);
-            let all = counted(knees.rows.len() as u64, "setting");
-            format!("INTERRUPTED after {} of {all}: ", done.count())
-        }
-    };
-    let rate = knees
-        .priced()
-        .find_map(|priced| priced.view.sizing.as_ref())
-        .map(|sizing| format!(" for {} req/s", significant(sizing.demand.rate)));
-    let rate = rate.unwrap_or_else(|| " within the SLO".to_owned());
-    let found = match (cheapest(knees), strongest(knees)) {
-        (Some(best), strongest) => {
-            let priced = best.priced().expect("it has a price");
-            let others = told_apart(knees, best, priced);
-            let more = strongest
-                .filter(|row| !knees.is_sized() && row.labels != best.labels)
-                .map_or(String::new(), |row| format!("; most req/s: {}", served(row)));
-            format!("cheapest{rate}: {}{others}{more}", bought(best))
-        }
-        // A count that found no number is told by its row.
-        (None, Some(row)) if !knees.is_sized() => format!("most req/s{rate}: {}", served(row)),
-        (None, _) if knees.is_any_kept() => format!("no price is known of what keeps the promise{rate}"),
-        (None, _)
-            if knees
-                .rows
-                .iter()
-                .all(|row| matches!(row.found, Found::DoesNotFit(_))) =>
-        {
-            "NO SETTING fits".to_owned()
-        }
-        (None, _) => format!(
-            "NO SETTING keeps the promise{}",
-            rate.replace(" within the SLO", "")
+    let is_whole = |row: &&KneeRow| !matches!(row.state(), "interrupted" | "not_run");
+    let whole = knees.rows.iter().filter(is_whole).count();
+    let is_cut = whole < knees.rows.len();
+    let before = match is_cut {
+        true => format!(
+            "INTERRUPTED after {whole} of {}: ",
+            counted(knees.rows.len() as u64, "setting")
         ),
+        false => String::new(),
     };
-    before + &found
+    before + &found(knees, is_cut)
 }
 
-/// What else must be known of the answer: settings whose cost is not known, and those that do not fit, with their reasons.
-pub(super) fn qualified(knees: &Knees) -> Vec<String> {
-    let mut told = Vec::new();
-    let unpriced = |row: &&KneeRow| {
-        let is_unpriced =
-            |priced: &Priced| priced.is_kept() && priced.usd_per_million_output_tokens().is_none();
-        row.priced().is_some_and(is_unpriced)
-    };
-    let unpriced: Vec<String> = knees.rows.iter().filter(unpriced).map(name).collect();
-    if !unpriced.is_empty() {
-        told.push(format!(
-            "no price is known of {}: give --price, or `[price]` in a profile of your own",
-            unpriced.join("; ")
-        ));
+fn found(knees: &Knees, is_cut: bool) -> String {
+    let sizing = |priced: &Priced| Some(priced.view.sizing.as_ref()?.demand.rate);
+    let asked = knees.priced().find_map(sizing);
+    let asked = asked.map(|rate| format!(" for {} req/s", significant(rate)));
+    let within = asked.clone().unwrap_or_else(|| " within the SLO".to_owned());
+    match (cheapest(knees), strongest(knees)) {
+        (Some((best, priced)), strongest) => {
+            let others = alike(knees, best, priced);
+            let more = strongest
+                .filter(|(row, _)| asked.is_none() && row.labels != best.labels)
+                .map_or(String::new(), |(row, knee)| {
+                    format!("; most req/s: {}, {}", row.name(), significant_down(knee))
+                });
+            format!("cheapest{within}: {}{others}{more}", bought(best, priced))
+        }
+        (None, Some((row, knee))) if asked.is_none() => {
+            format!("most req/s{within}: {}, {}", row.name(), significant_down(knee))
+        }
+        _ if knees.priced().any(|priced| priced.view.only_client().is_some()) => {
+            "THE CLIENT IS THE LIMIT of every setting that keeps the promise: a larger --max-concurrency, or none, shows what they carry"
+                .to_owned()
+        }
+        _ if knees.is_any_kept() => format!("no price is known of what keeps the promise{within}"),
+        _ if is_cut => "nothing is known yet of what keeps the promise".to_owned(),
+        _ if knees.priced().next().is_none() => "NO SETTING fits".to_owned(),
+        _ => format!("NO SETTING keeps the promise{}", asked.unwrap_or_default()),
     }
-    let mut reasons: Vec<(&str, Vec<String>)> = Vec::new();
+}
+
+/// What else must be known of the answer: settings without a price, a knee or a search, each with its reason.
+pub(super) fn qualified(knees: &Knees) -> Vec<String> {
+    let mut reasons: Vec<(String, Vec<&KneeRow>)> = Vec::new();
     for row in &knees.rows {
-        if let Found::DoesNotFit(why) = &row.found {
-            match reasons.iter_mut().find(|(known, _)| known == why) {
-                Some((_, names)) => names.push(name(row)),
-                None => reasons.push((why, vec![name(row)])),
-            }
+        let reason = match &row.found {
+            Found::DoesNotFit(why) => Some(format!("does not fit: {why}")),
+            Found::Failed(why) => Some(format!("was not searched: {why}")),
+            Found::NotRun => None,
+            Found::Knee(priced) => not_ranked(priced),
+        };
+        let Some(reason) = reason else {
+            continue;
+        };
+        match reasons.iter_mut().find(|(known, _)| *known == reason) {
+            Some((_, rows)) => rows.push(row),
+            None => reasons.push((reason, vec![row])),
         }
     }
-    told.extend(reasons.into_iter().map(|(why, names)| {
-        let all = names.join("; ");
-        format!(
-            "{all} {} not fit: {why}",
-            if names.len() == 1 { "does" } else { "do" }
-        )
-    }));
-    told
+    let told = |(reason, rows): (String, Vec<&KneeRow>)| format!("{}: {reason}", names(&rows));
+    reasons.into_iter().map(told).collect()
 }
 
-fn cheapest(knees: &Knees) -> Option<&KneeRow> {
-    let cost = |row: &&KneeRow| row.priced()?.cost();
-    let known = knees.rows.iter().filter_map(|row| Some((row, cost(&row)?)));
-    known.min_by(|a, b| a.1.total_cmp(&b.1)).map(|(row, _)| row)
+/// Why a setting that keeps the promise is not ranked by its cost.
+fn not_ranked(priced: &Priced) -> Option<String> {
+    if priced.view.sizing.is_none() && priced.view.only_client().is_some() {
+        return Some("the client is its limit, and its knee was not seen".to_owned());
+    }
+    let why = priced.usd_per_hour.as_ref().err()?;
+    (priced.view.is_kept() && priced.cost().is_none()).then(|| format!("no price is told: {why}"))
 }
 
-fn strongest(knees: &Knees) -> Option<&KneeRow> {
+fn cheapest(knees: &Knees) -> Option<(&KneeRow, &Priced)> {
+    let of_row = |row: &'_ KneeRow| row.priced().and_then(Priced::cost);
+    let row = knees.ranked().into_iter().find(|row| of_row(row).is_some())?;
+    Some((row, row.priced()?))
+}
+
+/// What serves most, and how many requests per second.
+fn strongest(knees: &Knees) -> Option<(&KneeRow, f64)> {
     let rate = |row: &KneeRow| Some(row.priced()?.view.knee?.value);
     let known = knees.rows.iter().filter_map(|row| Some((row, rate(row)?)));
-    known.max_by(|a, b| a.1.total_cmp(&b.1)).map(|(row, _)| row)
+    known.max_by(|a, b| a.1.total_cmp(&b.1))
 }
 
-/// Settings whose cost may as well be as low: both are known within their ranges only.
-fn told_apart(knees: &Knees, best: &KneeRow, priced: &Priced) -> String {
-    let ends = |priced: &Priced| {
-        let cost = priced.cost()?;
-        let (low, high) = priced.cost_range();
-        Some((cost * low, cost * high))
+/// Settings that may cost as little as the cheapest, in words.
+fn alike(knees: &Knees, best: &KneeRow, priced: &Priced) -> String {
+    let is_alike = |row: &&KneeRow| {
+        let other = row.priced().filter(|other| other.cost().is_some());
+        row.labels != best.labels && other.is_some_and(|other| !other.is_dearer_than(priced))
     };
-    let Some((_, highest)) = ends(priced) else {
-        return String::new();
-    };
-    let reaches = |row: &&KneeRow| {
-        let low = row.priced().and_then(ends).map(|(low, _)| low);
-        row.labels != best.labels && low.is_some_and(|low| low <= highest)
-    };
-    let alike: Vec<String> = knees.rows.iter().filter(reaches).map(name).collect();
+    let alike: Vec<&KneeRow> = knees.rows.iter().filter(is_alike).collect();
     match alike.len() {
         0 => String::new(),
-        1..=3 => format!("; {} cannot be told from it", alike.join(" and ")),
+        1..=3 => format!("; {} cannot be told from it", names(&alike)),
         more => format!("; {} others cannot be told from it", count(more as u64)),
     }
 }
 
 /// `gpu = l40s, 0.21 $/M output tokens (2.91 req/s on 1 GPU, 0.86 $/h)`, or what carries the rate that was asked for:
 /// `gpu = l40s, 30.96 $/h (36 replicas, 36 GPUs, 0.22 $/M output tokens)`.
-fn bought(row: &KneeRow) -> String {
-    let Some(priced) = row.priced() else {
-        return name(row);
-    };
-    let tokens = priced.usd_per_million_output_tokens();
-    let tokens = tokens.map_or(String::new(), |usd| format!("{} $/M output tokens", dollars(usd)));
+fn bought(row: &KneeRow, priced: &Priced) -> String {
+    let million = priced.usd_per_million_output_tokens();
+    let million = million.map(|usd| format!("{} $/M output tokens", dollars(usd)));
     let hour = priced.usd_per_hour_paid();
-    let hour = hour.map_or(String::new(), |usd| format!("{} $/h", dollars(usd)));
-    let gpus = counted(priced.gpus_paid().unwrap_or_default(), "GPU");
-    let fleet = priced
-        .view
-        .sizing
-        .as_ref()
-        .and_then(|sizing| sizing.fleet.as_ref());
-    match (fleet, priced.view.knee) {
-        (Some(fleet), _) => {
-            let replicas = counted(fleet.replicas, "replica");
-            format!("{}, {hour} ({replicas}, {gpus}, {tokens})", name(row))
+    let hour = hour.map(|usd| format!("{} $/h", dollars(usd)));
+    let gpus = priced.gpus_paid().map(|gpus| counted(gpus, "GPU"));
+    let sizing = priced.view.sizing.as_ref();
+    let (ranked, beside) = match sizing.and_then(|sizing| sizing.fleet.as_ref()) {
+        Some(fleet) => (hour, [Some(counted(fleet.replicas, "replica")), gpus, million]),
+        None => {
+            let knee = priced.view.knee.zip(gpus);
+            let on = knee.map(|(knee, gpus)| format!("{} req/s on {gpus}", significant_down(knee.value)));
+            (million, [on, hour, None])
         }
-        (None, Some(knee)) => {
-            let rate = significant_down(knee.value);
-            format!("{}, {tokens} ({rate} req/s on {gpus}, {hour})", name(row))
-        }
-        (None, None) => name(row),
+    };
+    let beside: Vec<String> = beside.into_iter().flatten().collect();
+    let ranked = ranked.unwrap_or_default();
+    format!("{}, {ranked} ({})", row.name(), beside.join(", "))
+}
+
+/// `gpu = h100 and gpu = l40s, tensor-parallel-size = 2`.
+pub(super) fn names(rows: &[&KneeRow]) -> String {
+    let names: Vec<String> = rows.iter().map(|row| row.name()).collect();
+    match names.split_last() {
+        Some((last, before)) if !before.is_empty() => format!("{} and {last}", before.join("; ")),
+        _ => names.concat(),
     }
-}
-
-/// `gpu = h200, 24.1`.
-fn served(row: &KneeRow) -> String {
-    let knee = row.priced().and_then(|priced| priced.view.knee);
-    let rate = knee.map_or(String::new(), |knee| significant_down(knee.value));
-    format!("{}, {rate}", name(row))
-}
-
-fn name(row: &KneeRow) -> String {
-    let parts = row.labels.iter().map(|(axis, value)| format!("{axis} = {value}"));
-    parts.collect::<Vec<_>>().join(", ")
 }

@@ -2,6 +2,7 @@
 
 use super::super::fixtures;
 use super::*;
+use crate::analysis::Estimate;
 use crate::report::Sizing;
 
 /// A setting that takes so much within the promise, known within a tenth by chance; its model's doubt is a factor either way.
@@ -20,15 +21,17 @@ fn row(gpu: &str, knee: f64, doubt: f64, usd_per_hour: Option<f64>) -> KneeRow {
             high: knee * 1.1,
         }),
         model: Some(model),
+        output_tokens_per_s: Some(100.0 * knee),
         ..fixtures::knee_view()
     };
     KneeRow {
         labels: vec![("gpu".to_owned(), gpu.to_owned())],
         found: Found::Knee(Box::new(Priced {
             view,
+            is_cut: false,
             gpus: 2,
-            usd_per_hour,
-            output_tokens_per_s: Some(100.0 * knee),
+            usd_per_hour: usd_per_hour.ok_or_else(|| format!("the profile of {gpu} has no [price]")),
+            doubt_of: gpu.to_owned(),
         })),
     }
 }
@@ -47,15 +50,16 @@ fn a_million_tokens_cost_what_an_hour_at_the_knee_does() {
     let all = row("a", 10.0, 1.0, Some(3.6));
     let priced = all.priced().unwrap();
     assert!((priced.usd_per_million_output_tokens().unwrap() - 1.0).abs() < 1e-12);
-    let (low, high) = priced.cost_range();
-    assert!((low - 1.0 / 1.1).abs() < 1e-12 && (high - 1.1).abs() < 1e-12);
-    // Two independent factors of 1.1 are one of exp(√2·ln 1.1) = 1.144.
+    // A factor of 1.1 with 95 % confidence is one of 1.1^(1.645 / 1.96) = 1.0833 with 90 %.
+    let (low, high) = priced.cost_90().unwrap();
+    assert!((high - 1.0833).abs() < 1e-4 && (low * high - 1.0).abs() < 1e-12);
+    // Two independent factors of 1.0833 and 1.1 are one of exp(√(0.08² + 0.0953²)) = 1.1325.
     let doubted = row("a", 10.0, 1.1, Some(3.6));
-    let (low, high) = doubted.priced().unwrap().cost_range();
-    assert!((high - 1.1443).abs() < 1e-4 && (low * high - 1.0).abs() < 1e-12);
+    let (low, high) = doubted.priced().unwrap().cost_90().unwrap();
+    assert!((high - 1.1325).abs() < 1e-4 && (low * high - 1.0).abs() < 1e-12);
     let mut unknown = doubted.priced().unwrap().clone();
     unknown.view.model = None;
-    assert_eq!(unknown.cost_range(), (0.0, f64::INFINITY));
+    assert_eq!(unknown.cost_90(), Some((0.0, f64::INFINITY)));
 }
 
 #[test]
@@ -72,8 +76,10 @@ fn the_cheapest_is_named_with_those_that_may_be_as_cheap() {
         told(three(1.0)),
         "cheapest within the SLO: gpu = b, 0.50 $/M output tokens (40.0 req/s on 2 GPUs, 7.20 $/h)"
     );
+    // The ratio of 2 is known within exp(√2·√(0.08² + ln(1.6)²)) = 1.96, and within 2.15 where the doubt is a factor of 1.7.
+    assert_eq!(told(three(1.6)), told(three(1.0)));
     assert_eq!(
-        told(three(1.6)),
+        told(three(1.7)),
         "cheapest within the SLO: gpu = b, 0.50 $/M output tokens (40.0 req/s on 2 GPUs, 7.20 $/h); \
          gpu = a cannot be told from it"
     );
@@ -120,6 +126,83 @@ fn fleets_are_ranked_by_the_hour() {
     );
 }
 
+/// What is wrong with the step time moves both settings of a card: two that differ by a fifth are told apart though each may be
+/// off by a half.
+#[test]
+fn doubts_that_two_settings_share_do_not_hide_which_is_cheaper() {
+    let on = |card: &str, name: &str, knee: f64| {
+        let mut row = row(name, knee, 1.5, Some(3.6));
+        let Found::Knee(priced) = &mut row.found else {
+            unreachable!("it was searched")
+        };
+        priced.doubt_of = card.to_owned();
+        let model = priced.view.model.as_mut().unwrap();
+        model.parts = vec![(Component::Host, 1.5f64.ln() / 1.645)];
+        row
+    };
+    let told = |rows| text(&knees(rows), None).lines().next().unwrap().to_owned();
+    let apart = "cheapest within the SLO: gpu = b, 0.83 $/M output tokens (12.0 req/s on 2 GPUs, 3.60 $/h)";
+    assert_eq!(told(vec![on("h100", "a", 10.0), on("h100", "b", 12.0)]), apart);
+    assert_eq!(
+        told(vec![on("h100", "a", 10.0), on("l40s", "b", 12.0)]),
+        format!("{apart}; gpu = a cannot be told from it")
+    );
+}
+
+#[test]
+fn a_cut_says_what_is_known_and_no_more() {
+    let cut = |is_kept: bool| {
+        let mut row = row("a", 10.0, 1.0, Some(3.6));
+        let Found::Knee(priced) = &mut row.found else {
+            unreachable!("it was searched")
+        };
+        priced.is_cut = true;
+        priced.view.knee = priced.view.knee.filter(|_| is_kept);
+        row
+    };
+    let told = |rows| text(&knees(rows), None).lines().next().unwrap().to_owned();
+    let nothing = "nothing is known yet of what keeps the promise";
+    let not_run = || KneeRow {
+        found: Found::NotRun,
+        ..row("b", 1.0, 1.0, None)
+    };
+    assert_eq!(
+        told(vec![not_run(), not_run()]),
+        format!("INTERRUPTED after 0 of 2 settings: {nothing}")
+    );
+    assert_eq!(
+        told(vec![cut(false), not_run()]),
+        format!("INTERRUPTED after 0 of 2 settings: {nothing}")
+    );
+    assert!(
+        told(vec![cut(true)])
+            .starts_with("INTERRUPTED after 0 of 1 setting: cheapest within the SLO: gpu = a")
+    );
+    assert_eq!(cut(true).state(), "interrupted");
+}
+
+/// The cheapest stands first, what is not known of some stands with their names, and every row has all columns.
+#[test]
+fn a_table_for_people_is_ranked_and_says_what_it_rests_on() {
+    let failed = KneeRow {
+        found: Found::Failed("no knee can be found".to_owned()),
+        ..row("f", 1.0, 1.0, None)
+    };
+    let mut noted = row("c", 5.0, 1.1, None);
+    let Found::Knee(priced) = &mut noted.found else {
+        unreachable!("it was searched")
+    };
+    priced.view.notes = vec!["its interval is wide".to_owned()];
+    let all = knees(vec![
+        failed,
+        noted,
+        row("a", 10.0, 1.1, Some(3.6)),
+        row("b", 40.0, 1.1, Some(7.2)),
+    ]);
+    insta::assert_snapshot!(text(&all, Some(120)));
+    insta::assert_snapshot!(md(&all));
+}
+
 #[test]
 fn what_does_not_fit_is_a_row_with_its_reason() {
     let misfit = KneeRow {
@@ -129,7 +212,7 @@ fn what_does_not_fit_is_a_row_with_its_reason() {
     let mixed = knees(vec![row("a", 10.0, 1.0, Some(3.6)), misfit.clone()]);
     let table = text(&mixed, None);
     assert!(
-        table.contains("gpu = t4 does not fit: needs 131.4 GiB"),
+        table.contains("gpu = t4: does not fit: needs 131.4 GiB"),
         "{table}"
     );
     let rows: Vec<Vec<String>> = csv_rows(&csv(&mixed));

@@ -1,0 +1,85 @@
+//! The settings as rows of CSV, in the order of the axes.
+
+use super::{Found, KneeRow, Knees};
+use crate::report::csv;
+use crate::report::views::trust_word;
+
+/// Figures of a setting that was searched, as the JSON has them.
+const FIGURES: [&str; 18] = [
+    "knee",
+    "knee_low",
+    "knee_high",
+    "knee_model_low",
+    "knee_model_high",
+    "saturation",
+    "saturation_low",
+    "saturation_high",
+    "output_throughput_at_knee",
+    "for_rate",
+    "replicas_counted",
+    "gpus",
+    "usd_per_hour",
+    "usd_per_million_output_tokens",
+    "usd_low",
+    "usd_high",
+    "kernels",
+    "limited_by",
+];
+
+/// One row a setting: its axes, the knee with both intervals, what it costs; empty where it has none, and why in `state`.
+#[must_use]
+pub fn csv(knees: &Knees) -> String {
+    let axes = knees.rows.first().into_iter().flat_map(|row| &row.labels);
+    let axes = axes.map(|(axis, _)| axis.as_str());
+    let head: Vec<&str> = axes.chain(FIGURES).chain(["state", "why"]).collect();
+    let rows = knees.rows.iter().map(|row| {
+        let mut cells: Vec<String> = row.labels.iter().map(|(_, value)| value.clone()).collect();
+        let why = match &row.found {
+            Found::DoesNotFit(why) | Found::Failed(why) => why.clone(),
+            Found::Knee(_) | Found::NotRun => String::new(),
+        };
+        cells.extend(figures(row));
+        cells.extend([row.state().to_owned(), why]);
+        cells
+    });
+    csv::write(&head, rows)
+}
+
+fn figures(row: &KneeRow) -> Vec<String> {
+    let number = |value: Option<f64>| {
+        value
+            .filter(|value| value.is_finite())
+            .map_or_else(String::new, |value| value.to_string())
+    };
+    let whole = |value: Option<u64>| value.map_or_else(String::new, |value| value.to_string());
+    let Some(priced) = row.priced() else {
+        return vec![String::new(); FIGURES.len()];
+    };
+    let view = &priced.view;
+    let (knee, saturation, model) = (view.knee, view.saturation, priced.knee_model_90());
+    let sizing = view.sizing.as_ref();
+    let fleet = sizing.and_then(|sizing| sizing.fleet.as_ref());
+    let cost = priced.cost_90();
+    vec![
+        number(knee.map(|knee| knee.value)),
+        number(knee.map(|knee| knee.low)),
+        number(knee.map(|knee| knee.high)),
+        number(model.map(|(low, _)| low)),
+        number(model.map(|(_, high)| high)),
+        number(saturation.map(|rate| rate.value)),
+        number(saturation.map(|rate| rate.low)),
+        number(saturation.map(|rate| rate.high)),
+        number(view.output_tokens_per_s),
+        number(sizing.map(|sizing| sizing.demand.rate)),
+        whole(fleet.map(|fleet| fleet.replicas)),
+        whole(priced.gpus_paid()),
+        number(priced.usd_per_hour_paid()),
+        number(priced.usd_per_million_output_tokens()),
+        number(cost.map(|(low, _)| low)),
+        number(cost.map(|(_, high)| high)),
+        priced
+            .kernels()
+            .map_or_else(String::new, |trust| trust_word(trust).to_owned()),
+        view.limited_by.clone().unwrap_or_default(),
+    ]
+}
