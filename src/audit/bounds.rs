@@ -14,7 +14,10 @@ pub(super) fn check(case: &Case<'_>, found: &mut Vec<Finding>) {
     other_model(case, found);
     decode(case, found);
     whole(case, found);
-    first_token(case, found);
+    match first_pass(case) {
+        Some(finding) => found.push(finding),
+        None => first_token(case, found),
+    }
     prompts(case, found);
 }
 
@@ -104,6 +107,36 @@ fn whole(case: &Case<'_>, found: &mut Vec<Finding>) {
                 .rerun(rerun),
         );
     }
+}
+
+/// A first token needs a pass of its own, wherever its prompt was cached: all weights read once, and about the time of any step.
+fn first_pass(case: &Case<'_>) -> Option<Finding> {
+    /// A step that decodes takes as long as others of its batch; a tenth is another unit, or no measurement.
+    const OF_A_STEP: f64 = 0.1;
+    let first = case.ttft()?.centre().filter(|first| *first > 0.0)?;
+    let rerun = "look at the unit of ttft, and at where its clock starts and stops";
+    if let Some(floor) = case.decode_floor_s()
+        && first < floor * (1.0 - TOLERANCE)
+    {
+        let claim = "the first token comes faster than the weights are read once";
+        let shown = format!(
+            "{}: {} of weights at {} take {}, ttft is {}; no prefix cache saves that",
+            case.machine_name(),
+            weights(case),
+            bandwidth(case),
+            time(floor),
+            time(first)
+        );
+        let finding = Finding::new(Severity::Impossible, Check::PrefillBound, claim);
+        return Some(finding.shown(shown).rerun(rerun));
+    }
+    let step = case.row.tpot.centre().filter(|_| !case.row.setup.speculates())?;
+    (first < OF_A_STEP * step).then(|| {
+        let claim = "the first token takes less than a tenth of the time of any other, and a pass as they do";
+        let shown = format!("ttft {}, tpot {}", time(first), time(step));
+        let finding = Finding::new(Severity::Doubtful, Check::PrefillBound, claim);
+        finding.shown(shown).rerun(rerun)
+    })
 }
 
 /// A first token needs its own prompt computed.

@@ -8,6 +8,7 @@ pub(super) fn check(case: &Case<'_>, found: &mut Vec<Finding>) {
         return;
     }
     whole_after_first(case, found);
+    gaps_within_whole(case, found);
     gaps_add_up(case, found);
     tpot_definition(case, found);
     bunched_chunks(case, found);
@@ -68,6 +69,43 @@ fn whole_after_first(case: &Case<'_>, found: &mut Vec<Finding>) {
                 .shown(shown)
                 .rerun(rerun),
         );
+    }
+}
+
+/// No gap outlasts the answer that it is part of, so every statistic of tpot is at most that of e2el; and where all answers have `n`
+/// tokens, `(n − 1)` of them do not.
+fn gaps_within_whole(case: &Case<'_>, found: &mut Vec<Finding>) {
+    let (tpot, e2el) = (&case.row.tpot, &case.row.e2el);
+    if tpot.derived.is_some() {
+        return;
+    }
+    let tokens = case.output_tokens().filter(|tokens| *tokens >= 2.0);
+    let gaps = match case.has_fixed_lengths() {
+        true => tokens.map_or(1.0, |tokens| tokens - 1.0),
+        false => 1.0,
+    };
+    let percentiles = [("median", 50.0), ("p90", 90.0), ("p95", 95.0), ("p99", 99.0)];
+    let percentiles =
+        percentiles.map(|(name, percent)| (name, tpot.percentile(percent).zip(e2el.percentile(percent))));
+    let pairs = [("mean", tpot.mean.zip(e2el.mean))]
+        .into_iter()
+        .chain(percentiles);
+    for (name, pair) in pairs {
+        let Some((step, whole)) = pair else {
+            continue;
+        };
+        if gaps * step > whole * (1.05 + printed_time_slack(step) + printed_time_slack(whole)) {
+            let claim = format!("{name} tpot is longer than {name} e2el allows");
+            let shown = format!(
+                "{} × {} = {} > {}: an answer is as long as all of its tokens",
+                show(gaps),
+                time(step),
+                time(gaps * step),
+                time(whole)
+            );
+            found.push(Finding::new(Severity::Impossible, Check::TpotDefinition, claim).shown(shown));
+            return;
+        }
     }
 }
 

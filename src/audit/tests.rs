@@ -493,3 +493,27 @@ fn seconds_in_columns_of_milliseconds_are_told_as_the_unit() {
     let one = after(|row| row.tpot.mean = Some(0.000_007_4));
     assert!(!one.contains("unit"), "{one}");
 }
+
+/// Whoever writes only medians is held to the same laws: no gap outlasts its answer, and no first token comes before a pass.
+#[test]
+fn a_first_token_and_a_gap_take_what_a_pass_takes() {
+    let bare = |first: f64, step: f64, gpu: Option<&str>| {
+        let mut row = Measured::new(Tool::VllmBench, "");
+        row.setup.gpu = gpu.map(str::to_owned);
+        row.setup.model = Some("meta-llama/Llama-3.1-8B-Instruct".into());
+        (row.setup.input_tokens, row.setup.output_tokens) = (Some(120.0), Some(128.0));
+        row.ttft.median = Some(first);
+        row.tpot.median = Some(step);
+        row.e2el.median = Some(0.919);
+        row
+    };
+    let h100 = Some("H100-SXM-80GB");
+    assert_eq!(found(&[bare(0.020, 0.00718, h100)]), "");
+    assert_eq!(
+        found(&[bare(0.020, 7.18, h100)]),
+        "impossible tpot-definition, doubtful prefill-bound"
+    );
+    // 15.0 GB of weights take 4.48 ms of 3.35 TB/s.
+    assert_eq!(found(&[bare(0.00002, 0.00718, h100)]), "impossible prefill-bound");
+    assert_eq!(found(&[bare(0.00002, 0.00718, None)]), "doubtful prefill-bound");
+}

@@ -188,6 +188,7 @@ impl Plan {
             .map(|planned| &planned.resolved.slo)
             .filter(|slo| slo.counts_good());
         SweepRow {
+            of_whole: false,
             settings: &cell.settings,
             run,
             attainment: slo.map(|slo| slo.attainment),

@@ -42,7 +42,8 @@ pub(super) fn replica(resolved: &Resolved) -> String {
 /// What several runs are of: the subject of all, or the model where they differ in more.
 pub(super) fn of_all<'a>(all: impl Iterator<Item = &'a Resolved> + Clone) -> String {
     let whole = agreed(all.clone().map(subject));
-    let model = || agreed(all.map(|one| short(&one.model.name)));
+    let alone = |one: &'a Resolved| (one.servers.len() == 1).then(|| short(&one.model.name));
+    let model = || agreed(all.map(alone)).flatten();
     whole.unwrap_or_else(|| model().unwrap_or_default().to_owned())
 }
 

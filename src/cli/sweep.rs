@@ -158,7 +158,7 @@ fn execute(
         terminal.notes(&[format!("saved one result a cell into {}", outputs.result_dir)]);
     }
     let row = |(cell, run)| plan.row(cell, run);
-    let rows: Vec<SweepRow<'_>> = cells.iter().zip(&all).map(row).collect();
+    let rows = report::sweep::alike(cells.iter().zip(&all).map(row).collect());
     if !is_interrupted || kept.is_none() {
         put((&cells, &rows), outputs, is_jsonl, out, terminal)?;
         if let Some((folder, layout)) = drawn {

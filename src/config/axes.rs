@@ -262,11 +262,19 @@ pub fn given_beside(axis: &Axis, document: &Document) -> Option<Diagnostic> {
 /// The same, where it is known.
 #[must_use]
 pub fn refuse_beside(axis: &Axis, flag: &str, value: &str) -> Diagnostic {
+    let swept = axis.values.join(", ");
+    let place = Place::Flag(flag.to_owned());
+    if axis.values.iter().any(|own| own == value) {
+        return Diagnostic::new(format!(
+            "`{flag}` is given as {value} and swept over ({swept}), too"
+        ))
+        .at(place)
+        .help("leave the flag out");
+    }
     Diagnostic::new(format!(
-        "`{flag}` is given as {value} and swept over ({}): no run would have that value",
-        axis.values.join(", ")
+        "`{flag}` is given as {value} and swept over ({swept}): no run would have that value"
     ))
-    .at(Place::Flag(flag.to_owned()))
+    .at(place)
     .help("leave the flag out, or add its value to the axis")
 }
 

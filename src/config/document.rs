@@ -119,6 +119,13 @@ impl Document {
         }
     }
 
+    /// Takes what a flag has set for something that nobody gave, where whoever reads the input has brought it along.
+    pub fn make_default(&mut self, flag: &str, of: &str) {
+        for (key, _, value) in self.set_by(flag) {
+            self.put(&key, value, Origin::Default(of.to_string()));
+        }
+    }
+
     /// Replaces a value by what it means; whoever gave it still gave it.
     pub(super) fn spell_out(&mut self, key: &str, value: Value) {
         if let Some(origin) = self.origin(key).cloned() {

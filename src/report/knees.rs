@@ -4,7 +4,7 @@
 //! replicas that carry it. It is known no better than the knee: its interval holds chance and the doubt of the step time
 //! ([`Priced::cost_90`]). Two settings are told apart where their costs are further from each other than both may be off. Settings
 //! of one card and one engine rest on the same parameters of the step time, so that what is wrong with these moves both, and only
-//! what it moves one more than the other counts.
+//! what it moves one more than the other counts. Where the model's doubt is not known chance alone tells settings apart, which is said.
 
 mod answer;
 mod exact;
@@ -54,8 +54,8 @@ pub struct Priced {
     pub gpus: u64,
     /// US dollars per hour of all of them, or why that is not known.
     pub usd_per_hour: Result<f64, String>,
-    /// Names whose parameters its step times rest on.
-    pub doubt_of: String,
+    /// By component, what names the parameters that its step times rest on: those of another setting by the same name are the same.
+    pub parameters: Vec<(Component, String)>,
 }
 
 /// All settings.
@@ -86,7 +86,8 @@ impl KneeRow {
     }
 
     /// `gpu = h100, tensor-parallel-size = 2`.
-    fn name(&self) -> String {
+    #[must_use]
+    pub fn name(&self) -> String {
         let parts = self
             .labels
             .iter()
@@ -193,31 +194,33 @@ impl Priced {
         let Some((own, other)) = self.cost().zip(cheaper.cost()) else {
             return false;
         };
-        let doubt = self.doubt_apart(cheaper).unwrap_or_else(|| {
-            let up = cheaper.model_doubt().unwrap_or(UNKNOWN).1;
-            self.model_doubt().unwrap_or(UNKNOWN).0.hypot(up)
-        });
         let chance = self.chance().0.hypot(cheaper.chance().1);
-        (own / other).ln() > chance.hypot(doubt)
+        (own / other).ln() > chance.hypot(self.doubt_apart(cheaper).unwrap_or(0.0))
     }
 
-    /// How far the ratio of two costs may be off because parameters of the step time are that both rest on; `None` where these
-    /// are not the same.
+    /// How far the ratio of two costs may be off because parameters of the step time are, with 90 % confidence: those that both
+    /// rest on move both. `None` where the doubt of either is not known.
     fn doubt_apart(&self, other: &Priced) -> Option<f64> {
-        if self.doubt_of != other.doubt_of {
-            return None;
-        }
-        let (own, other) = (self.view.model.as_ref()?, other.view.model.as_ref()?);
+        let (own_model, other_model) = (self.view.model.as_ref()?, other.view.model.as_ref()?);
         let part = |of: &FigureInterval, component: Component| {
             let mut parts = of.parts.iter();
             parts
                 .find(|(named, _)| *named == component)
                 .map_or(0.0, |(_, sigma)| *sigma)
         };
-        let of_own = |component: Component| own.parts.iter().any(|(named, _)| *named == component);
-        let only_other = other.parts.iter().filter(|(component, _)| !of_own(*component));
-        let all = own.parts.iter().chain(only_other);
-        let squares = all.map(|&(component, _)| (part(own, component) - part(other, component)).powi(2));
+        let of = |priced: &Priced, component: Component| {
+            let mut parameters = priced.parameters.iter();
+            let found = parameters.find(|(named, _)| *named == component);
+            found.map(|(_, name)| name.clone())
+        };
+        let square = |component: Component| {
+            let (own, other_part) = (part(own_model, component), part(other_model, component));
+            match of(self, component) == of(other, component) {
+                true => (own - other_part).powi(2),
+                false => own.powi(2) + other_part.powi(2),
+            }
+        };
+        let squares = Component::ALL.into_iter().map(square);
         Some(Z_90 * squares.sum::<f64>().sqrt())
     }
 
@@ -270,18 +273,25 @@ impl Knees {
         let mut rows: Vec<&KneeRow> = self.rows.iter().collect();
         let key = |row: &KneeRow| {
             let Some(priced) = row.priced() else {
-                return (3, 0.0);
+                return (3, 0.0, 0.0);
             };
             let served = priced.view.knee.map_or(0.0, |knee| knee.value);
+            let fleet = priced
+                .view
+                .sizing
+                .as_ref()
+                .and_then(|sizing| sizing.fleet.as_ref());
+            let load = fleet.and_then(|fleet| fleet.load);
             match (priced.cost(), priced.view.is_kept()) {
-                (Some(cost), true) => (0, cost),
-                (_, true) => (1, -served),
-                (_, false) => (2, -served),
+                // Of two that cost the same the one whose replicas are loaded less.
+                (Some(cost), true) => (0, cost, load.unwrap_or(-served)),
+                (_, true) => (1, -served, 0.0),
+                (_, false) => (2, -served, 0.0),
             }
         };
         rows.sort_by(|a, b| {
-            let ((group, figure), (other_group, other)) = (key(a), key(b));
-            group.cmp(&other_group).then(figure.total_cmp(&other))
+            let (a, b) = (key(a), key(b));
+            a.0.cmp(&b.0).then(a.1.total_cmp(&b.1)).then(a.2.total_cmp(&b.2))
         });
         rows
     }

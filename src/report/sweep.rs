@@ -1,7 +1,7 @@
 //! The runs of a sweep side by side: a table for people, a row a run for spreadsheets.
 //!
-//! The table shows what `run` shows, the steady stretch where there is one; the rows of a spreadsheet are vLLM's keys, which
-//! describe whole runs.
+//! The table shows what `run` shows, the steady stretch where there is one, or whole runs where some are too short to have one
+//! ([`alike`]); the rows of a spreadsheet are vLLM's keys, which describe whole runs.
 //!
 //! A run is its JSON object ([`super::json::run`]), so that one read back from a sweep's file prints the same as one
 //! just simulated.
@@ -26,6 +26,19 @@ pub struct SweepRow<'a> {
     pub run: &'a Value,
     /// Share of requests that must be good, where limits on them were given.
     pub attainment: Option<f64>,
+    /// Its figures are of the whole run, though it may have a steady stretch.
+    pub of_whole: bool,
+}
+
+/// The runs with figures that compare: where one is too short to have a steady stretch those of all are of whole runs. What a
+/// stretch serves may be more than is offered to all of it, and less of another.
+#[must_use]
+pub fn alike<'a>(mut rows: Vec<SweepRow<'a>>) -> Vec<SweepRow<'a>> {
+    let of_whole = rows.iter().any(|row| row.verdict() == "too_short");
+    for row in &mut rows {
+        row.of_whole = of_whole;
+    }
+    rows
 }
 
 impl SweepRow<'_> {
@@ -38,6 +51,7 @@ impl SweepRow<'_> {
     /// A figure as `run` shows it: of the steady stretch where there is one, else of the whole run.
     pub(super) fn figure(&self, key: &str) -> Option<f64> {
         let steady = self.run.pointer(&format!("/plimsoll/steady/{key}"));
+        let steady = steady.filter(|_| !self.of_whole);
         steady.and_then(Value::as_f64).or_else(|| self.number(key))
     }
 
@@ -67,7 +81,7 @@ impl SweepRow<'_> {
     /// A count of the steady stretch where there is one, else of the whole run.
     fn counted(&self, key: &str) -> Option<f64> {
         let steady = self.run.pointer("/plimsoll/steady");
-        let stretch = steady.filter(|steady| !steady.is_null());
+        let stretch = steady.filter(|steady| !steady.is_null() && !self.of_whole);
         let stretch = stretch.or_else(|| self.run.pointer("/plimsoll/whole"));
         stretch?.get(key)?.as_f64()
     }
@@ -98,9 +112,11 @@ impl SweepRow<'_> {
     /// Output tokens per second, least and most by its interval; the figure itself where it has none.
     pub(super) fn output(&self) -> Option<(f64, f64, f64)> {
         let value = self.figure("output_throughput")?;
+        // That is one of the steady stretch.
         let end = |end: usize| {
             let path = format!("/plimsoll/intervals_95/output_throughput/{end}");
-            self.run.pointer(&path).and_then(Value::as_f64).unwrap_or(value)
+            let known = self.run.pointer(&path).filter(|_| !self.of_whole);
+            known.and_then(Value::as_f64).unwrap_or(value)
         };
         Some((value, end(0), end(1)))
     }
@@ -206,7 +222,13 @@ impl SweepRow<'_> {
 #[must_use]
 pub fn text(rows: &[SweepRow<'_>], width: Option<usize>) -> String {
     let (columns, cells) = cells(rows);
-    let trust = trust(rows);
+    let mut trust = trust(rows);
+    if rows.iter().any(|row| row.of_whole) {
+        trust.push(
+            "figures are of whole runs, start and end included: some are too short to have a steady stretch"
+                .to_owned(),
+        );
+    }
     let Some(width) = width else {
         return format!("{}\n{}{}", answer(rows), table(&columns, &cells), lines(&trust));
     };

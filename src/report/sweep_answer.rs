@@ -174,6 +174,7 @@ mod tests {
                 .iter()
                 .zip(&settings)
                 .map(|(run, settings)| SweepRow {
+                    of_whole: false,
                     settings,
                     run,
                     attainment,
@@ -229,6 +230,7 @@ mod tests {
         let cells = [cell("1", "4"), cell("2", "4"), cell("1", "8"), cell("2", "8")];
         let runs = [run(100.0), run(104.0), run(220.0), run(200.0)];
         let row = |(settings, run)| SweepRow {
+            of_whole: false,
             settings,
             run,
             attainment: None,

@@ -242,6 +242,7 @@ mod tests {
             .iter()
             .zip(&labels)
             .map(|((_, _, run), settings)| SweepRow {
+                of_whole: false,
                 settings,
                 run,
                 attainment: None,

@@ -164,17 +164,24 @@ fn the_interval_of_a_knee_is_a_tenth_of_it_wide_or_says_why_not() {
     );
 }
 
-/// A setting's knee is the one that is found of it alone, and its cost follows from it; what the search contradicts is refused.
+const SETTINGS: &str = "meta-llama/Llama-3.1-8B-Instruct --max-model-len 8192 --input-len 512 --output-len 64 --goodput ttft:500 \
+                        tpot:50 --precision 0.1";
+
+/// A setting's knee is the one that is found of it alone, and its cost follows from it.
 #[test]
-fn settings_are_ranked_by_the_knees_that_each_has_alone() {
+fn settings_have_the_knees_that_each_has_alone() {
     let desk = Desk::new();
-    let traffic = "meta-llama/Llama-3.1-8B-Instruct --max-model-len 8192 --input-len 512 --output-len 64 --goodput ttft:500 \
-                   tpot:50 --precision 0.1";
-    let all = json(&desk.expect(0, &format!("knee {traffic} -L gpu h100,l40s,t4 --format json")));
+    let all = desk.expect(0, &format!("knee {SETTINGS} -L gpu h100,l40s,t4 --format json"));
+    let one_thread = desk.expect(
+        0,
+        &format!("knee {SETTINGS} -L gpu h100,l40s,t4 --format json --threads 1"),
+    );
+    assert_eq!(all, one_thread);
+    let all = json(&all);
     let all = all.as_array().unwrap();
     assert_eq!(all.len(), 3);
     for (row, gpu) in all.iter().zip(["h100", "l40s"]) {
-        let alone = json(&desk.expect(0, &format!("knee {traffic} --gpu {gpu} --format json")));
+        let alone = json(&desk.expect(0, &format!("knee {SETTINGS} --gpu {gpu} --format json")));
         assert_eq!(row["cell"]["gpu"], gpu);
         for (key, value) in alone.as_object().unwrap() {
             assert_eq!(&row[key], value, "{gpu}: {key}");
@@ -182,36 +189,71 @@ fn settings_are_ranked_by_the_knees_that_each_has_alone() {
         let number = |key: &str| row["cost"][key].as_f64().unwrap();
         let tokens_per_hour = 3600.0 * row["knee"]["value"].as_f64().unwrap() * 64.0;
         let per_million = number("usd_per_hour") / (tokens_per_hour / 1e6);
-        assert!((number("usd_per_million_output_tokens") / per_million - 1.0).abs() < 1e-9);
+        let ranked = number("usd_per_million_output_tokens");
+        assert!((ranked / per_million - 1.0).abs() < 1e-9);
+        assert!(number("usd_low") < ranked && ranked < number("usd_high"));
     }
     assert_eq!(all[2]["verdict"], "does_not_fit");
-    let rates = |words: &str| desk.run(&format!("knee {traffic} --gpu h100 {words}"));
+}
+
+#[test]
+fn what_the_search_of_settings_contradicts_is_refused() {
+    let desk = Desk::new();
     for (words, told) in [
-        ("-L request-rate 2,3", "knee looks for the rate itself"),
-        ("--price 2", "--price has no effect on the knee of one setting"),
-        ("-L gpu h100,l40s", "leave the flag out"),
+        ("--gpu h100 -L request-rate 2,3", "knee looks for the rate itself"),
+        (
+            "--gpu h100 -L workload.arrivals.poisson.request_rate 2,3",
+            "knee looks for the rate itself",
+        ),
+        (
+            "--gpu h100 --price 2",
+            "--price has no effect on the knee of one setting",
+        ),
+        ("--gpu h100 -L gpu h100,l40s", "leave the flag out"),
+        ("-L gpu h100,l40s --price 2", "one price for several GPUs"),
+        ("--gpu h100 --link", "--link has no effect without axes"),
     ] {
-        let output = rates(words);
+        let output = desk.run(&format!("knee {SETTINGS} {words}"));
         assert_eq!(output.status.code(), Some(2), "{words}");
         let error = unfolded(&text(&output.stderr));
         assert!(error.contains(told), "{words}: {error}");
     }
-    // Twice the cards at the same price: an hour of the fleet is what ranks them.
-    let sized = desk.expect(
-        0,
-        &format!(
-            "knee {traffic} --gpu h100 -L tensor-parallel-size 1,2 --for-rate 30 --price 2 --format csv"
-        ),
-    );
-    let mut reader = csv::Reader::from_reader(sized.as_bytes());
+}
+
+/// Twice the cards at the same price: an hour of the fleet is what ranks them, the cheapest first in the table.
+#[test]
+fn settings_for_a_rate_are_ranked_by_the_hour() {
+    let desk = Desk::new();
+    let sized = format!("knee {SETTINGS} --gpu h100 -L tensor-parallel-size 2,1 --for-rate 30 --price 2");
+    let rows = desk.expect(0, &format!("{sized} --format csv"));
+    let mut reader = csv::Reader::from_reader(rows.as_bytes());
     let head = reader.headers().unwrap().clone();
     let of = |row: &csv::StringRecord, key: &str| -> f64 {
         let at = head.iter().position(|name| name == key).unwrap();
         row[at].parse().unwrap()
     };
-    for (row, each) in reader.records().map(Result::unwrap).zip([1.0, 2.0]) {
-        assert_eq!(of(&row, "gpus"), each * of(&row, "replicas"));
+    let mut hours = Vec::new();
+    for (row, each) in reader.records().map(Result::unwrap).zip([2.0, 1.0]) {
+        assert_eq!(of(&row, "gpus"), each * of(&row, "replicas_counted"));
         assert_eq!(of(&row, "usd_per_hour"), 2.0 * of(&row, "gpus"));
         assert_eq!(of(&row, "for_rate"), 30.0);
+        hours.push(of(&row, "usd_per_hour"));
     }
+    let table = desk.expect(0, &sized);
+    let first = |size: &str| {
+        let is_row = |line: &&str| line.trim_start().starts_with(&format!("{size} "));
+        table.lines().position(|line| is_row(&line)).unwrap()
+    };
+    assert_eq!(first("1") < first("2"), hours[1] < hours[0], "{table}");
+}
+
+/// A promise that the client keeps for the server is kept, and no knee of it.
+#[test]
+fn settings_that_their_client_holds_back_keep_their_promise() {
+    let desk = Desk::new();
+    let limited = format!("knee {SETTINGS} --max-concurrency 2 -L gpu h100,l40s");
+    let table = desk.expect(0, &limited);
+    assert!(table.starts_with("THE CLIENT IS THE LIMIT"), "{table}");
+    let rows = desk.expect(0, &format!("{limited} --format csv"));
+    assert_eq!(rows.matches(",kept,").count(), 2, "{rows}");
 }

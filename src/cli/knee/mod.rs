@@ -102,6 +102,10 @@ pub fn run(args: &Args, out: &mut dyn Write, terminal: &Terminal) -> anyhow::Res
     {
         flags.traffic.request_rate = Some(crate::config::scalar::Rate(1.0));
         input = read(&flags, &args.output)?;
+        // An axis of the arrivals beside it contradicts nobody.
+        input
+            .document
+            .make_default("--request-rate", "the search sets the rate");
     }
     if args.axes.is_given() {
         drop(nothing_yet);
@@ -128,6 +132,11 @@ pub fn run(args: &Args, out: &mut dyn Write, terminal: &Terminal) -> anyhow::Res
     let unread = unread(&input.document, &outputs, Writer::Knee);
     let ignored = [unread, lengths_of_its_own(&resolved)].concat();
     terminal.notes(&ignored);
+    if input.document.get("sweep").is_some() {
+        terminal.notes(&[
+            "the scenario has a [sweep]: give its axes with -L to rank their settings, this searches what stands outside".to_owned(),
+        ]);
+    }
     terminal.notes(&mix::scaling_note(&resolved).into_iter().collect::<Vec<_>>());
     resolved.said_before(&[], &outputs.notes);
     resolved.said_before(&input.notes, &input.ignored);

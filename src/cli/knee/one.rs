@@ -198,7 +198,11 @@ fn assumptions(resolved: &Resolved, precision: &Precision) -> Vec<String> {
     let varies = LoadKind::of_scenario(&resolved.scenario) == LoadKind::Varying;
     let mut told: Vec<String> = present::assumptions(resolved)
         .into_iter()
-        .filter(|told| !told.starts_with("precision = ") && (varies || !told.starts_with("duration = ")))
+        .filter(|told| {
+            let is_of_search = ["precision = ", "request_rate = "];
+            !is_of_search.iter().any(|of| told.starts_with(of))
+                && (varies || !told.starts_with("duration = "))
+        })
         .collect();
     if *precision == POINT && !varies {
         told.push(format!("precision = {}", POINT.relative));

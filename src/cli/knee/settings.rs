@@ -14,12 +14,16 @@ use super::super::{Exit, cells, files, interrupt, mix, subject};
 use super::one::{Asked, Searched, search_one};
 use super::{Args, Bracket, Terminal, lengths_of_its_own, no_promise};
 use crate::config::axes::{Axis, Cell};
-use crate::config::{Assembled, Diagnostic, Diagnostics, Place, Resolved};
+use crate::config::{Assembled, Diagnostic, Diagnostics, Place, Resolved, Server};
+use crate::cost::uncertainty::Component;
 use crate::report::chart::{self, Picture};
-use crate::report::figures::{counted, significant};
+use crate::report::figures::{count, counted, significant};
 use crate::report::knees::{self, Found, KneeRow, Knees, Labels, Priced};
-use crate::report::{self, Sizing};
+use crate::report::{self, KneeView, Sizing};
 use crate::sim::Pool;
+
+/// Searches that are made at once.
+const SETTINGS_MAX: usize = 10_000;
 
 /// Searches every setting's knee and prints them.
 ///
@@ -32,6 +36,17 @@ pub(super) fn execute(
     terminal: &Terminal,
 ) -> anyhow::Result<ExitCode> {
     let axes = args.axes.given()?;
+    let cells = axes
+        .iter()
+        .fold(1usize, |cells, axis| cells.saturating_mul(axis.values.len()));
+    if cells > SETTINGS_MAX && !args.axes.link {
+        let problem = Diagnostic::new(format!("these axes make {} settings", count(cells as u64)));
+        let most = count(SETTINGS_MAX as u64);
+        return Err(Diagnostics::from(
+            problem.help(format!("a search takes a second or more: at most {most}")),
+        )
+        .into());
+    }
     let settings = args.axes.cells(&axes, &args.scenario, input)?;
     let Some(mut plan) = Plan::of(settings.clone(), (0, 1))? else {
         terminal.notes(&["interrupted before any setting was searched".to_owned()]);
@@ -114,7 +129,7 @@ fn contradicts(axis: &Axis, price: Option<f64>) -> Option<Diagnostic> {
             .help("leave it out, or `plimsoll sweep` runs at given rates");
         return Some(problem);
     }
-    (last == "gpu" && price.is_some()).then(|| {
+    (last == "gpu" && price.is_some() && axis.values.len() > 1).then(|| {
         Diagnostic::new("one price for several GPUs ranks nothing")
             .at(Place::Flag("--price".to_owned()))
             .help(
@@ -198,11 +213,6 @@ fn search_all(asked: &[(&Planned, Asked<'_>)], price: Option<f64>, terminal: &Te
 
 fn priced(resolved: &Resolved, searched: Searched, price: Option<f64>) -> Priced {
     let pools = &resolved.scenario.pools;
-    // Another format has other kernels.
-    let parameters = resolved.servers.iter().map(|server| {
-        let (device, kernels) = (&server.device.id, &server.calibration.name);
-        format!("{device} by {kernels} in {}", server.model.quantization.name())
-    });
     Priced {
         view: searched.view,
         is_cut: searched.is_cut,
@@ -211,8 +221,25 @@ fn priced(resolved: &Resolved, searched: Searched, price: Option<f64>) -> Priced
             .map(|pool| u64::from(pool.gpus) * u64::from(pool.replicas))
             .sum(),
         usd_per_hour: usd_per_hour(resolved, price),
-        doubt_of: parameters.collect::<Vec<_>>().join(", "),
+        parameters: Component::ALL
+            .into_iter()
+            .map(|part| (part, parameters(resolved, part)))
+            .collect(),
     }
+}
+
+/// What names the parameters that a part of the step time rests on: weights in another format are multiplied by other kernels.
+fn parameters(resolved: &Resolved, part: Component) -> String {
+    let of_weights = matches!(part, Component::Linear | Component::Experts);
+    let of_server = |server: &Server| {
+        let rest = format!("{} by {}", server.device.id, server.calibration.name);
+        match of_weights {
+            true => format!("{rest} in {}", server.model.quantization.name()),
+            false => rest,
+        }
+    };
+    let names: Vec<String> = resolved.servers.iter().map(of_server).collect();
+    names.join(", ")
 }
 
 /// US dollars per hour of all that is simulated, or why that is not known.
@@ -293,7 +320,11 @@ fn put(knees: &Knees, outputs: &Outputs, out: &mut dyn Write, terminal: &Termina
     };
     let named = |(index, row): (usize, &KneeRow)| {
         let priced = row.priced()?;
-        Some((format!("knee-cell{index:03}"), chart::knee(&priced.view)))
+        let titled = KneeView {
+            subject: format!("{} · {}", priced.view.subject, row.name()),
+            ..priced.view.clone()
+        };
+        Some((format!("knee-cell{index:03}"), chart::knee(&titled)))
     };
     let pictures: Vec<(String, Picture)> = knees.rows.iter().enumerate().filter_map(named).collect();
     if !pictures.is_empty() {

@@ -1,7 +1,9 @@
 //! Which setting is cheapest, or serves the most where prices are not known, and which cannot be told from it.
 
 use super::{Found, KneeRow, Knees, Priced};
+use crate::analysis::Estimate;
 use crate::report::figures::{count, counted, significant, significant_down};
+use crate::report::text_knee::asked;
 use crate::report::text_sizing::dollars;
 
 /// The first line.
@@ -27,15 +29,17 @@ fn found(knees: &Knees, is_cut: bool) -> String {
     match (cheapest(knees), strongest(knees)) {
         (Some((best, priced)), strongest) => {
             let others = alike(knees, best, priced);
+            // Beyond chance.
+            let own = priced.view.knee.map_or(0.0, |knee| knee.high);
             let more = strongest
-                .filter(|(row, _)| asked.is_none() && row.labels != best.labels)
+                .filter(|(row, knee)| asked.is_none() && row.labels != best.labels && knee.low > own)
                 .map_or(String::new(), |(row, knee)| {
-                    format!("; most req/s: {}, {}", row.name(), significant_down(knee))
+                    format!("; most req/s: {}, {}", row.name(), significant_down(knee.value))
                 });
             format!("cheapest{within}: {}{others}{more}", bought(best, priced))
         }
         (None, Some((row, knee))) if asked.is_none() => {
-            format!("most req/s{within}: {}, {}", row.name(), significant_down(knee))
+            format!("most req/s{within}: {}, {}", row.name(), significant_down(knee.value))
         }
         _ if knees.priced().any(|priced| priced.view.only_client().is_some()) => {
             "THE CLIENT IS THE LIMIT of every setting that keeps the promise: a larger --max-concurrency, or none, shows what they carry"
@@ -66,8 +70,46 @@ pub(super) fn qualified(knees: &Knees) -> Vec<String> {
             None => reasons.push((reason, vec![row])),
         }
     }
+    let more = reasons.len().saturating_sub(REASONS_MAX);
     let told = |(reason, rows): (String, Vec<&KneeRow>)| format!("{}: {reason}", names(&rows));
-    reasons.into_iter().map(told).collect()
+    let mut told: Vec<String> = reasons.into_iter().take(REASONS_MAX).map(told).collect();
+    if more > 0 {
+        told.push(format!(
+            "{} more, each with its own reason: CSV and JSON have them all",
+            count(more as u64)
+        ));
+    }
+    told.extend(by_chance_alone(knees));
+    told.extend(unlike_promises(knees));
+    told
+}
+
+/// Reasons that are told one by one: settings along an axis of memory have each its own.
+const REASONS_MAX: usize = 6;
+
+/// Of which settings the model's doubt is not known, so that it is no part of what tells them apart.
+fn by_chance_alone(knees: &Knees) -> Option<String> {
+    let is_unknown = |priced: &Priced| priced.cost().is_some() && priced.model_doubt().is_none();
+    let rows = knees
+        .rows
+        .iter()
+        .filter(|row| row.priced().is_some_and(is_unknown));
+    let rows: Vec<&KneeRow> = rows.collect();
+    let of = match rows.len() == knees.priced().count() {
+        true => "the settings".to_owned(),
+        false => names(&rows),
+    };
+    (!rows.is_empty())
+        .then(|| format!("{of} are told apart by chance alone: the model's doubt of their cost is not known"))
+}
+
+/// The laxest promise is kept at the highest rate.
+fn unlike_promises(knees: &Knees) -> Option<String> {
+    let mut promises = knees.priced().map(|priced| asked(&priced.view));
+    let first = promises.next()?;
+    promises
+        .any(|other| other != first)
+        .then(|| "the settings promise unlike things: the laxest promise is the cheapest to keep".to_owned())
 }
 
 /// Why a setting that keeps the promise is not ranked by its cost.
@@ -86,10 +128,10 @@ fn cheapest(knees: &Knees) -> Option<(&KneeRow, &Priced)> {
 }
 
 /// What serves most, and how many requests per second.
-fn strongest(knees: &Knees) -> Option<(&KneeRow, f64)> {
-    let rate = |row: &KneeRow| Some(row.priced()?.view.knee?.value);
+fn strongest(knees: &Knees) -> Option<(&KneeRow, Estimate)> {
+    let rate = |row: &KneeRow| row.priced()?.view.knee;
     let known = knees.rows.iter().filter_map(|row| Some((row, rate(row)?)));
-    known.max_by(|a, b| a.1.total_cmp(&b.1))
+    known.max_by(|a, b| a.1.value.total_cmp(&b.1.value))
 }
 
 /// Settings that may cost as little as the cheapest, in words.
@@ -111,6 +153,13 @@ fn alike(knees: &Knees, best: &KneeRow, priced: &Priced) -> String {
 fn bought(row: &KneeRow, priced: &Priced) -> String {
     let million = priced.usd_per_million_output_tokens();
     let million = million.map(|usd| format!("{} $/M output tokens", dollars(usd)));
+    // Of a search that ended at its highest rate no more is known than that.
+    let is_open =
+        priced.view.sizing.is_none() && priced.view.knee.is_some_and(|knee| knee.high.is_infinite());
+    let million = million.map(|told| match is_open {
+        true => format!("at most {told}"),
+        false => told,
+    });
     let hour = priced.usd_per_hour_paid();
     let hour = hour.map(|usd| format!("{} $/h", dollars(usd)));
     let gpus = priced.gpus_paid().map(|gpus| counted(gpus, "GPU"));
@@ -128,8 +177,12 @@ fn bought(row: &KneeRow, priced: &Priced) -> String {
     format!("{}, {ranked} ({})", row.name(), beside.join(", "))
 }
 
-/// `gpu = h100 and gpu = l40s, tensor-parallel-size = 2`.
+/// `gpu = h100 and gpu = l40s, tensor-parallel-size = 2`; of many only how many.
 pub(super) fn names(rows: &[&KneeRow]) -> String {
+    const NAMED: usize = 8;
+    if rows.len() > NAMED {
+        return format!("{} of the settings", count(rows.len() as u64));
+    }
     let names: Vec<String> = rows.iter().map(|row| row.name()).collect();
     match names.split_last() {
         Some((last, before)) if !before.is_empty() => format!("{} and {last}", before.join("; ")),

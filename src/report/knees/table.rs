@@ -4,11 +4,12 @@ use std::fmt::Write;
 
 use super::{Found, KneeRow, Knees, Priced, answer};
 use crate::analysis::Estimate;
-use crate::report::figures::{interval_outwards, significant, significant_down};
-use crate::report::tables::{Column, markdown, table_within};
+use crate::report::figures::{count, interval_outwards, percent, significant, significant_down};
+use crate::report::page::table_on;
+use crate::report::tables::{Column, markdown};
 use crate::report::text_knee::asked;
 use crate::report::text_sizing::dollars;
-use crate::report::views::trust_word;
+use crate::report::views::{Counted, trust_word};
 use crate::report::wrapped;
 
 /// The first line, what it rests on, and a table.
@@ -26,7 +27,13 @@ pub fn text(knees: &Knees, width: Option<usize>) -> String {
     }
     text.push('\n');
     let (columns, cells) = cells(knees);
-    text + &table_within(&columns, &cells, width)
+    let axes = knees.rows.first().map_or(0, |row| row.labels.len());
+    text += &table_on(&columns, &cells, axes, width);
+    text.push('\n');
+    for sentence in assumed(knees) {
+        text += &wrapped("assumed   ", "          ", &sentence, width.unwrap_or(PLAIN));
+    }
+    text
 }
 
 /// The same in Markdown.
@@ -34,7 +41,8 @@ pub fn text(knees: &Knees, width: Option<usize>) -> String {
 pub fn md(knees: &Knees) -> String {
     let (columns, cells) = cells(knees);
     let mut text = format!("{}\n\n{}\n", answer::answer(knees), markdown(&columns, &cells));
-    for (name, sentence) in lines(knees) {
+    let assumed = assumed(knees).into_iter().map(|sentence| ("assumed", sentence));
+    for (name, sentence) in lines(knees).into_iter().chain(assumed) {
         let _ = writeln!(text, "* {name}: {sentence}");
     }
     text
@@ -56,15 +64,31 @@ fn lines(knees: &Knees) -> Vec<(&'static str, String)> {
             .into_iter()
             .map(|sentence| ("but", sentence)),
     );
+    let counted = said_of(knees, |priced| how_counted(priced).into_iter().collect());
+    lines.extend(counted.into_iter().map(|sentence| ("counted", sentence)));
     let notes = said_of(knees, |priced| {
         let unknown = priced.view.model_unknown.as_ref();
         let unknown = unknown.map(|why| format!("the model's doubt is not known: {why}"));
         priced.view.notes.iter().cloned().chain(unknown).collect()
     });
     lines.extend(notes.into_iter().map(|sentence| ("note", sentence)));
-    let assumed = said_of(knees, |priced| priced.view.assumptions.clone());
-    lines.extend(assumed.into_iter().map(|sentence| ("assumed", sentence)));
     lines
+}
+
+/// Defaults and substitutions.
+fn assumed(knees: &Knees) -> Vec<String> {
+    said_of(knees, |priced| priced.view.assumptions.clone())
+}
+
+/// How replicas were counted.
+fn how_counted(priced: &Priced) -> Option<String> {
+    Some(match priced.view.sizing.as_ref()?.counted.as_ref()? {
+        Counted::ByKnee(why) => format!("by the knee of one replica, not simulated: {why}"),
+        Counted::BySimulation {
+            router: Some(router), ..
+        } => format!("by simulating so many behind {router}, which share the rate"),
+        Counted::BySimulation { router: None, .. } => "by simulating so many".to_owned(),
+    })
 }
 
 /// What is said of the settings that were searched: of all of them first, and then with the names of those of whom it is said.
@@ -98,7 +122,8 @@ fn said_of(knees: &Knees, said: impl Fn(&Priced) -> Vec<String>) -> Vec<String> 
     grouped.into_iter().map(written).collect()
 }
 
-/// Columns and rows. The interval of the cost stands behind the cost that settings are ranked by.
+/// Columns and rows. The interval of the cost stands behind the cost that settings are ranked by; `each` is the load of one
+/// replica as a share of its own knee.
 fn cells(knees: &Knees) -> (Vec<Column>, Vec<Vec<String>>) {
     let is_sized = knees.is_sized();
     let axes = knees.rows.first().into_iter().flat_map(|row| &row.labels);
@@ -107,8 +132,12 @@ fn cells(knees: &Knees) -> (Vec<Column>, Vec<Vec<String>>) {
         .priced()
         .next()
         .map_or("95 %", |priced| priced.view.certainty());
-    columns.extend(["req/s", certainty, "model 90 %", "saturates"].map(Column::right));
-    columns.extend(is_sized.then(|| Column::right("replicas")));
+    let middle = match is_sized {
+        true => ["replicas", "each"],
+        false => ["model 90 %", "saturates"],
+    };
+    columns.extend(["req/s", certainty].map(Column::right));
+    columns.extend(middle.map(Column::right));
     columns.extend(["GPUs", "$/h"].map(Column::right));
     let costs = match is_sized {
         true => ["90 %", "$/M out"],
@@ -142,19 +171,25 @@ fn figures(priced: &Priced, is_sized: bool) -> Vec<String> {
     let interval = |knee: Estimate| interval_outwards(knee.low, knee.high);
     let model = priced.knee_model_90();
     let knee = match (view.knee, view.only_client()) {
+        // Nothing broke up to the highest rate that was looked at.
+        (Some(knee), _) if knee.high.is_infinite() => format!("≥ {}", significant_down(knee.value)),
         (Some(knee), _) => significant_down(knee.value),
         (None, Some(client)) => format!("≥ {}", significant_down(client.value)),
         (None, None) => "none".to_owned(),
     };
-    let mut cells = vec![
-        knee,
-        view.knee.map_or_else(dash, interval),
-        model.map_or_else(dash, |(low, high)| interval_outwards(low, high)),
-        saturation,
-    ];
+    let mut cells = vec![knee, view.knee.map_or_else(dash, interval)];
     let fleet = view.sizing.as_ref().and_then(|sizing| sizing.fleet.as_ref());
-    cells.extend(is_sized.then(|| fleet.map_or_else(dash, |fleet| fleet.replicas.to_string())));
-    let gpus = priced.gpus_paid().map_or_else(dash, |gpus| gpus.to_string());
+    cells.extend(match is_sized {
+        true => [
+            fleet.map_or_else(dash, |fleet| count(fleet.replicas)),
+            fleet.and_then(|fleet| fleet.load).map_or_else(dash, percent),
+        ],
+        false => [
+            model.map_or_else(dash, |(low, high)| interval_outwards(low, high)),
+            saturation,
+        ],
+    });
+    let gpus = priced.gpus_paid().map_or_else(dash, count);
     let hour = priced.usd_per_hour_paid().map_or_else(dash, dollars);
     let million = priced.usd_per_million_output_tokens().map_or_else(dash, dollars);
     let cost = priced

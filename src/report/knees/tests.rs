@@ -12,7 +12,7 @@ fn row(gpu: &str, knee: f64, doubt: f64, usd_per_hour: Option<f64>) -> KneeRow {
         name: "knee",
         sigma_ln: reach / 1.645,
         reach_ln: (reach, reach),
-        parts: Vec::new(),
+        parts: vec![(Component::Host, reach / 1.645)],
     };
     let view = KneeView {
         knee: Some(Estimate {
@@ -31,7 +31,7 @@ fn row(gpu: &str, knee: f64, doubt: f64, usd_per_hour: Option<f64>) -> KneeRow {
             is_cut: false,
             gpus: 2,
             usd_per_hour: usd_per_hour.ok_or_else(|| format!("the profile of {gpu} has no [price]")),
-            doubt_of: gpu.to_owned(),
+            parameters: vec![(Component::Host, gpu.to_owned())],
         })),
     }
 }
@@ -135,9 +135,7 @@ fn doubts_that_two_settings_share_do_not_hide_which_is_cheaper() {
         let Found::Knee(priced) = &mut row.found else {
             unreachable!("it was searched")
         };
-        priced.doubt_of = card.to_owned();
-        let model = priced.view.model.as_mut().unwrap();
-        model.parts = vec![(Component::Host, 1.5f64.ln() / 1.645)];
+        priced.parameters = vec![(Component::Host, card.to_owned())];
         row
     };
     let told = |rows| text(&knees(rows), None).lines().next().unwrap().to_owned();

@@ -10,6 +10,7 @@ fn a_row_is_its_axes_and_its_plain_figures() {
     .unwrap();
     let settings = [("gpu".to_owned(), "l40s, one".to_owned())];
     let rows = [SweepRow {
+        of_whole: false,
         settings: &settings,
         run: &run,
         attainment: None,
@@ -31,6 +32,7 @@ fn every_part_is_told_as_little_trusted_as_in_any_run() {
     let runs = [run("prior"), misfit, run("measured")];
     let settings = [("gpu".to_owned(), "l4".to_owned())];
     let row = |run| SweepRow {
+        of_whole: false,
         settings: &settings,
         run,
         attainment: None,
@@ -55,6 +57,7 @@ fn a_model_interval_is_two_columns_a_figure() {
     .unwrap();
     let settings = [("rate".to_owned(), "2".to_owned())];
     let row = |run| SweepRow {
+        of_whole: false,
         settings: &settings,
         run,
         attainment: None,
@@ -74,6 +77,7 @@ fn a_cell_that_does_not_fit_is_a_row_without_figures_and_no_run() {
     let told = |kept: bool| {
         let runs = [misfit.clone(), run(100.0, kept), run(200.0, false)];
         let row = |(settings, run)| SweepRow {
+            of_whole: false,
             settings,
             run,
             attainment: None,
@@ -113,6 +117,7 @@ fn the_table_shows_the_steady_stretch_and_judges_the_promise_as_a_run_does() {
     };
     let settings = [("seed".to_owned(), "0".to_owned())];
     let row = |run| SweepRow {
+        of_whole: false,
         settings: &settings,
         run,
         attainment: Some(0.99),
@@ -145,11 +150,13 @@ fn a_run_that_was_not_made_is_marked_and_quotes_nothing() {
     let settings = ["2", "4"].map(|rate| [("request-rate".to_owned(), rate.to_owned())]);
     let rows = [
         SweepRow {
+            of_whole: false,
             settings: &settings[0],
             run: &Value::Null,
             attainment: None,
         },
         SweepRow {
+            of_whole: false,
             settings: &settings[1],
             run: &run,
             attainment: None,
@@ -184,6 +191,7 @@ fn gaps_are_told_where_they_are_limited_and_hits_where_there_are_any() {
     };
     let settings = [("chunk".to_owned(), "512".to_owned())];
     let row = |run| SweepRow {
+        of_whole: false,
         settings: &settings,
         run,
         attainment: None,
@@ -201,4 +209,35 @@ fn gaps_are_told_where_they_are_limited_and_hits_where_there_are_any() {
     let without = run(0.0, serde_json::json!({"p99_ttft": 0.1}));
     let shown = text(&[row(&without)], None) + &csv(&[row(&without)]);
     assert!(!shown.contains("ITL") && !shown.contains("hit"), "{shown}");
+}
+
+/// Of two runs on the same arrivals the stable one would show more requests a second than it was sent.
+#[test]
+fn runs_beside_one_that_is_too_short_are_told_as_a_whole() {
+    let run = |verdict: &str, steady: Value| {
+        serde_json::json!({
+            "request_throughput": 3.9, "output_throughput": 500.0, "completed": 150,
+            "plimsoll": {"verdict": verdict, "steady": steady, "whole": {}, "intervals_95": {"output_throughput": [550.0, 560.0]}},
+        })
+    };
+    let runs = [
+        run("too_short", Value::Null),
+        run(
+            "stable",
+            serde_json::json!({"request_throughput": 4.4, "output_throughput": 558.0}),
+        ),
+    ];
+    let settings = [("gpu".to_owned(), "a".to_owned())];
+    let rows = |runs: &[Value]| -> Vec<Option<f64>> {
+        let row = |run| SweepRow {
+            settings: &settings,
+            run,
+            attainment: None,
+            of_whole: false,
+        };
+        let rows = alike(runs.iter().map(row).collect());
+        rows.iter().map(|row| row.figure("request_throughput")).collect()
+    };
+    assert_eq!(rows(&runs), [Some(3.9), Some(3.9)]);
+    assert_eq!(rows(&runs[1..]), [Some(4.4)]);
 }
