@@ -12,6 +12,7 @@ use crate::cluster::{ClusterSpec, Group};
 use crate::cost::roofline::Drafting;
 use crate::engine::{BlockHashes, EngineConfig, Policy, Speculation};
 use crate::model::{self, Drafter, ModelShape, UNCOUNTED_PREDICTION};
+use crate::nearest::nearest;
 use crate::sim::Pool;
 
 /// What drafts.
@@ -342,13 +343,21 @@ fn method(judge: &mut Judge, raw: &RawSpeculation) -> Option<Method> {
         (None, Some(model)) if matches!(model.as_str(), "ngram" | "[ngram]") => "ngram".to_owned(),
         (None, Some(_)) => "draft_model".to_owned(),
         (None, None) => {
-            judge.missing("`speculative_config` does not say what drafts", "give its method");
+            judge.missing(
+                "nothing says what drafts, though speculation is asked for",
+                "give its method and how many tokens it drafts: --spec-method eagle3 --spec-tokens 3, or both in `speculative_config`",
+            );
             return None;
         }
     };
     let method = Method::named(&name);
     if method.is_none() {
-        judge.wrong_help(key, "is not modelled", format!("{name} is not"), METHODS);
+        let known = ["eagle", "eagle3", "mtp", "draft_model", "ngram"];
+        let help = match nearest(&name, known, 1).first() {
+            Some(near) => format!("did you mean {near}? {METHODS}"),
+            None => METHODS.to_owned(),
+        };
+        judge.wrong_help(key, "is not modelled", format!("{name} is not"), help);
     }
     method
 }

@@ -156,8 +156,15 @@ fn plan(args: &Args, notes: &mut Vec<String>) -> Result<Vec<Planned>, Diagnostic
     let (common, said) = said(args, notes)?;
     let mut planned: Vec<Planned> = Vec::new();
     let mut problems: Vec<Diagnostic> = Vec::new();
-    for (at, said) in said.into_iter().enumerate() {
-        let letter = char::from(b'A' + at as u8).to_string();
+    let names: Vec<String> = said.iter().filter_map(|one| one.name.clone()).collect();
+    // A name that is a letter is no other's.
+    let letters = (b'A'..=b'Z').map(|letter| char::from(letter).to_string());
+    let mut letters = letters.filter(|letter| !names.contains(letter));
+    for said in said {
+        let letter = match &said.name {
+            Some(name) => name.clone(),
+            None => letters.next().expect("there are no more variants than letters"),
+        };
         let input = variant(&common, &said, &Disk).and_then(|input| {
             for note in input.notes {
                 if !notes.contains(&note) {

@@ -23,7 +23,7 @@ fn what_is_not_modelled_beside_drafts_is_refused() {
     check(EAGLE3, "how many drafts stand is not said");
     check(
         "--spec-tokens 3 --acceptance-rate 0.7",
-        "does not say what drafts",
+        "nothing says what drafts",
     );
     check(
         "--spec-method eagle3 --acceptance-rate 0.7",

@@ -197,8 +197,41 @@ fn a_table_for_people_is_ranked_and_says_what_it_rests_on() {
         row("a", 10.0, 1.1, Some(3.6)),
         row("b", 40.0, 1.1, Some(7.2)),
     ]);
-    insta::assert_snapshot!(text(&all, Some(120)));
-    insta::assert_snapshot!(md(&all));
+    insta::assert_snapshot!(text(&all, Some(120)), @r"
+    cheapest within the SLO: gpu = b, 0.50 $/M output tokens (40.0 req/s on 2 GPUs, 7.20 $/h)
+    simulated Llama-3.1-8B-Instruct
+    promised  99.0 % of requests with TTFT ≤ 500 ms and TPOT ≤ 50.0 ms
+    prices    assumed list prices, $ per GPU-hour: a 1.80 (2025-10-01)
+    but       gpu = f: was not searched: no knee can be found
+    but       gpu = c: no price is told: the profile of c has no [price]
+    note      gpu = c: its interval is wide
+
+      gpu  req/s          95 %    model 90 %  saturates  GPUs   $/h  $/M out          90 %  kernels        limited by
+      b     40.0  [36.3, 44.0]  [36.3, 44.0]       27.6     2  7.20     0.50  [0.44, 0.57]  roofline only  TTFT p99
+      a     10.0  [9.09, 11.0]  [9.09, 11.0]       27.6     2  3.60     1.00  [0.88, 1.13]  roofline only  TTFT p99
+      c     5.00  [4.54, 5.50]  [4.54, 5.50]       27.6     2     –        –             –  roofline only  TTFT p99
+      f        –             –             –          –     –     –        –             –                 failed
+
+    assumed   gpu_memory_utilization 0.92 (default of vllm@0.33)
+    ");
+    insta::assert_snapshot!(md(&all), @r"
+    cheapest within the SLO: gpu = b, 0.50 $/M output tokens (40.0 req/s on 2 GPUs, 7.20 $/h)
+
+    | gpu | req/s | 95 % | model 90 % | saturates | GPUs | $/h | $/M out | 90 % | kernels | limited by |
+    | :-- | --: | --: | --: | --: | --: | --: | --: | --: | :-- | :-- |
+    | b | 40.0 | [36.3, 44.0] | [36.3, 44.0] | 27.6 | 2 | 7.20 | 0.50 | [0.44, 0.57] | roofline only | TTFT p99 |
+    | a | 10.0 | [9.09, 11.0] | [9.09, 11.0] | 27.6 | 2 | 3.60 | 1.00 | [0.88, 1.13] | roofline only | TTFT p99 |
+    | c | 5.00 | [4.54, 5.50] | [4.54, 5.50] | 27.6 | 2 | – | – | – | roofline only | TTFT p99 |
+    | f | – | – | – | – | – | – | – | – |  | failed |
+
+    * simulated: Llama-3.1-8B-Instruct
+    * promised: 99.0 % of requests with TTFT ≤ 500 ms and TPOT ≤ 50.0 ms
+    * prices: assumed list prices, $ per GPU-hour: a 1.80 (2025-10-01)
+    * but: gpu = f: was not searched: no knee can be found
+    * but: gpu = c: no price is told: the profile of c has no [price]
+    * note: gpu = c: its interval is wide
+    * assumed: gpu_memory_utilization 0.92 (default of vllm@0.33)
+    ");
 }
 
 #[test]
