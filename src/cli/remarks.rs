@@ -7,9 +7,10 @@ use crate::config::Resolved;
 use crate::engine::EngineSpec;
 use crate::engine::scheduled::SchedulerChoice;
 use crate::metrics::{ReplicaSummary, of_pools};
+use crate::report::figures::{percent, significant, time};
 use crate::report::{self, EngineWords, counted};
 use crate::sim::{Counts, Pool, Refusals};
-use crate::workload::Arrivals;
+use crate::workload::{Arrivals, mean_rate};
 
 /// Everything, in the order in which it matters.
 pub(super) fn of_run(resolved: &Resolved, outcome: &Outcome) -> Vec<String> {
@@ -17,11 +18,34 @@ pub(super) fn of_run(resolved: &Resolved, outcome: &Outcome) -> Vec<String> {
     let mut remarks = of_counts(outcome, words, &resolved.scenario.first_pool().engine);
     remarks.extend(without_effect(resolved, outcome));
     remarks.extend(failures::of_run(resolved, outcome));
+    remarks.extend(held_back(resolved, outcome));
     remarks.extend(few_gaps(resolved, outcome));
     remarks.extend(half_batch(resolved, outcome));
     remarks.extend(streamed(resolved, outcome));
     remarks.extend(no_latency(outcome));
     remarks
+}
+
+/// Requests that pile up at their client, which holds them back: the rate that was meant is not that of the run, and the wait is in
+/// no latency.
+fn held_back(resolved: &Resolved, outcome: &Outcome) -> Option<String> {
+    /// Of the rate that was meant, as chance in a short run leaves it.
+    const MOST: f64 = 0.8;
+    let workload = &resolved.scenario.workload;
+    let most = workload.client.max_concurrency?;
+    let meant = mean_rate(workload)?;
+    let whole = &outcome.result.whole;
+    let (wait_s, stay_s) = (whole.client_queue_time.mean_s()?, whole.e2el.mean_s()?);
+    let pushed = whole.completed as f64 / whole.duration_s;
+    (wait_s > stay_s && pushed < MOST * meant).then(|| {
+        format!(
+            "the client is the limit: with {most} in flight it pushes {} of the {} req/s that were meant, and a request waits {} there on \
+             average, in no latency; a larger --max-concurrency, or none, shows what the server takes",
+            significant(pushed),
+            significant(meant),
+            time(wait_s)
+        )
+    })
 }
 
 /// Keys of vLLM's that are 0 and no time.
@@ -76,7 +100,7 @@ fn without_effect(resolved: &Resolved, outcome: &Outcome) -> Vec<String> {
         notes.push(format!(
             "{} without effect: the run had ended by then, after {}",
             counted(late, "cluster event"),
-            report::figures::time(end_s)
+            time(end_s)
         ));
     }
     if outcome.changes_without_effect > 0 {
@@ -118,8 +142,8 @@ fn half_batch(resolved: &Resolved, outcome: &Outcome) -> Vec<String> {
     vec![format!(
         "the last {} filled no batch and waited {} for others that never came (batch_timeout), which is {} of the run{steady}",
         counted(last, "request"),
-        report::figures::time(waited_s),
-        report::figures::percent((waited_s / whole.duration_s).min(1.0))
+        time(waited_s),
+        percent((waited_s / whole.duration_s).min(1.0))
     )]
 }
 
@@ -220,7 +244,7 @@ fn refused_again(again: RefusedAgain) -> String {
     let refused = format!(
         "{} at one instant, {}: a closed loop sends its next as soon as one is refused, as `vllm bench serve` does",
         counted(count, "refused request"),
-        report::figures::time(at.seconds())
+        time(at.seconds())
     );
     let instead =
         "[cluster.retries] (with on_refusal and a backoff), a think_time, or fewer clients than are let in";

@@ -226,3 +226,21 @@ fn a_prompt_that_both_sides_are_ready_for_at_one_instant_is_prefilled_once() {
     let json: serde_json::Value = serde_json::from_str(&Desk::new().expect(0, words)).unwrap();
     assert_eq!(json["completed"], 100);
 }
+
+/// One request a second through a client that has one in flight, of 6.75 s each: a seventh of them is sent.
+#[test]
+fn requests_that_pile_up_at_their_client_are_told() {
+    let desk = Desk::new();
+    let told = |words: &str| {
+        let output = desk.run(words);
+        assert!(output.status.success());
+        unfolded(&output.stderr)
+    };
+    let limited = told("run matrix-c");
+    assert!(
+        limited.contains("the client is the limit: with 1 in flight it pushes 0.147 of the 1.00 req/s"),
+        "{limited}"
+    );
+    let free = told("run matrix-c --max-concurrency 64");
+    assert!(!free.contains("the client is the limit"), "{free}");
+}

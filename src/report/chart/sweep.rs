@@ -333,6 +333,7 @@ fn marks(
         Some(Mark {
             at: (foot.x(panel, point.spot.at) + offset, y(estimate.value)),
             ends: (y(estimate.low.max(0.0)), y(estimate.high)),
+            is_open: !panel.y.shows(estimate.low.max(0.0)),
             value: estimate.value,
             standing: point.standing,
             is_apart: foot.is_apart(point.spot.at),

@@ -11,6 +11,8 @@ pub(super) struct Mark {
     pub(super) at: (f64, f64),
     /// Heights of the interval's ends.
     pub(super) ends: (f64, f64),
+    /// The interval goes on below the scale, so that its lower end is none.
+    pub(super) is_open: bool,
     pub(super) value: f64,
     pub(super) standing: Standing,
     /// Off the scale of the foot, so that no line leads there.
@@ -24,7 +26,8 @@ impl Mark {
         if self.ends.0 - self.ends.1 > 6.0 {
             let faint = colour.faded(0.55);
             picture.line(vec![(x, self.ends.0), (x, self.ends.1)], faint, 1.4);
-            for end in [self.ends.0, self.ends.1] {
+            let lower = Some(self.ends.0).filter(|_| !self.is_open);
+            for end in lower.into_iter().chain([self.ends.1]) {
                 picture.line(vec![(x - 3.0, end), (x + 3.0, end)], faint, 1.4);
             }
         }
@@ -73,20 +76,27 @@ pub(super) struct Told {
     pub(super) place: Place,
 }
 
-/// The value above each mark of words, below where the heading is near; none of what is unstable.
+/// The value above each mark of words, below where the heading is near, and to the right of it where the foot is near, too; none of
+/// what is unstable.
 pub(super) fn values(panel: &Panel, figure: &SweepFigure, marks: &[Mark]) -> Vec<Told> {
     let told = |mark: &Mark| {
         let above = mark.ends.1.min(mark.at.1) - 8.0;
         let below = mark.ends.0.max(mark.at.1) + 16.0;
-        let y = if above - 10.0 < panel.top { below } else { above };
         let text = written(figure, mark.value);
         let half = Font::NOTE.width(&text) / 2.0 + 3.0;
+        let (x, y) = if above - 10.0 >= panel.top {
+            (mark.at.0, above)
+        } else if below + 3.0 < panel.bottom {
+            (mark.at.0, below)
+        } else {
+            (mark.at.0 + 6.0 + half, mark.at.1 + 4.0)
+        };
         Told {
-            at: (mark.at.0, y),
+            at: (x, y),
             place: Place {
-                left: mark.at.0 - half,
+                left: x - half,
                 top: y - 10.0,
-                right: mark.at.0 + half,
+                right: x + half,
                 bottom: y + 3.0,
             },
             text,
