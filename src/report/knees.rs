@@ -72,9 +72,6 @@ pub struct Knees {
 /// How far down and up the logarithm of a figure reaches with 90 % confidence.
 type Reach = (f64, f64);
 
-/// Of a figure of which nothing is known.
-const UNKNOWN: Reach = (f64::INFINITY, f64::INFINITY);
-
 impl KneeRow {
     /// Its search, where it was made.
     #[must_use]
@@ -151,11 +148,11 @@ impl Priced {
     }
 
     /// Between which dollars [`Priced::cost`] lies with 90 % confidence, by chance and by the model's doubt together as if the two
-    /// were independent; anything from nothing up where the model's doubt is not known.
+    /// were independent; `None` where the model's doubt is not known.
     #[must_use]
     pub fn cost_90(&self) -> Option<(f64, f64)> {
         let cost = self.cost()?;
-        let (chance, model) = (self.chance(), self.model_doubt().unwrap_or(UNKNOWN));
+        let (chance, model) = (self.chance(), self.model_doubt()?);
         let low = cost * (-chance.0.hypot(model.0)).exp();
         Some((low, cost * chance.1.hypot(model.1).exp()))
     }
