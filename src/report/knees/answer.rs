@@ -89,6 +89,9 @@ const REASONS_MAX: usize = 6;
 
 /// Of which settings the model's doubt is not known, so that it is no part of what tells them apart.
 fn by_chance_alone(knees: &Knees) -> Option<String> {
+    if knees.priced().filter(|priced| priced.cost().is_some()).count() < 2 {
+        return None;
+    }
     let is_unknown = |priced: &Priced| priced.cost().is_some() && priced.model_doubt().is_none();
     let rows = knees
         .rows
@@ -96,11 +99,11 @@ fn by_chance_alone(knees: &Knees) -> Option<String> {
         .filter(|row| row.priced().is_some_and(is_unknown));
     let rows: Vec<&KneeRow> = rows.collect();
     let of = match rows.len() == knees.priced().count() {
-        true => "the settings".to_owned(),
+        true => "settings".to_owned(),
         false => names(&rows),
     };
     (!rows.is_empty())
-        .then(|| format!("{of} are told apart by chance alone: the model's doubt of their cost is not known"))
+        .then(|| format!("chance alone tells {of} from others: the model's doubt of that cost is not known"))
 }
 
 /// The laxest promise is kept at the highest rate.
