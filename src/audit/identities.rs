@@ -2,6 +2,7 @@
 
 use super::case::{Case, printed_time_slack, show};
 use super::finding::{Check, Finding, Severity, time};
+use crate::results::Stats;
 
 pub(super) fn check(case: &Case<'_>, found: &mut Vec<Finding>) {
     if case.answer_in_ttft.is_some() {
@@ -14,19 +15,21 @@ pub(super) fn check(case: &Case<'_>, found: &mut Vec<Finding>) {
     bunched_chunks(case, found);
 }
 
+/// Statistics that two latencies of a row both have: a name, and the value of each.
+fn in_both(one: &Stats, other: &Stats) -> impl Iterator<Item = (&'static str, f64, f64)> {
+    let percentiles = [("median", 50.0), ("p90", 90.0), ("p95", 95.0), ("p99", 99.0)];
+    let percentiles =
+        percentiles.map(|(name, percent)| (name, one.percentile(percent).zip(other.percentile(percent))));
+    let mean = ("mean", one.mean.zip(other.mean));
+    let known =
+        |(name, pair): (&'static str, Option<(f64, f64)>)| pair.map(|(one, other)| (name, one, other));
+    [mean].into_iter().chain(percentiles).filter_map(known)
+}
+
 /// Every statistic of the whole answer is at least that of its first token, and more by the rest of the answer.
 fn whole_after_first(case: &Case<'_>, found: &mut Vec<Finding>) {
     let (ttft, e2el) = (&case.row.ttft, &case.row.e2el);
-    let percentiles = [("median", 50.0), ("p90", 90.0), ("p95", 95.0), ("p99", 99.0)];
-    let percentiles =
-        percentiles.map(|(name, percent)| (name, ttft.percentile(percent).zip(e2el.percentile(percent))));
-    let pairs = [("mean", ttft.mean.zip(e2el.mean))]
-        .into_iter()
-        .chain(percentiles);
-    for (name, pair) in pairs {
-        let Some((first, whole)) = pair else {
-            continue;
-        };
+    for (name, first, whole) in in_both(ttft, e2el) {
         if first > whole * (1.001 + printed_time_slack(first) + printed_time_slack(whole)) {
             let claim = format!("{name} ttft is longer than {name} e2el");
             let shown = format!(
@@ -84,16 +87,7 @@ fn gaps_within_whole(case: &Case<'_>, found: &mut Vec<Finding>) {
         true => tokens.map_or(1.0, |tokens| tokens - 1.0),
         false => 1.0,
     };
-    let percentiles = [("median", 50.0), ("p90", 90.0), ("p95", 95.0), ("p99", 99.0)];
-    let percentiles =
-        percentiles.map(|(name, percent)| (name, tpot.percentile(percent).zip(e2el.percentile(percent))));
-    let pairs = [("mean", tpot.mean.zip(e2el.mean))]
-        .into_iter()
-        .chain(percentiles);
-    for (name, pair) in pairs {
-        let Some((step, whole)) = pair else {
-            continue;
-        };
+    for (name, step, whole) in in_both(tpot, e2el) {
         if gaps * step > whole * (1.05 + printed_time_slack(step) + printed_time_slack(whole)) {
             let claim = format!("{name} tpot is longer than {name} e2el allows");
             let shown = format!(

@@ -31,6 +31,14 @@ pub(crate) enum Method {
 }
 
 impl Method {
+    const ALL: [Method; 5] = [
+        Method::Eagle,
+        Method::Eagle3,
+        Method::Mtp,
+        Method::DraftModel,
+        Method::Ngram,
+    ];
+
     /// By vLLM's names.
     pub(crate) fn named(name: &str) -> Option<Method> {
         match name {
@@ -352,8 +360,7 @@ fn method(judge: &mut Judge, raw: &RawSpeculation) -> Option<Method> {
     };
     let method = Method::named(&name);
     if method.is_none() {
-        let known = ["eagle", "eagle3", "mtp", "draft_model", "ngram"];
-        let help = match nearest(&name, known, 1).first() {
+        let help = match nearest(&name, Method::ALL.map(Method::name), 1).first() {
             Some(near) => format!("did you mean {near}? {METHODS}"),
             None => METHODS.to_owned(),
         };

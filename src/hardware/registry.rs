@@ -240,8 +240,12 @@ mod tests {
             assert_eq!(device.id, stem.to_uppercase());
             assert!(text.contains("# Source: "), "{stem} names no source");
             let ridge = device.peaks.bf16.0 / device.memory_bandwidth.0;
-            // H20 has the most bandwidth for its compute.
-            assert!((30.0..1000.0).contains(&ridge), "{stem}: {ridge} FLOP per byte");
+            // Two have far more bandwidth for their compute than all others.
+            let least = match stem {
+                "h20-96gb" | "rtx-3090-24gb" => 30.0,
+                _ => 100.0,
+            };
+            assert!((least..1000.0).contains(&ridge), "{stem}: {ridge} FLOP per byte");
         }
     }
 

@@ -92,6 +92,16 @@ impl KneeRow {
         parts.collect::<Vec<_>>().join(", ")
     }
 
+    /// Whether all is known of it that was asked for: the user did not stop before.
+    #[must_use]
+    pub fn is_whole(&self) -> bool {
+        match &self.found {
+            Found::Knee(priced) => !priced.is_cut,
+            Found::DoesNotFit(_) | Found::Failed(_) => true,
+            Found::NotRun => false,
+        }
+    }
+
     /// What became of it, as files spell it.
     #[must_use]
     pub fn state(&self) -> &'static str {
@@ -205,20 +215,22 @@ impl Priced {
                 .find(|(named, _)| *named == component)
                 .map_or(0.0, |(_, sigma)| *sigma)
         };
-        let of = |priced: &Priced, component: Component| {
-            let mut parameters = priced.parameters.iter();
-            let found = parameters.find(|(named, _)| *named == component);
-            found.map(|(_, name)| name.clone())
-        };
         let square = |component: Component| {
-            let (own, other_part) = (part(own_model, component), part(other_model, component));
-            match of(self, component) == of(other, component) {
-                true => (own - other_part).powi(2),
-                false => own.powi(2) + other_part.powi(2),
+            let (own, others) = (part(own_model, component), part(other_model, component));
+            match self.rests_on(component) == other.rests_on(component) {
+                true => (own - others).powi(2),
+                false => own.powi(2) + others.powi(2),
             }
         };
         let squares = Component::ALL.into_iter().map(square);
         Some(Z_90 * squares.sum::<f64>().sqrt())
+    }
+
+    /// What names the parameters of a part of its step times.
+    fn rests_on(&self, component: Component) -> Option<&str> {
+        let mut parameters = self.parameters.iter();
+        let found = parameters.find(|(named, _)| *named == component);
+        found.map(|(_, name)| name.as_str())
     }
 
     /// The knee at the two ends of the model's 90 % interval.

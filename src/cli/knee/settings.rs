@@ -22,7 +22,7 @@ use crate::report::knees::{self, Found, KneeRow, Knees, Labels, Priced};
 use crate::report::{self, KneeView, Sizing};
 use crate::sim::Pool;
 
-/// Searches that are made at once.
+/// Most settings of one command.
 const SETTINGS_MAX: usize = 10_000;
 
 /// Searches every setting's knee and prints them.
@@ -36,10 +36,12 @@ pub(super) fn execute(
     terminal: &Terminal,
 ) -> anyhow::Result<ExitCode> {
     let axes = args.axes.given()?;
-    let cells = axes
-        .iter()
-        .fold(1usize, |cells, axis| cells.saturating_mul(axis.values.len()));
-    if cells > SETTINGS_MAX && !args.axes.link {
+    let lengths = axes.iter().map(|axis| axis.values.len());
+    let cells = match args.axes.link {
+        true => lengths.max().unwrap_or(0),
+        false => lengths.fold(1usize, usize::saturating_mul),
+    };
+    if cells > SETTINGS_MAX {
         let problem = Diagnostic::new(format!("these axes make {} settings", count(cells as u64)));
         let most = count(SETTINGS_MAX as u64);
         return Err(Diagnostics::from(
@@ -308,8 +310,7 @@ fn put(knees: &Knees, outputs: &Outputs, out: &mut dyn Write, terminal: &Termina
     };
     files::put(&text, file, out)?;
     if interrupt::is_asked() {
-        let is_whole = |row: &&KneeRow| row.state() != "interrupted" && row.state() != "not_run";
-        let whole = knees.rows.iter().filter(is_whole).count();
+        let whole = knees.rows.iter().filter(|row| row.is_whole()).count();
         terminal.notes(&[format!(
             "interrupted: {whole} of {} were searched to their end, and what was found until then is printed",
             counted(knees.rows.len() as u64, "setting")

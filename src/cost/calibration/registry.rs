@@ -195,10 +195,12 @@ pub fn prior(device: &Device) -> Calibration {
 }
 
 /// With products of 16 rows where compute is so scarce beside bandwidth (H20, RTX 3090) that one sequence, padded to the rows that
-/// cards of the family were measured with, would be as much bound by compute as by memory, or nearly: libraries have narrow kernels for a few rows, which no table
-/// of a card with more compute shows.
+/// cards of the family were measured with, would be as much bound by compute as by memory, or nearly: libraries have narrow kernels
+/// for a few rows, which no table of a card with more compute shows.
 fn narrowed(mut prior: Calibration, device: &Device) -> Calibration {
     const NARROW: u32 = 16;
+    /// Of the time of memory, from which compute is felt beside it.
+    const NEARLY: f64 = 0.9;
     for (format, weight_bytes) in [
         (KernelFormat::Bf16, 2.0),
         (KernelFormat::Fp8, 1.0),
@@ -214,7 +216,7 @@ fn narrowed(mut prior: Calibration, device: &Device) -> Calibration {
         let compute = peak(&device.peaks, format).0 * form.compute_efficiency;
         let bytes_per_s = device.memory_bandwidth.0 * form.bandwidth_efficiency;
         let flops_per_byte = 2.0 * f64::from(form.tile.0) / weight_bytes;
-        if flops_per_byte > 0.9 * compute / bytes_per_s {
+        if flops_per_byte > NEARLY * compute / bytes_per_s {
             form.tile.0 = form.tile.0.min(NARROW);
         }
     }

@@ -39,6 +39,7 @@ fn cost(priced: &Priced) -> Object {
     let mut object = Object::default();
     object.put("gpus", priced.gpus_paid());
     object.put("usd_per_hour", priced.usd_per_hour_paid());
+    object.put("output_throughput_at_knee", priced.view.output_tokens_per_s);
     object.put(
         "usd_per_million_output_tokens",
         priced.usd_per_million_output_tokens(),

@@ -8,8 +8,7 @@ use crate::report::text_sizing::dollars;
 
 /// The first line.
 pub(super) fn answer(knees: &Knees) -> String {
-    let is_whole = |row: &&KneeRow| !matches!(row.state(), "interrupted" | "not_run");
-    let whole = knees.rows.iter().filter(is_whole).count();
+    let whole = knees.rows.iter().filter(|row| row.is_whole()).count();
     let is_cut = whole < knees.rows.len();
     let before = match is_cut {
         true => format!(
