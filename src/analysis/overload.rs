@@ -98,6 +98,8 @@ const SENT_FILLING: u64 = 1_000;
 const CROWD: f64 = 2.0;
 /// Share of what grows that must be waiting, for its generations to be those of a queue.
 const QUEUE_SHARE: f64 = 0.5;
+/// Deviations above the mean gap between two tokens that a step may last.
+const LONG_STEP: f64 = 3.0;
 
 /// Whether the system is overloaded. A queue that grows says so once filling up is over, or as soon as the batch is full.
 /// Where it is the batch that grows, as in an engine that takes everyone in, filling up and overload look alike for longer;
@@ -129,6 +131,10 @@ pub(super) fn growth(evidence: &Evidence<'_>, generations: &Generations) -> Grow
     let waits = Growth {
         significant: is_queue_mostly && generations.grow(full.is_full),
         t: T_BY_GENERATIONS,
+        ..waiting
+    };
+    let waiting = Growth {
+        significant: waiting.significant && waiting.requests > come_in_a_step(evidence),
         ..waiting
     };
     let is_settled = filled_s.is_some() || full.is_full || full.is_crowd;
@@ -193,6 +199,14 @@ pub(super) fn growth(evidence: &Evidence<'_>, generations: &Generations) -> Grow
             .map(|offered| offered.load),
         drain_s: None,
     }
+}
+
+/// Requests that come while a long step lasts. Whoever comes waits for the step under way to end, however idle the engine, and where
+/// equal lengths bring the batches of several replicas into step those who wait so become more for minutes: that is no backlog.
+fn come_in_a_step(evidence: &Evidence<'_>) -> f64 {
+    let gap = Stretch::mean_and_deviation_s(evidence.batches, Metric::Itl);
+    let longest_s = gap.map_or(0.0, |(mean_s, deviation_s)| mean_s + LONG_STEP * deviation_s);
+    evidence.offered_per_s() * longest_s
 }
 
 /// What the t statistic of a queue counts as that is seen by its generations: enough to end a run.
