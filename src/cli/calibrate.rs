@@ -203,7 +203,8 @@ pub fn run(args: &Args, out: &mut dyn Write, terminal: &Terminal) -> anyhow::Res
         )]),
         None => {}
     }
-    Ok(Exit::Ok.into())
+    let has_learnt = fitted.identified() > 0 || !read.predictions.is_empty();
+    Ok(if has_learnt { Exit::Ok } else { Exit::Failure }.into())
 }
 
 /// What is to be fitted, of all that was read.

@@ -20,6 +20,7 @@ pub mod figures;
 mod files;
 pub mod fit;
 pub mod hw;
+mod in_step;
 pub mod inputs;
 pub mod interrupt;
 pub mod knee;
@@ -84,7 +85,7 @@ impl Exit {
         (
             Exit::Failure,
             "failure: a full disk, a broken conservation law, a livelock, a run in which no request was answered; of audit, \
-             conform and diff: something was found",
+             conform and diff: something was found; of calibrate: nothing was fitted",
         ),
         (
             Exit::BadInput,

@@ -2,6 +2,7 @@
 //! modelled may decide.
 
 use super::failures;
+use super::in_step::in_step;
 use crate::analysis::{IN_FLIGHT_MAX, Outcome, RefusedAgain};
 use crate::config::Resolved;
 use crate::engine::EngineSpec;
@@ -19,6 +20,7 @@ pub(super) fn of_run(resolved: &Resolved, outcome: &Outcome) -> Vec<String> {
     remarks.extend(without_effect(resolved, outcome));
     remarks.extend(failures::of_run(resolved, outcome));
     remarks.extend(held_back(resolved, outcome));
+    remarks.extend(in_step(resolved, outcome));
     remarks.extend(few_gaps(resolved, outcome));
     remarks.extend(half_batch(resolved, outcome));
     remarks.extend(streamed(resolved, outcome));

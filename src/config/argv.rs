@@ -254,11 +254,13 @@ fn take_values(rest: &[String], takes: Takes, has_value: bool) -> &[String] {
     &rest[..count]
 }
 
-/// Whether a value is the neutral one of a flag, as a word or as a number; a flag without one has none.
+/// Whether a value is a neutral one of a flag, as a word or as a number; a flag without one has none.
 fn is_same(value: &str, neutral: &str) -> bool {
     let number = |text: &str| text.parse::<f64>().ok();
-    !neutral.is_empty()
-        && (value == neutral || number(value).is_some_and(|value| number(neutral) == Some(value)))
+    neutral.split('|').any(|neutral| {
+        !neutral.is_empty()
+            && (value == neutral || number(value).is_some_and(|value| number(neutral) == Some(value)))
+    })
 }
 
 impl Normalised {
@@ -407,8 +409,9 @@ impl Normalised {
         match effect {
             Ignored(reason) => self.ignored.push(format!("--{name} has no effect: {reason}")),
             NotModelled(neutral, _) if value.is_some_and(|value| is_same(value, neutral)) => {
+                let value = value.unwrap_or(neutral);
                 self.ignored.push(format!(
-                    "--{name} {neutral} has no effect: this is already the default"
+                    "--{name} {value} has no effect: this is already the default"
                 ));
             }
             NotModelled(_, reason) => {

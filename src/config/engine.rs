@@ -78,17 +78,18 @@ fn profile(judge: &mut Judge, raw: &RawEngine) -> Profile {
 /// Tokens of a KV block (vLLM 0.33 `BlockSize`).
 const BLOCK_SIZES: [u32; 7] = [1, 8, 16, 32, 64, 128, 256];
 
-/// Resolves every engine flag; `kv_cache_dtype` is as asked.
+/// Resolves every engine flag; `kv_cache_dtype` is as asked, and engines may exchange the tokens of their experts.
 pub(super) fn resolve(
     judge: &mut Judge,
     raw: &RawEngine,
     device: Option<&Device>,
     model: Option<&ModelShape>,
     kv_cache_dtype: Option<RawKvDtype>,
+    exchanges_experts: bool,
 ) -> EngineFlags {
     let profile = profile(judge, raw);
     refuse_gone(judge, raw, &profile);
-    let batch = batch(judge, raw, &profile, device, model);
+    let batch = batch(judge, raw, &profile, device, model, exchanges_experts);
     let latent = device
         .zip(model.filter(|model| model.has_latent_cache()))
         .and_then(|(device, model)| {

@@ -137,6 +137,13 @@ pub(super) fn resolve(judge: &mut Judge, raw: &RawScenario, pools: &[PoolDraft])
     })
 }
 
+/// Whether data-parallel engines hold experts whole, each some, so that tokens travel to them and back.
+pub(super) fn exchanges_experts(cluster: &RawCluster, model: Option<&ModelShape>) -> bool {
+    cluster.enable_expert_parallel == Some(true)
+        && model.is_none_or(ModelShape::has_experts)
+        && cluster.data_parallel_size.is_some_and(|count| count.0 > 1)
+}
+
 /// Whether the GPUs of one engine hold experts whole, each some.
 fn deals_out(cluster: &RawCluster, model: &ModelShape) -> bool {
     let is_one = |count: Option<Count>| count.is_none_or(|count| count.0 <= 1);

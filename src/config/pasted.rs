@@ -12,6 +12,7 @@ use super::argv;
 use super::diagnostic::{Diagnostic, Place};
 use super::flags::{ClientKind, ScenarioFlags, SloFlags, TrafficFlags};
 use super::trtllm;
+use super::version;
 
 /// How the two commands may begin; module and script forms of older versions included.
 const SERVE: [&[&str]; 10] = [
@@ -38,10 +39,29 @@ const BENCH: [&[&str]; 6] = [
 /// The profile of vLLM's V0 engine.
 const V0: &str = "vllm@0.6";
 
-/// The version that an image's tag names, `v0.11.0` or `v0.5.4-cu126`; `None` of `latest` and `nightly`.
-fn version(tag: &str) -> Option<&str> {
-    let version = tag.trim_start_matches('v').split('-').next()?;
-    (version.contains('.') && version.split('.').all(|part| part.parse::<u32>().is_ok())).then_some(version)
+/// The version that an image's tag names: `v0.11.0`, `v0.6.6.post1`, `v0.5.4-cu126`, `rocm6.4.1_vllm_0.9.1_20250702`; `None` of
+/// `latest`, `nightly` and of NVIDIA's months, `25.09-py3`.
+fn tagged(tag: &str) -> Option<&str> {
+    let of_tag = tag
+        .split(['-', '_', '+'])
+        .map(|part| part.trim_start_matches("vllm"));
+    of_tag.map(|part| part.trim_start_matches('v')).find(|part| {
+        let mut numbers = version::numbers(part);
+        let begins = numbers.next().flatten().zip(numbers.next().flatten());
+        begins.is_some_and(|(major, _)| major < FIRST_YEAR)
+    })
+}
+
+/// Versions from which on are years.
+const FIRST_YEAR: u32 = 20;
+
+/// The version that is installed in front of a command: `pip install vllm==0.8.5`.
+fn installed<'a>(words: &'a [String], name: &str) -> Option<&'a str> {
+    words.iter().find_map(|word| {
+        let (package, version) = word.split_once("==")?;
+        let package = package.split('[').next()?.replace('_', "-");
+        (package == name).then_some(version)
+    })
 }
 
 /// Flags of `vllm bench serve` that say what to write.
@@ -216,14 +236,12 @@ pub(super) fn serve(
     let flag = "--serve-cmd";
     let ((mut parsed, bare), mut ignored, mut problems) = parse::<Serve>(command, flag, &SERVE, true)?;
     let name = started(&bare);
+    let words = words_of(command).unwrap_or_default();
     if name == "tensorrt-llm" {
-        problems.extend(trtllm::asked::problems(
-            &words_of(command).unwrap_or_default(),
-            flag,
-        ));
+        problems.extend(trtllm::asked::problems(&words, flag));
     }
     let tag = bare.image.as_ref().map(|image| image.tag.as_deref());
-    let version = tag.flatten().and_then(version);
+    let version = tag.flatten().and_then(tagged).or_else(|| installed(&words, name));
     if tag.is_some() && version.is_none() && asked.is_none() && parsed.flags.engine.profile.is_none() {
         let tag = tag
             .flatten()
@@ -240,6 +258,12 @@ pub(super) fn serve(
     if parsed.flags.engine.profile.is_none() {
         parsed.flags.engine.profile = profile;
     }
+    if uses_lmcache(&parsed.flags) {
+        let keys = bare.settings.iter();
+        parsed.flags.lmcache = keys
+            .filter_map(|(name, value)| lmcache_key(name, value))
+            .collect();
+    }
     let asked = asked.or(parsed.flags.engine.profile.as_deref());
     let serves_v0 = asked.is_some_and(|engine| engine == V0 || engine.starts_with(&format!("{V0}.")));
     let wants_v0 = bare
@@ -255,6 +279,27 @@ pub(super) fn serve(
         problems.push(problem);
     }
     Ok((parsed.flags, ignored, problems))
+}
+
+/// Whether LMCache keeps KV for the engine.
+fn uses_lmcache(flags: &ScenarioFlags) -> bool {
+    let connector = flags.engine.kv_transfer_config.as_deref().unwrap_or_default();
+    connector.contains("LMCache") || flags.engine.kv_offloading_backend.as_deref() == Some("lmcache")
+}
+
+/// A key of `[lmcache]` that a setting of the environment has, `LMCACHE_CHUNK_SIZE=512`; a value that is no number or truth is a word.
+fn lmcache_key(name: &str, value: &str) -> Option<(String, toml::Value)> {
+    let key = name.strip_prefix(around::LMCACHE)?.to_lowercase();
+    let number = |value: &str| value.parse().ok().map(toml::Value::Integer);
+    let float = |value: &str| value.parse().ok().map(toml::Value::Float);
+    let truth = |value: &str| value.to_lowercase().parse().ok().map(toml::Value::Boolean);
+    let value = number(value)
+        .or_else(|| float(value))
+        .or_else(|| truth(value))
+        .unwrap_or_else(|| toml::Value::String(value.to_owned()));
+    around::LMCACHE_KEYS
+        .contains(&key.as_str())
+        .then_some((key, value))
 }
 
 /// What a `vllm bench serve` command says.
@@ -316,7 +361,7 @@ fn parse<P: FromArgMatches + CommandFactory>(
                 "in {flag}: the image {} serves only with a command of its own, and none follows",
                 image.name
             ))
-            .help("write `python3 -m sglang.launch_server` behind the image"),
+            .help(format!("write `{}` behind the image", image.command())),
         }]
     })?;
     let mut bare = bare;

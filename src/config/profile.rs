@@ -102,6 +102,9 @@ pub struct Startup {
     /// `max_num_seqs * max_model_len` (`EngineArgs._set_default_max_num_seqs_and_batched_tokens_args`); else it is
     /// `max_model_len` without chunked prefill and the default with it (`EngineArgs._set_default_args`).
     pub budget_keeps_default: bool,
+    /// A budget that nobody gave, where kernels that exchange experts' tokens take one small batch of each data-parallel engine
+    /// (`SchedulerConfig.DEFAULT_MAX_NUM_BATCHED_TOKENS_FOR_BATCHED_DP`); none where the version has no such default.
+    pub batched_expert_tokens: Option<u64>,
     /// `enable_chunked_prefill` is set for every model that generates, whatever the flag says (`EngineArgs._set_default_args`:
     /// "V1 always uses chunked prefills").
     pub always_chunks: bool,
@@ -324,6 +327,11 @@ pub fn find(asked: &str) -> Result<Found, (String, String)> {
         }
         *default = is_default;
     }
+    if asked_minor < SPARES_A100_SINCE {
+        let rows = nearest.batch.iter_mut();
+        rows.for_each(|row| row.except_gpu = None);
+        differs += ", with an A100's batch sizes like those of other cards of 80 GB, the default until 0.9";
+    }
     let note = (!is_exact).then(|| {
         format!(
             "no profile of vllm@{version}: {} is the nearest and is used{differs}",
@@ -332,6 +340,9 @@ pub fn find(asked: &str) -> Result<Found, (String, String)> {
     });
     Ok((nearest, note))
 }
+
+/// The first version that gives an A100 the batch sizes of small cards (vllm-project/vllm#17885).
+const SPARES_A100_SINCE: u32 = 9;
 
 fn minor(version: &str) -> Option<u32> {
     let mut numbers = version::numbers(version);

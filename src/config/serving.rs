@@ -71,7 +71,15 @@ pub(super) fn flags(
     scheduled::refuse_flags_of_v0(judge, &raw.engine);
     trtllm::refuse_trtllms(judge, raw, "vLLM");
     scheduled::note_batching(judge, &raw.batching, "vLLM");
-    let flags = engine::resolve(judge, &raw.engine, device, model, raw.model.kv_cache_dtype);
+    let exchanges = super::lockstep::exchanges_experts(&raw.cluster, model);
+    let flags = engine::resolve(
+        judge,
+        &raw.engine,
+        device,
+        model,
+        raw.model.kv_cache_dtype,
+        exchanges,
+    );
     skipped::check_version(judge, &raw.model, flags.profile.pool_rules());
     if let Some(model) = model {
         hybrid::check_version(judge, &flags.profile, model);

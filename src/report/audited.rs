@@ -2,8 +2,9 @@
 
 use serde_json::{Value, json};
 
+use super::counted;
 use crate::audit::{AuditedRow, Finding, Severity};
-use crate::results::ResultFile;
+use crate::results::{Measured, ResultFile};
 
 /// Version of the JSON; grows when a key changes its meaning.
 pub const FORMAT_VERSION: u64 = 1;
@@ -116,16 +117,24 @@ pub fn text(files: &[Audited], with_notes: bool) -> String {
     for file in files {
         file_text(file, with_notes, &mut lines);
     }
-    if counts.notes > 0 && !with_notes {
+    let left: usize = rows_of(files).map(|row| row.left.len()).sum();
+    let hidden: Vec<String> = [
+        (counts.notes, "note", "on how to read figures"),
+        (left, "figure", "left out, each for a reason"),
+    ]
+    .into_iter()
+    .filter(|(number, ..)| *number > 0 && !with_notes)
+    .map(|(number, what, of)| format!("{} {of}", counted(number as u64, what)))
+    .collect();
+    if !hidden.is_empty() {
         lines.push(String::new());
-        let what = if counts.notes == 1 {
-            "1 note"
-        } else {
-            &format!("{} notes", counts.notes)
-        };
-        lines.push(format!("{what} on how to read figures: --notes shows them"));
+        lines.push(format!("{}: --notes shows them", hidden.join(", ")));
     }
     lines.join("\n") + "\n"
+}
+
+fn rows_of(files: &[Audited]) -> impl Iterator<Item = &Measured> {
+    files.iter().flat_map(|file| &file.file.rows)
 }
 
 fn file_text(file: &Audited, with_notes: bool, lines: &mut Vec<String>) {

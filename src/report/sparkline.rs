@@ -1,7 +1,7 @@
-//! p99 TTFT against offered load in a few lines of text: logarithmic height, linear rate.
+//! The latency that reaches its limit first, its p99, against offered load in a few lines of text: logarithmic height, linear rate.
 
 use super::figures::{significant, time};
-use super::views::KneeView;
+use super::views::{KneePoint, KneeView};
 
 /// Most columns of the curve, and the fewest that show one.
 const COLUMNS: (usize, usize) = (64, 20);
@@ -16,17 +16,14 @@ const LEVELS: [char; 9] = [' ', '▁', '▂', '▃', '▄', '▅', '▆', '▇',
 #[must_use]
 pub fn sparkline(view: &KneeView, width: usize) -> String {
     let columns = width.saturating_sub(BESIDE).clamp(COLUMNS.1, COLUMNS.0);
+    let metric = nearest_to_its_limit(view);
     let quoted: Vec<(f64, f64)> = view
         .points
         .iter()
-        .filter_map(|point| point.ttft.map(|ttft| (point.request_rate, ttft.p99_s)))
+        .filter_map(|point| Some((point.request_rate, p99_s(point, metric)?)))
         .filter(|(_, seconds)| *seconds > 0.0)
         .collect();
-    let limit = view
-        .limits
-        .iter()
-        .find(|limit| limit.metric == "ttft")
-        .map(|limit| limit.limit_s);
+    let limit = limit_s(view, metric);
     let Some(scale) = Scale::new(view, &quoted, limit, columns) else {
         return String::new();
     };
@@ -36,10 +33,11 @@ pub fn sparkline(view: &KneeView, width: usize) -> String {
         .collect();
     let knee = view.knee.map(|knee| scale.column(knee.value));
     let limit_line = limit.map(|limit_s| (scale.height(limit_s).floor() as usize).min(LINES - 1));
+    let title = format!("p99 {}", metric.to_uppercase());
     let mut text = String::new();
     for line in (0..LINES).rev() {
         let name = match line {
-            line if line == LINES - 1 => "p99 TTFT",
+            line if line == LINES - 1 => title.as_str(),
             line if line == LINES - 2 => "(log)",
             _ => "",
         };
@@ -58,12 +56,47 @@ pub fn sparkline(view: &KneeView, width: usize) -> String {
         text = text.trim_end().to_string() + "\n";
     }
     let is_of_classes = limit.is_none()
-        && (view.classes.iter()).any(|class| class.limits.iter().any(|limit| limit.metric == "ttft"));
+        && (view.classes.iter()).any(|class| class.limits.iter().any(|limit| limit.metric == metric));
     let why = match is_of_classes {
         true => "            of all requests; each promise is to a class, and has no line here\n",
         false => "",
     };
     text + &foot(&scale, view, knee) + why
+}
+
+/// The latencies that the curve may show.
+const SHOWN: [&str; 3] = ["ttft", "tpot", "e2el"];
+
+fn p99_s(point: &KneePoint, metric: &str) -> Option<f64> {
+    let quantiles = match metric {
+        "tpot" => point.tpot,
+        "e2el" => point.e2el,
+        _ => point.ttft,
+    };
+    quantiles.map(|quantiles| quantiles.p99_s)
+}
+
+fn limit_s(view: &KneeView, metric: &str) -> Option<f64> {
+    let mut limits = view.limits.iter();
+    limits
+        .find(|limit| limit.metric == metric)
+        .map(|limit| limit.limit_s)
+}
+
+/// The latency whose p99 is the largest share of its limit at the highest rate within the promise, or at the lowest rate of all
+/// if none is; TTFT where none has a limit.
+fn nearest_to_its_limit(view: &KneeView) -> &'static str {
+    let quoted = || view.points.iter().filter(|point| point.ttft.is_some());
+    let kept = |point: &&KneePoint| view.knee.is_some_and(|knee| point.request_rate <= knee.value);
+    let Some(point) = quoted().filter(kept).last().or(quoted().next()) else {
+        return SHOWN[0];
+    };
+    let share = |metric: &str| Some(p99_s(point, metric)? / limit_s(view, metric)?);
+    let shares = SHOWN
+        .into_iter()
+        .filter_map(|metric| Some((metric, share(metric)?)));
+    let nearest = shares.reduce(|best, other| if other.1 > best.1 { other } else { best });
+    nearest.map_or(SHOWN[0], |(metric, _)| metric)
 }
 
 /// A block where the curve reaches, else the knee's or the objective's rule.

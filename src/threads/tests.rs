@@ -67,6 +67,7 @@ fn spec(arrivals: Arrivals, num_prompts: u64) -> WorkloadSpec {
             input_len: 512,
             output_len: 128,
             range_ratio: 0.5,
+            output_range_ratio: 0.5,
         },
         prefix: Prefix::Groups {
             count: 7,

@@ -36,7 +36,11 @@ pub fn drawn_by_us(spec: &WorkloadSpec, seed: u64) -> Vec<&'static str> {
     }
     let is_constant = match spec.lengths {
         Lengths::Fixed { .. } => true,
-        Lengths::RandomVllm { range_ratio, .. } => range_ratio == 0.0,
+        Lengths::RandomVllm {
+            range_ratio,
+            output_range_ratio,
+            ..
+        } => range_ratio == 0.0 && output_range_ratio == 0.0,
         Lengths::RandomSglang { range_ratio, .. } => range_ratio == 1.0,
         _ => false,
     };
@@ -94,10 +98,11 @@ impl<'a> BenchRun<'a> {
                     input_len,
                     output_len,
                     range_ratio,
+                    output_range_ratio,
                 },
             ) => Some((
                 vllm_range(input_len, range_ratio),
-                vllm_range(output_len, range_ratio),
+                vllm_range(output_len, output_range_ratio),
             )),
             (
                 Draws::Sglang,

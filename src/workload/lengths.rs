@@ -58,9 +58,10 @@ impl LengthSampler {
                 input_len,
                 output_len,
                 range_ratio,
+                output_range_ratio,
             } => uniform(
                 vllm_range(*input_len, *range_ratio),
-                vllm_range(*output_len, *range_ratio),
+                vllm_range(*output_len, *output_range_ratio),
             ),
             Lengths::RandomSglang {
                 input_len,
@@ -300,6 +301,7 @@ mod tests {
                 input_len: 100,
                 output_len: 20,
                 range_ratio: 0.5,
+                output_range_ratio: 0.5,
             },
             n,
         );

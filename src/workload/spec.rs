@@ -204,8 +204,10 @@ pub enum Lengths {
         input_len: u32,
         /// Nominal output.
         output_len: u32,
-        /// r in [0, 1).
+        /// r in [0, 1) of prompts.
         range_ratio: f64,
+        /// r in [0, 1) of outputs.
+        output_range_ratio: f64,
     },
     /// SGLang's `random` dataset: uniform integers in `[max(⌊L·r⌋, 1), L]` (B-25).
     RandomSglang {

@@ -244,3 +244,40 @@ fn requests_that_pile_up_at_their_client_are_told() {
     let free = told("run matrix-c --max-concurrency 64");
     assert!(!free.contains("the client is the limit"), "{free}");
 }
+
+/// Equal answers bring a closed loop and a fleet behind a router by load into step, which any scatter ends.
+#[test]
+fn figures_of_answers_in_step_are_told() {
+    let desk = Desk::new();
+    let told = |words: &str| {
+        let output = desk.run(&format!(
+            "run --gpu h100-sxm-80gb --model llama-3.1-8b --random-input-len 512 --random-output-len 128 {words}"
+        ));
+        assert!(output.status.success());
+        unfolded(&output.stderr)
+    };
+    let closed = "--request-rate inf --max-concurrency 64 --num-prompts 1000";
+    let fleet = "--replicas 5 --request-rate 215 --num-prompts 30000";
+    let in_step = "every answer has 128 tokens, so";
+    for (words, how) in [
+        (closed.to_owned(), "those who begin together end together"),
+        (
+            format!("{fleet} --router least_requests"),
+            "least_requests sends whoever comes next to that replica",
+        ),
+    ] {
+        let said = told(&words);
+        assert!(
+            said.contains(&format!("{in_step} ")) && said.contains(how),
+            "{words}: {said}"
+        );
+        let scattered = told(&format!("{words} --random-range-ratio 0.05"));
+        assert!(!scattered.contains(in_step), "{words}: {scattered}");
+    }
+    for words in [
+        format!("{fleet} --router random"),
+        "--request-rate inf --max-concurrency 1 --num-prompts 20".to_owned(),
+    ] {
+        assert!(!told(&words).contains(in_step), "{words}");
+    }
+}

@@ -33,6 +33,7 @@ fn traffic(requests: u64) -> WorkloadSpec {
         input_len: 400,
         output_len: 100,
         range_ratio: 0.5,
+        output_range_ratio: 0.5,
     };
     spec
 }

@@ -364,6 +364,7 @@ impl Dice {
                 input_len,
                 output_len,
                 range_ratio: 0.5,
+                output_range_ratio: 0.8,
             },
             2 => Lengths::RandomSglang {
                 input_len,

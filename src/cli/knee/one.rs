@@ -1,5 +1,6 @@
 //! One search from the scenario to its view: rate after rate, the model's doubt, and the replicas that a rate needs.
 
+use super::super::in_step::in_step;
 use super::super::{failures, interrupt, mix, present, remarks, subject};
 use super::rate::{LONGEST, POINT, judged, long_enough, met, precision};
 use super::streamed::{self, Streamed};
@@ -158,8 +159,8 @@ pub(super) fn find(
             return None;
         }
         streamed.extend(
-            remarks::streamed(resolved, &outcome)
-                .into_iter()
+            (remarks::streamed(resolved, &outcome).into_iter())
+                .chain(in_step(resolved, &outcome))
                 .map(|said| (rate, said)),
         );
         let mut point = judged(resolved, rate, objective, &outcome);

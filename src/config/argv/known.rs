@@ -13,7 +13,8 @@ mod trtllm;
 pub(super) enum Effect {
     /// None: accepted and named with this reason.
     Ignored(&'static str),
-    /// Some, which is not modelled: refused with this reason, except where the value is the neutral one.
+    /// Some, which is not modelled: refused with this reason, except where the value is a neutral one, of which several stand
+    /// with `|` between them.
     NotModelled(&'static str, &'static str),
 }
 
@@ -33,6 +34,7 @@ const SPECULATION: &str = "speculative decoding is modelled for vLLM 0.33 and 0.
 const LOOKUP: &str = "--acceptance-rate says how many drafts stand, however they are found";
 const OFFLOAD: &str = "KV offloading is not modelled for SGLang";
 const LORA: &str = "LoRA adapters are not modelled";
+const GENERATION: &str = "a server that generates is what is simulated: embeddings and scores are not";
 const SAMPLING: &str = "sampling does not change the time of a step here";
 const IMAGES: &str = "prompts are text tokens";
 const CONTEXT_PARALLEL: &str = "context parallelism is not modelled yet";
@@ -132,8 +134,8 @@ const SERVE: &[(&str, Takes, Effect)] = &[
     ),
     ("worker-cls", One, Ignored("workers are not modelled one by one")),
     ("device", One, Ignored("--gpu says the device")),
-    ("task", One, Ignored("generation is what is simulated")),
-    ("runner", One, Ignored("generation is what is simulated")),
+    ("task", One, NotModelled("auto|generate", GENERATION)),
+    ("runner", One, NotModelled("auto|generate", GENERATION)),
     (
         "disable-custom-all-reduce",
         Nothing,
@@ -232,7 +234,7 @@ const SERVE: &[(&str, Takes, Effect)] = &[
     (
         "data-parallel-backend",
         One,
-        Ignored("it matters with --data-parallel-size only"),
+        Ignored("where data-parallel engines run is not modelled"),
     ),
     ("additional-config", One, Ignored("it is read by plug-ins")),
     (

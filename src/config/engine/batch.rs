@@ -35,7 +35,9 @@ pub(super) fn batch(
     profile: &Profile,
     device: Option<&Device>,
     model: Option<&ModelShape>,
+    exchanges_experts: bool,
 ) -> Batch {
+    let is_batched = batches_experts(judge, raw, exchanges_experts);
     let model_len = model.map(|model| model.max_position);
     let max_model_len = max_model_len(judge, raw, profile, model_len);
     let chunked = chunked(judge, raw, profile);
@@ -49,7 +51,9 @@ pub(super) fn batch(
             profile.defaults.enable_prefix_caching,
         ),
     };
-    let (tokens, seqs) = batch_sizes(judge, raw, profile, device, max_model_len, chunked);
+    let defaults = default_batch_sizes(raw, profile, device, max_model_len, chunked, is_batched);
+    let (tokens, seqs) = batch_sizes(judge, raw, profile, device, defaults);
+    check_budget(judge, tokens, seqs, max_model_len, chunked);
     let budget = "engine.max_num_scheduled_tokens";
     let running = "engine.max_num_active_seqs";
     Batch {
@@ -119,6 +123,23 @@ fn max_model_len(judge: &mut Judge, raw: &RawEngine, profile: &Profile, model_le
     value
 }
 
+/// Whether the kernels that exchange experts' tokens take one small batch of each engine. What they do not change is told.
+fn batches_experts(judge: &mut Judge, raw: &RawEngine, exchanges_experts: bool) -> bool {
+    let Some(backend) = raw.all2all_backend else {
+        return false;
+    };
+    let name = backend.name();
+    judge.given("engine.all2all_backend", name.clone());
+    judge.ignore(match exchanges_experts {
+        true => format!("all2all_backend = {name} changes no time here: experts' tokens are exchanged in one way"),
+        false => format!(
+            "all2all_backend = {name} has no effect: it matters to experts that data-parallel engines hold whole \
+             (--data-parallel-size with --enable-expert-parallel)"
+        ),
+    });
+    exchanges_experts && backend.is_batched()
+}
+
 /// `max_num_batched_tokens` and `max_num_seqs` as vLLM's start-up derives and checks them
 /// (`EngineArgs._set_default_max_num_seqs_and_batched_tokens_args` in vLLM 0.33).
 fn batch_sizes(
@@ -126,13 +147,11 @@ fn batch_sizes(
     raw: &RawEngine,
     profile: &Profile,
     device: Option<&Device>,
-    max_model_len: u32,
-    chunked: bool,
+    (default_tokens, default_seqs): (u64, u64),
 ) -> (u32, u32) {
     if let Some(mode) = raw.performance_mode {
         judge.given("engine.performance_mode", format!("{mode:?}").to_lowercase());
     }
-    let (default_tokens, default_seqs) = default_batch_sizes(raw, profile, device, max_model_len, chunked);
     let on = device.map_or(String::new(), |device| format!(" on {}", device.id));
     let source = || Source::Profile(format!("{}{on}", profile.profile));
     let tokens = judge.count(
@@ -149,7 +168,6 @@ fn batch_sizes(
         default_seqs.min(u64::from(tokens)),
         source(),
     );
-    check_budget(judge, tokens, seqs, max_model_len, chunked);
     (tokens, seqs)
 }
 
@@ -160,6 +178,7 @@ fn default_batch_sizes(
     device: Option<&Device>,
     max_model_len: u32,
     chunked: bool,
+    is_batched: bool,
 ) -> (u64, u64) {
     let smallest = || {
         let row = profile.batch.last();
@@ -170,7 +189,8 @@ fn default_batch_sizes(
         Some(RawPerformanceMode::Throughput) => 2,
         _ => 1,
     };
-    let mut tokens = row.max_num_batched_tokens * doubled;
+    let small = profile.startup.batched_expert_tokens.filter(|_| is_batched);
+    let mut tokens = small.unwrap_or(row.max_num_batched_tokens) * doubled;
     let mut seqs = row.max_num_seqs * doubled;
     let longest = u64::from(max_model_len);
     if profile.startup.budget_keeps_default {

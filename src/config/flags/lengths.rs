@@ -185,14 +185,27 @@ fn random(editor: &mut Editor<'_>, flags: &TrafficFlags) {
         );
         return;
     };
-    let ratio = flags
-        .random_range_ratio
-        .or_else(|| before.as_ref()?.1.get("range_ratio")?.as_float());
+    let of_file = |key: &str| before.as_ref()?.1.get(key)?.as_float();
+    let (ratio, of_outputs) = match flags.random_range_ratio {
+        // A file's own spread of outputs gives way, too.
+        Some(ratio) => (
+            Some(ratio.input),
+            ratio
+                .output
+                .or(of_file("output_range_ratio").map(|_| ratio.input)),
+        ),
+        None => (of_file("range_ratio"), of_file("output_range_ratio")),
+    };
     editor.set(&format!("workload.lengths.{law}.input_len"), input, input_flag);
     editor.set(&format!("workload.lengths.{law}.output_len"), output, output_flag);
     editor.set_some(
         &format!("workload.lengths.{law}.range_ratio"),
         ratio,
+        "random-range-ratio",
+    );
+    editor.set_some(
+        &format!("workload.lengths.{law}.output_range_ratio"),
+        of_outputs,
         "random-range-ratio",
     );
 }

@@ -56,6 +56,9 @@ pub struct ScenarioFlags {
     pub(crate) trtllm: RawTrtllm,
     #[command(flatten)]
     pub(crate) batching: RawBatching,
+    /// LMCache's keys, which a pasted command sets by the environment.
+    #[arg(skip)]
+    pub(crate) lmcache: toml::Table,
     /// vLLM's compilation config as JSON (-cc); its CUDA-graph keys are used.
     #[arg(long, value_name = "JSON", help_heading = "Engine (vLLM's flags)")]
     pub compilation_config: Option<String>,

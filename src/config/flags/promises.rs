@@ -62,7 +62,18 @@ pub(in crate::config) fn apply_slo(document: &mut Document, flags: &SloFlags, fr
     let mut editor = Editor::new(document, from);
     editor.set_some("slo.attainment", flags.attainment, "attainment");
     // AIPerf writes all limits in one string, vLLM one each.
+    let mut limited = Vec::new();
     for limit in flags.goodput.iter().flat_map(|limits| limits.split_whitespace()) {
+        let metric = limit.split(':').next().and_then(SloMetric::from_name);
+        if metric.is_some_and(|metric| limited.contains(&metric)) {
+            editor.wrong(
+                "goodput",
+                format!("`{limit}`: this latency has a limit already"),
+                "write each of ttft, tpot and e2el once",
+            );
+            continue;
+        }
+        limited.extend(metric);
         let parsed = limit
             .split_once(':')
             .map(|(metric, ms)| (SloMetric::from_name(metric), ms.parse::<f64>()));

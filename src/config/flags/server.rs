@@ -34,6 +34,9 @@ pub(in crate::config) fn apply_serve(
             editor.set(&format!("{section}.{key}"), value, &flag);
         }
     }
+    for (key, value) in flags.lmcache.clone() {
+        editor.set(&format!("lmcache.{key}"), value, "serve-cmd");
+    }
     flags.speculation.apply(&mut editor);
     if let Some(json) = &flags.compilation_config {
         compilation_config(&mut editor, json);

@@ -39,9 +39,10 @@ pub struct TrafficFlags {
     /// Output tokens of the random data set.
     #[arg(long, value_name = "TOKENS")]
     pub random_output_len: Option<Count>,
-    /// Spread of the random lengths around the given ones; 0 is exact.
-    #[arg(long, value_name = "FRACTION", allow_negative_numbers = true)]
-    pub random_range_ratio: Option<f64>,
+    /// Spread of the random lengths around the given ones; 0 is exact. Of prompts and outputs apart:
+    /// '{"input": 0.3, "output": 0.5}'.
+    #[arg(long, value_name = "FRACTION|JSON", allow_negative_numbers = true, value_parser = range_ratio)]
+    pub random_range_ratio: Option<RangeRatio>,
     /// Tokens in front of every prompt, the same for all, added to its length.
     #[arg(long, value_name = "TOKENS")]
     pub random_prefix_len: Option<Count>,
@@ -170,4 +171,26 @@ pub enum ClientKind {
     Sglang,
     /// Nobody's: arrivals as drawn.
     Plain,
+}
+
+/// vLLM's `RangeRatio`: one spread, or one of prompts and one of outputs.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct RangeRatio {
+    /// Of prompts.
+    pub input: f64,
+    /// Of outputs, where it is given apart.
+    pub output: Option<f64>,
+}
+
+fn range_ratio(text: &str) -> Result<RangeRatio, String> {
+    if let Ok(input) = text.trim().parse() {
+        return Ok(RangeRatio { input, output: None });
+    }
+    let both = serde_json::from_str::<std::collections::BTreeMap<String, f64>>(text).ok();
+    let both = both.filter(|both| both.len() == 2);
+    let of = |name: &str| both.as_ref()?.get(name).copied();
+    match (of("input"), of("output")) {
+        (Some(input), output @ Some(_)) => Ok(RangeRatio { input, output }),
+        _ => Err(r#"write a number, or {"input": 0.3, "output": 0.5}"#.to_owned()),
+    }
 }

@@ -26,12 +26,33 @@ pub(super) struct Image {
     pub(super) tag: Option<String>,
 }
 
+impl Image {
+    /// What starts the engine that is in it.
+    pub(super) fn command(&self) -> &'static str {
+        match self.name.as_str() {
+            "sglang" => "python3 -m sglang.launch_server",
+            "release" => "trtllm-serve",
+            _ => "vllm serve",
+        }
+    }
+}
+
+/// Whether an image has an engine in it: vLLM's, SGLang's, TensorRT-LLM's and those that NVIDIA and AMD make of vLLM.
+fn has_engine(image: &str) -> bool {
+    let (folder, last) = image.rsplit_once('/').unwrap_or(("", image));
+    match last.split([':', '@']).next().unwrap_or_default() {
+        "vllm-openai" | "sglang" | "vllm" => true,
+        "release" => name(folder) == "tensorrt-llm",
+        _ => false,
+    }
+}
+
 /// Why there is no command.
 #[derive(Debug, PartialEq)]
 pub(super) enum Missing {
     /// None begins as one of those that are known.
     Unknown,
-    /// This image of SGLang is run without one.
+    /// This image is run without one, and serves with one only.
     Idle(Image),
 }
 
@@ -103,6 +124,23 @@ const HARMLESS: [&str; 17] = [
     "VLLM_NO_USAGE_STATS",
     "VLLM_USE_MODELSCOPE",
     "NCCL_DEBUG",
+];
+
+/// How names of LMCache's settings begin, and the keys that are read of them (`LMCacheEngineConfig.from_env`).
+pub(super) const LMCACHE: &str = "LMCACHE_";
+pub(super) const LMCACHE_KEYS: [&str; 12] = [
+    "chunk_size",
+    "local_cpu",
+    "max_local_cpu_size",
+    "local_disk",
+    "max_local_disk_size",
+    "remote_url",
+    "save_decode_cache",
+    "save_unfull_chunk",
+    "use_layerwise",
+    "enable_async_loading",
+    "cache_policy",
+    "min_retrieve_tokens",
 ];
 
 /// Finds the command that begins as one of `starts`. If `serves`, the image of a container that does so by itself is one, too.
@@ -225,8 +263,8 @@ fn in_a_shell(words: &[String]) -> Option<Shell> {
 fn image(words: &[String]) -> Option<(usize, Image)> {
     let runs = words.iter().any(|word| CONTAINERS.contains(&name(word)));
     let at = words.iter().position(|word| {
-        let last = name(word).split([':', '@']).next().unwrap_or_default();
-        runs && ["vllm-openai", "sglang"].contains(&last) && word.contains(['/', ':'])
+        // A path begins with a stroke.
+        runs && has_engine(word) && word.contains(['/', ':']) && !word.starts_with('/')
     })?;
     let whole = words[at].split('@').next().unwrap_or_default();
     let (name, tag) = match name(whole).split_once(':') {
@@ -329,7 +367,10 @@ pub(super) fn told(name: &str, value: &str) -> String {
         true => "…",
         false => value,
     };
-    if name == "VLLM_USE_V1" {
+    let of_lmcache = name.strip_prefix(LMCACHE).map(str::to_lowercase);
+    if let Some(key) = of_lmcache.filter(|key| LMCACHE_KEYS.contains(&key.as_str())) {
+        format!("{name}={value} is {key} of [lmcache], which counts where a KV connector is LMCache's")
+    } else if name == "VLLM_USE_V1" {
         format!("{name}={value} has no effect: the profile says which engine it is")
     } else if OF_KERNELS.iter().any(starts) {
         format!("{name}={value} is not modelled: the calibration says how fast kernels are")

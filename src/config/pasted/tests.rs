@@ -256,6 +256,39 @@ fn what_stands_around_a_pasted_command_is_told() {
         let told = pinned(tag, "--engine vllm@0.11").ignored.join("\n");
         assert!(!told.contains("says no version"), "{tag}: {told}");
     }
+    for (image, more, profile) in [
+        ("vllm/vllm-openai:v0.10.2rc1", "", "vllm@0.11"),
+        ("nvcr.io/nvidia/vllm:25.09-py3 vllm serve", "", "vllm@0.33"),
+        (
+            "rocm/vllm:rocm6.4.1_vllm_0.10.1_20250909 vllm serve",
+            "",
+            "vllm@0.11",
+        ),
+    ] {
+        let command = format!("docker run --gpus all {image} --model Qwen/Qwen3-8B");
+        let served = resolved(&command.replace("serve --model", "serve"), more);
+        let engine = &served.scenario.first_pool().engine;
+        assert_eq!(engine.vllm().unwrap().profile, profile, "{image}");
+        let told = served.ignored.join("\n");
+        assert_eq!(
+            told.contains("says no version"),
+            image.contains("25.09"),
+            "{image}: {told}"
+        );
+    }
+    let v0 = resolved(&docker.replace("v0.11.0", "v0.6.6.post1"), "");
+    assert!(v0.scenario.first_pool().engine.vllm().is_none());
+    let built = line(
+        "docker run nvcr.io/nvidia/tensorrt-llm/release:0.20.0 trtllm-serve Qwen/Qwen3-8B",
+        "",
+    );
+    let told = resolve_line(&built).err().unwrap().to_string();
+    assert!(told.contains("ran engines that were built before"), "{told}");
+    let installed = resolved("pip install vllm==0.11.0 && vllm serve Qwen/Qwen3-8B", "");
+    assert_eq!(
+        installed.scenario.first_pool().engine.vllm().unwrap().profile,
+        "vllm@0.11"
+    );
     let idle = line("docker run lmsysorg/sglang:v0.5.4 --model Qwen/Qwen3-8B", "");
     assert_snapshot!(resolve_line(&idle).err().unwrap(), @r"
     error: in --serve-cmd: the image sglang serves only with a command of its own, and none follows
@@ -363,4 +396,57 @@ fn a_table_that_is_added_to_replaces_nothing() {
         .unwrap_or_else(|problems| panic!("{problems}"))
         .notes;
     assert!(!notes.iter().any(|note| note.contains("replaces")), "{notes:?}");
+}
+
+#[test]
+fn lmcaches_settings_are_read_where_it_keeps_kv() {
+    let served = |connector: &str| {
+        let line = format!(
+            "--gpu h100 --max-model-len 8192 --request-rate 2 --input-len 128 --output-len 16 --serve-cmd \
+             'LMCACHE_MAX_LOCAL_CPU_SIZE=20 LMCACHE_CHUNK_SIZE=512 LMCACHE_USE_LAYERWISE=True vllm serve Qwen/Qwen3-8B {connector}'"
+        );
+        resolve_line(&line).unwrap_or_else(|problems| panic!("{problems}"))
+    };
+    let cached =
+        served(r#"--kv-transfer-config "{\"kv_connector\":\"LMCacheConnectorV1\",\"kv_role\":\"kv_both\"}""#);
+    let tiers = cached.scenario.tiers.as_ref().unwrap();
+    assert_eq!(tiers.chunk_size, 512);
+    let told = cached.ignored.join("\n");
+    assert!(
+        told.contains("LMCACHE_CHUNK_SIZE=512 is chunk_size of [lmcache]"),
+        "{told}"
+    );
+    assert!(served("").scenario.tiers.is_none());
+}
+
+#[test]
+fn kernels_for_small_batches_of_experts_set_small_budgets() {
+    let served = |more: &str| {
+        let line = format!(
+            "--gpu h200 --request-rate 1 --input-len 10 --output-len 10 --serve-cmd \
+             'vllm serve deepseek-ai/DeepSeek-V3 -dp 8 --max-model-len 8192 {more}'"
+        );
+        let served = resolve_line(&line).unwrap_or_else(|problems| panic!("{more}: {problems}"));
+        let engine = served.scenario.first_pool().engine.vllm().unwrap();
+        (engine.max_num_batched_tokens, engine.max_num_seqs)
+    };
+    let ep = "--enable-expert-parallel";
+    assert_eq!(
+        served(&format!("{ep} --all2all-backend deepep_low_latency")),
+        (256, 256)
+    );
+    assert_eq!(
+        served(&format!(
+            "{ep} --all2all-backend=nixl_ep --max-num-batched-tokens 512"
+        )),
+        (512, 512)
+    );
+    let others = [
+        ep.to_owned(),
+        "--all2all-backend deepep_low_latency".to_owned(),
+        format!("{ep} --all2all-backend deepep_high_throughput"),
+    ];
+    for more in others {
+        assert_eq!(served(&more), (8192, 1024), "{more}");
+    }
 }

@@ -45,6 +45,9 @@ pub struct RawRandom {
     /// The spread, from 0.
     #[serde(default)]
     pub range_ratio: f64,
+    /// The spread of outputs, where it is another; of vLLM's data set.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub output_range_ratio: Option<f64>,
 }
 
 /// Two lognormal lengths.

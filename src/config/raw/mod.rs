@@ -38,7 +38,8 @@ pub use lengths::{
 };
 pub use lmcache::{RawCachePolicy, RawLmcache};
 pub use server::{
-    RawDtype, RawEngine, RawGraphMode, RawKvDtype, RawModel, RawPerformanceMode, RawPolicy, RawSpeculation,
+    RawAll2All, RawDtype, RawEngine, RawGraphMode, RawKvDtype, RawModel, RawPerformanceMode, RawPolicy,
+    RawSpeculation,
 };
 pub use sglang::{RawBalanceMethod, RawQueuePolicy, RawSglang};
 pub use trtllm::{RawCapacityPolicy, RawTrtllm};

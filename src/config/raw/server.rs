@@ -190,6 +190,10 @@ pub struct RawEngine {
     /// What unset sizes are tuned for.
     #[arg(long, value_name = "MODE")]
     pub performance_mode: Option<RawPerformanceMode>,
+    /// How data-parallel engines exchange the tokens of their experts: two of them make unset batch sizes small; how long
+    /// an exchange takes is the same for all.
+    #[arg(long, value_name = "BACKEND")]
+    pub all2all_backend: Option<RawAll2All>,
     /// vLLM 0.6: GiB of the host's memory for each GPU, for KV blocks that are swapped out.
     #[arg(long, value_name = "GIB", allow_negative_numbers = true)]
     pub swap_space: Option<f64>,
@@ -269,6 +273,52 @@ pub enum RawGraphMode {
     FullDecodeOnly,
     /// Whole graphs for uniform decode batches, pieces for the rest.
     FullAndPiecewise,
+}
+
+/// vLLM's `--all2all-backend` (`All2AllBackend` in `config/parallel.py`).
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema, ValueEnum)]
+#[serde(rename_all = "snake_case")]
+#[value(rename_all = "snake_case")]
+pub enum RawAll2All {
+    /// vLLM's default.
+    AllgatherReducescatter,
+    /// DeepEP's kernels for prompts.
+    DeepepHighThroughput,
+    /// DeepEP's kernels for decoding: batches of at most 256 tokens unless they are told otherwise.
+    DeepepLowLatency,
+    /// DeepEP's second version.
+    DeepepV2,
+    /// AMD's kernels for prompts.
+    MoriHighThroughput,
+    /// AMD's kernels for decoding.
+    MoriLowLatency,
+    /// Experts that are copied to where they are asked for.
+    Moonep,
+    /// NIXL's kernels: batches of at most 256 tokens unless they are told otherwise.
+    NixlEp,
+    /// The older name of `flashinfer_nvlink_two_sided`.
+    FlashinferAll2allv,
+    /// FlashInfer's two-sided kernels.
+    FlashinferNvlinkTwoSided,
+    /// FlashInfer's one-sided kernels.
+    FlashinferNvlinkOneSided,
+    /// Removed, and taken as vLLM's default.
+    Naive,
+    /// Removed, and taken as vLLM's default.
+    Pplx,
+}
+
+impl RawAll2All {
+    /// As the flag spells it.
+    pub(in crate::config) fn name(self) -> String {
+        let value = self.to_possible_value().expect("no backend is hidden");
+        value.get_name().to_string()
+    }
+
+    /// Whether its kernels take one small batch of each engine (`ParallelConfig.use_batched_dp_moe`).
+    pub(in crate::config) fn is_batched(self) -> bool {
+        matches!(self, RawAll2All::DeepepLowLatency | RawAll2All::NixlEp)
+    }
 }
 
 /// vLLM's `--performance-mode`.

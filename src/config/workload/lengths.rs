@@ -26,13 +26,24 @@ pub(super) fn lengths(judge: &mut Judge, raw: &RawLengths, files: &dyn Files) ->
         },
         RawLengths::Random(raw) => {
             judge.fraction(&key("random.range_ratio"), raw.range_ratio, true, false);
+            let output_range_ratio = raw.output_range_ratio.unwrap_or(raw.range_ratio);
+            judge.fraction(&key("random.output_range_ratio"), output_range_ratio, true, false);
             Lengths::RandomVllm {
                 input_len: judge.required(&key("random.input_len"), raw.input_len, (1, LEN_MAX)),
                 output_len: judge.required(&key("random.output_len"), raw.output_len, (1, LEN_MAX)),
                 range_ratio: raw.range_ratio,
+                output_range_ratio,
             }
         }
         RawLengths::RandomSglang(raw) => {
+            if raw.output_range_ratio.is_some() {
+                judge.wrong_help(
+                    &key("random_sglang.output_range_ratio"),
+                    "is of vLLM's data set",
+                    "SGLang's has one range ratio for both lengths",
+                    "leave it out, or use [workload.lengths.random]",
+                );
+            }
             judge.fraction(&key("random_sglang.range_ratio"), raw.range_ratio, true, true);
             Lengths::RandomSglang {
                 input_len: judge.required(&key("random_sglang.input_len"), raw.input_len, (1, LEN_MAX)),

@@ -56,9 +56,10 @@ pub(in crate::config) fn longest(spec: &WorkloadSpec) -> (u64, u64, &'static str
             input_len,
             output_len,
             range_ratio,
+            output_range_ratio,
         } => (
             up(*input_len, *range_ratio),
-            up(*output_len, *range_ratio),
+            up(*output_len, *output_range_ratio),
             "workload.lengths.random.input_len",
         ),
         Lengths::RandomSglang {
@@ -121,7 +122,8 @@ pub(in crate::config) fn smallest(spec: &WorkloadSpec) -> u64 {
             input_len,
             output_len,
             range_ratio,
-        } => scaled(*input_len, 1.0 - range_ratio) + scaled(*output_len, 1.0 - range_ratio),
+            output_range_ratio,
+        } => scaled(*input_len, 1.0 - range_ratio) + scaled(*output_len, 1.0 - output_range_ratio),
         Lengths::RandomSglang {
             input_len,
             output_len,

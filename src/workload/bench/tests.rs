@@ -42,6 +42,7 @@ fn asked(run: &Value) -> WorkloadSpec {
             input_len,
             output_len,
             range_ratio,
+            output_range_ratio: range_ratio,
         }
     } else {
         Lengths::RandomSglang {

@@ -70,13 +70,14 @@ fn any_lengths() -> impl Strategy<Value = Lengths> {
             input_len,
             output_len
         }),
-        (length(), length(), 0.0..0.99).prop_map(|(input_len, output_len, range_ratio)| {
-            Lengths::RandomVllm {
+        (length(), length(), 0.0..0.99, 0.0..0.99).prop_map(
+            |(input_len, output_len, range_ratio, output_range_ratio)| Lengths::RandomVllm {
                 input_len,
                 output_len,
                 range_ratio,
+                output_range_ratio,
             }
-        }),
+        ),
         (length(), length(), 0.0..=1.0).prop_map(|(input_len, output_len, range_ratio)| {
             Lengths::RandomSglang {
                 input_len,

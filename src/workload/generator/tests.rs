@@ -173,6 +173,7 @@ fn a_slower_server_changes_no_think_time_and_no_length() {
         input_len: 100,
         output_len: 100,
         range_ratio: 0.5,
+        output_range_ratio: 0.5,
     };
     let (fast, slow) = (
         answered_after(&users, 1, seconds(1.0)),

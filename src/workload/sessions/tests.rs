@@ -76,6 +76,7 @@ fn texts_of_a_conversation_do_not_depend_on_the_server() {
         input_len: 100,
         output_len: 100,
         range_ratio: 0.9,
+        output_range_ratio: 0.9,
     };
     let texts = |service: f64| {
         let mut texts: Vec<_> = answered_after(&talk, 3, seconds(service))

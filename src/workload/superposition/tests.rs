@@ -102,6 +102,7 @@ fn drawn(request_rate: f64) -> WorkloadSpec {
         input_len: 500,
         output_len: 100,
         range_ratio: 0.9,
+        output_range_ratio: 0.9,
     };
     WorkloadSpec {
         lengths,

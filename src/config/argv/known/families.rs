@@ -10,7 +10,9 @@ const SLEEPING: &str = "the simulated server never sleeps";
 const FAULTS: &str = "nothing fails in a simulation";
 const GENERATION: &str = "generation is what is simulated";
 const ANSWERS: &str = "it is about what an answer carries, not when it comes";
-const DATA_PARALLEL: &str = "it matters with --data-parallel-size only";
+const PLACES: &str = "where data-parallel engines run is not modelled";
+const BALANCED_OUTSIDE: &str = "data-parallel engines are balanced by vLLM's own front end here; --replicas and --router stand for engines \
+     behind another balancer";
 const EXPERT_PARALLEL: &str = "experts lie evenly over the ranks here and are exchanged in one way, and without --enable-expert-parallel it means nothing";
 const CONTEXT_PARALLEL: &str = "it matters with context parallelism only";
 const MICROBATCHES: &str = "it matters with --enable-dbo only";
@@ -209,7 +211,7 @@ pub(super) const FAMILIES: &[Family] = &[
     ),
     (
         One,
-        Ignored(DATA_PARALLEL),
+        Ignored(PLACES),
         &[
             "data-parallel-address",
             "data-parallel-rpc-port",
@@ -224,7 +226,7 @@ pub(super) const FAMILIES: &[Family] = &[
     ),
     (
         Nothing,
-        Ignored(DATA_PARALLEL),
+        Ignored(BALANCED_OUTSIDE),
         &[
             "data-parallel-external-lb",
             "data-parallel-hybrid-lb",
@@ -235,7 +237,6 @@ pub(super) const FAMILIES: &[Family] = &[
         One,
         Ignored(EXPERT_PARALLEL),
         &[
-            "all2all-backend",
             "eplb-config",
             "eplb-window-size",
             "eplb-step-interval",
