@@ -268,6 +268,7 @@ impl Layers {
             .extend(flags::apply_traffic(document, &flags.traffic, ""));
         self.problems.extend(flags::apply_slo(document, &flags.slo, ""));
         self.notes.extend(flags::without_last_limit(document, &flags.slo));
+        self.notes.extend(flags::replaced_limits(&flags.slo));
         self.notes.extend(overlooked::overridden(document, pasted));
         self.notes.extend(overlooked::another_engine(flags));
     }

@@ -248,11 +248,11 @@ fn requests_that_pile_up_at_their_client_are_told() {
 /// Equal answers bring a closed loop and a fleet behind a router by load into step, which any scatter ends.
 #[test]
 fn figures_of_answers_in_step_are_told() {
+    const SAME: &str =
+        "run --gpu h100-sxm-80gb --model llama-3.1-8b --random-input-len 512 --random-output-len 128";
     let desk = Desk::new();
     let told = |words: &str| {
-        let output = desk.run(&format!(
-            "run --gpu h100-sxm-80gb --model llama-3.1-8b --random-input-len 512 --random-output-len 128 {words}"
-        ));
+        let output = desk.run(&format!("{SAME} {words}"));
         assert!(output.status.success());
         unfolded(&output.stderr)
     };
@@ -274,6 +274,11 @@ fn figures_of_answers_in_step_are_told() {
         let scattered = told(&format!("{words} --random-range-ratio 0.05"));
         assert!(!scattered.contains(in_step), "{words}: {scattered}");
     }
+    // Those who wait for a step become more for minutes as batches fall into step, and are no backlog.
+    let long = "--replicas 5 --request-rate 200 --num-prompts 80000 --router least_requests";
+    let printed = desk.run(&format!("{SAME} {long}"));
+    let first = String::from_utf8(printed.stdout).unwrap();
+    assert!(first.starts_with("stable at 200 req/s"), "{first}");
     for words in [
         format!("{fleet} --router random"),
         "--request-rate inf --max-concurrency 1 --num-prompts 20".to_owned(),

@@ -24,7 +24,7 @@ pub use traffic::{ClientKind, Dataset, GroupDistribution, TrafficFlags};
 
 pub(super) use arrivals::{apply_traffic, client_defaults};
 pub(super) use gsp::prompts as gsp_prompts;
-pub(super) use promises::{apply_slo, without_last_limit};
+pub(super) use promises::{apply_slo, replaced_limits, without_last_limit};
 pub(super) use server::apply_serve;
 
 /// Everything that says what to simulate.

@@ -57,23 +57,29 @@ pub(in crate::config) fn without_last_limit(document: &mut Document, flags: &Slo
     ))
 }
 
+/// Limits that give way to a later one of the same latency, as sentences; the last counts, as vLLM has it.
+pub(in crate::config) fn replaced_limits(flags: &SloFlags) -> Vec<String> {
+    let limits: Vec<&str> = (flags.goodput.iter())
+        .flat_map(|limits| limits.split_whitespace())
+        .collect();
+    let metric = |limit: &str| limit.split(':').next().and_then(SloMetric::from_name);
+    let told = limits.iter().enumerate().filter_map(|(at, limit)| {
+        let later = limits[at + 1..]
+            .iter()
+            .rfind(|later| metric(later).is_some() && metric(later) == metric(limit) && later != &limit)?;
+        Some(format!(
+            "--goodput {limit} gives way to {later}, which comes after it"
+        ))
+    });
+    told.collect()
+}
+
 /// Applies the promises' flags.
 pub(in crate::config) fn apply_slo(document: &mut Document, flags: &SloFlags, from: &str) -> Vec<Diagnostic> {
     let mut editor = Editor::new(document, from);
     editor.set_some("slo.attainment", flags.attainment, "attainment");
     // AIPerf writes all limits in one string, vLLM one each.
-    let mut limited = Vec::new();
     for limit in flags.goodput.iter().flat_map(|limits| limits.split_whitespace()) {
-        let metric = limit.split(':').next().and_then(SloMetric::from_name);
-        if metric.is_some_and(|metric| limited.contains(&metric)) {
-            editor.wrong(
-                "goodput",
-                format!("`{limit}`: this latency has a limit already"),
-                "write each of ttft, tpot and e2el once",
-            );
-            continue;
-        }
-        limited.extend(metric);
         let parsed = limit
             .split_once(':')
             .map(|(metric, ms)| (SloMetric::from_name(metric), ms.parse::<f64>()));

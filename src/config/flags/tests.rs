@@ -248,6 +248,12 @@ fn promises_are_read_in_vllms_and_aiperfs_spelling() {
     );
     assert_eq!(vllm, aiperf);
     assert_eq!(vllm.goodput.len(), 3);
+    let twice = "quickstart --goodput ttft:200 tpot:20 ttft:300";
+    assert!(said(twice).contains("--goodput ttft:200 gives way to ttft:300"));
+    assert_eq!(
+        slo("--goodput ttft:200 tpot:20 ttft:300"),
+        slo("--goodput ttft:300 tpot:20")
+    );
     let percentile = slo("--slo 'p99_ttft_ms<=500' 'p99.9_itl_ms<=80'").percentiles;
     assert_eq!(
         percentile
