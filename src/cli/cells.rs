@@ -20,7 +20,7 @@ pub(super) fn describe(plan: &Plan, width: usize) -> Option<String> {
         .map(|cell| (!interrupt::is_asked()).then(|| keys(cell)))
         .collect::<Option<Vec<_>>>()?;
     let differing = differing(&resolved);
-    let mut text = counted((planned.len() + plan.misfits.len()) as u64, "cell") + "\n";
+    let mut text = counted((planned.len() + plan.refused.len()) as u64, "cell") + "\n";
     let mut paragraphs: Vec<(usize, String)> = Vec::new();
     for (cell, keys) in planned.iter().zip(&resolved) {
         let mut parts: Vec<String> = differing
@@ -40,8 +40,8 @@ pub(super) fn describe(plan: &Plan, width: usize) -> Option<String> {
             heading(cell.index, &cell.labels) + &wrapped(&parts, width),
         ));
     }
-    for cell in &plan.misfits {
-        let parts = [format!("does not fit: {}", cell.why)];
+    for cell in &plan.refused {
+        let parts = [format!("{}: {}", cell.fate(), cell.why)];
         paragraphs.push((
             cell.index,
             heading(cell.index, &cell.labels) + &wrapped(&parts, width),

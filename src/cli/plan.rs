@@ -1,8 +1,13 @@
-//! What `-L` and `-S` ask for: the axes, the cells of one part, and which of them the machine has no room for.
+//! What `-L` and `-S` ask for: the axes, the cells of one part, and which of them cannot be run.
 
+mod refused;
+
+use std::collections::BTreeMap;
 use std::hash::Hasher;
 
-use serde_json::{Value, json};
+use serde_json::Value;
+
+use self::refused::Refused;
 
 use super::disk::Disk;
 use super::interrupt;
@@ -40,66 +45,28 @@ pub(super) struct Planned {
     pub resolved: Resolved,
 }
 
-/// A cell whose model does not fit its machine: well-formed, and no reason against the others.
-pub(super) struct Misfit {
-    /// Its number among all cells.
-    pub index: usize,
-    /// What names it.
-    pub labels: Labels,
-    /// What is missing, and the smallest changes that fit.
-    pub why: String,
-}
-
-impl Misfit {
-    fn new(index: usize, labels: Labels, problems: &Diagnostics) -> Misfit {
-        let sentence = |problem: &Diagnostic| {
-            let why = (problem.misfit.as_deref()).map_or(&problem.message, |misfit| &misfit.why);
-            let help = problem.help.iter();
-            help.fold(why.clone(), |why, help| why + "; " + help)
-        };
-        let why: Vec<String> = problems.0.iter().map(sentence).collect();
-        Misfit {
-            index,
-            labels,
-            why: why.join("; "),
-        }
-    }
-
-    /// In the place of a run's object.
-    pub(super) fn result(&self) -> Value {
-        let cell: serde_json::Map<String, Value> = (self.labels.iter())
-            .map(|(axis, value)| (axis.clone(), Value::from(value.as_str())))
-            .collect();
-        json!({"plimsoll": {"verdict": "does_not_fit", "cell": cell, "why": self.why}})
-    }
-}
-
 /// The cells of one part of a sweep.
 #[derive(Default)]
 pub(super) struct Plan {
     /// Those to simulate, in their order.
     pub runs: Vec<Planned>,
     /// Those that cannot be, in their order.
-    pub misfits: Vec<Misfit>,
+    pub refused: Vec<Refused>,
 }
 
 impl Plan {
-    /// The cells of one part; `None` where the user asked to stop.
+    /// The cells of one part; `None` where the user asked to stop. `judge` is asked of each cell that resolves, by its number, in
+    /// their order.
     ///
     /// # Errors
-    /// What is wrong with any cell; that a model does not fit is no mistake.
-    pub(super) fn of(cells: Vec<Cell>, part: (usize, usize)) -> Result<Option<Plan>, Diagnostics> {
+    /// What is wrong where no cell can be run, be it of all of them or of each; that no model fits is no mistake. Two cells that are
+    /// one.
+    pub(super) fn of(
+        cells: Vec<Cell>,
+        part: (usize, usize),
+        mut judge: impl FnMut(usize, &Resolved) -> Result<(), Diagnostics>,
+    ) -> Result<Option<Plan>, Diagnostics> {
         let mut plan = Plan::default();
-        let mut problems: Vec<Diagnostic> = Vec::new();
-        let mut missing: Vec<Diagnostic> = Vec::new();
-        // The same mistake in every cell is one mistake.
-        let add = |all: &mut Vec<Diagnostic>, more: Diagnostics| {
-            for problem in more.0 {
-                if !all.contains(&problem) {
-                    all.push(problem);
-                }
-            }
-        };
         for (index, Cell { labels, document }) in cells
             .into_iter()
             .enumerate()
@@ -108,26 +75,25 @@ impl Plan {
             if interrupt::is_asked() {
                 return Ok(None);
             }
-            match resolve(document, &Disk) {
+            let judged = resolve(document, &Disk).and_then(|resolved| {
+                judge(index, &resolved)?;
+                Ok(resolved)
+            });
+            match judged {
                 Ok(resolved) => plan.runs.push(Planned {
                     index,
                     labels,
                     resolved,
                 }),
-                Err(wrong) if wrong.is_misfit() => {
-                    plan.misfits.push(Misfit::new(index, labels, &wrong));
-                    add(&mut missing, wrong);
-                }
-                Err(wrong) => add(&mut problems, wrong),
+                Err(wrong) => plan.refused.push(Refused::new(index, labels, wrong)),
             }
         }
-        // Where no cell fits all are printed with their reasons.
-        if !problems.is_empty() {
-            problems.extend(missing);
+        if plan.runs.is_empty() && plan.refused.iter().any(|cell| !cell.is_misfit) {
+            return Err(refused::told(&plan.refused));
         }
-        match problems.is_empty() {
-            true => Ok(Some(plan)),
-            false => Err(Diagnostics(problems)),
+        match one_card_twice(&plan.runs) {
+            Some(twice) => Err(twice.into()),
+            None => Ok(Some(plan)),
         }
     }
 
@@ -138,12 +104,12 @@ impl Plan {
             let told = is_jsonl.then(|| fingerprint(&resolved_toml(&cell.resolved)));
             (cell.index, &cell.labels, told)
         });
-        let misfits = self.misfits.iter().map(|cell| {
+        let refused = self.refused.iter().map(|cell| {
             let told = is_jsonl.then(|| fingerprint(&cell.why));
             (cell.index, &cell.labels, told)
         });
         let mut cells: Vec<sweep::Cell> = runs
-            .chain(misfits)
+            .chain(refused)
             .map(|(index, labels, scenario)| {
                 let mut settings = labels.clone();
                 settings.extend(scenario.map(|scenario| ("scenario".to_owned(), scenario)));
@@ -157,28 +123,28 @@ impl Plan {
     /// What names each cell, in the order of [`Plan::cells`].
     pub(super) fn labels(&self) -> Vec<&[(String, String)]> {
         let runs = self.runs.iter().map(|cell| (cell.index, cell.labels.as_slice()));
-        let misfits = self
-            .misfits
+        let refused = self
+            .refused
             .iter()
             .map(|cell| (cell.index, cell.labels.as_slice()));
-        let mut all: Vec<(usize, &[(String, String)])> = runs.chain(misfits).collect();
+        let mut all: Vec<(usize, &[(String, String)])> = runs.chain(refused).collect();
         all.sort_by_key(|(index, _)| *index);
         all.into_iter().map(|(_, labels)| labels).collect()
     }
 
-    /// The run of a cell, unless it does not fit.
+    /// The run of a cell, unless it is refused.
     pub(super) fn run(&self, index: usize) -> Option<&Planned> {
         let at = self.runs.binary_search_by_key(&index, |cell| cell.index).ok()?;
         Some(&self.runs[at])
     }
 
-    /// What stands in the place of the run of a cell that does not fit.
-    pub(super) fn misfit(&self, index: usize) -> Option<Value> {
+    /// What stands in the place of the run of a cell that is refused.
+    pub(super) fn refusal(&self, index: usize) -> Option<Value> {
         let at = self
-            .misfits
+            .refused
             .binary_search_by_key(&index, |cell| cell.index)
             .ok()?;
-        Some(self.misfits[at].result())
+        Some(self.refused[at].result())
     }
 
     /// A cell and its run as they are printed.
@@ -195,32 +161,38 @@ impl Plan {
         }
     }
 
-    /// What does not fit, a sentence for each reason.
-    pub(super) fn misfit_notes(&self) -> Vec<String> {
-        let mut reasons: Vec<(&str, &Misfit, usize)> = Vec::new();
-        for misfit in &self.misfits {
-            match reasons.iter_mut().find(|(why, ..)| *why == misfit.why) {
-                Some((_, _, cells)) => *cells += 1,
-                None => reasons.push((&misfit.why, misfit, 1)),
-            }
-        }
-        let note = |(why, first, cells): (&str, &Misfit, usize)| {
-            let named: Vec<String> = first
-                .labels
-                .iter()
-                .map(|(axis, value)| format!("{axis} = {value}"))
-                .collect();
-            let more = match cells {
-                1 => String::new(),
-                cells => format!(" and {} more", cells - 1),
-            };
-            format!(
-                "{}{more} does not fit and is not simulated: {why}",
-                named.join(", ")
-            )
-        };
-        reasons.into_iter().map(note).collect()
+    /// What cannot be run, a sentence for each reason.
+    pub(super) fn refusals(&self) -> Vec<String> {
+        refused::notes(&self.refused)
     }
+}
+
+/// What is wrong where two cells differ only in how their card is spelt: they are one run.
+fn one_card_twice(runs: &[Planned]) -> Option<Diagnostic> {
+    let axes = runs.first()?.labels.iter().map(|(axis, _)| axis);
+    let is_of_card = |axis: &&String| ["gpu", "cluster.gpu"].contains(&axis.trim_start_matches('-'));
+    let axis = axes.clone().position(|axis| is_of_card(&axis))?;
+    let mut alike: BTreeMap<Vec<&str>, Vec<&Planned>> = BTreeMap::new();
+    for run in runs {
+        let others = run.labels.iter().enumerate().filter(|(at, _)| *at != axis);
+        let others = others.map(|(_, (_, value))| value.as_str()).collect();
+        let known = alike.entry(others).or_default();
+        if let Some(first) = known
+            .iter()
+            .find(|first| first.resolved.device == run.resolved.device)
+        {
+            let (name, second) = &run.labels[axis];
+            let (_, first) = &first.labels[axis];
+            let card = &run.resolved.device.id;
+            let problem = Diagnostic::new(format!(
+                "`{name}` = {second} is given twice: {first} is {card}, too"
+            ))
+            .at(Place::Flag(format!("sweep over {name}")));
+            return Some(problem.help("a run stands for its value once: leave one out"));
+        }
+        known.push(run);
+    }
+    None
 }
 
 impl AxisFlags {

@@ -33,7 +33,7 @@ use crate::sweep::{self, Finished};
   plimsoll sweep quickstart -L request-rate 2,4,8 --partition slice:1/3
   plimsoll sweep quickstart -S request-rate 2..24 step 2 -L gpu h100,l40s --charts pictures
 
---charts draws a line for each value of a second axis and a pane for each of a third; runs that differ in their seed only are one point with an interval. With -o FILE.jsonl finished runs are kept as they come: after an interruption the same command goes on from there. --save-result writes one file a cell. A cell that does not fit is a row that says so. Exit code 3 where none fits, or where no run keeps the promise.
+--charts draws a line for each value of a second axis and a pane for each of a third; runs that differ in their seed only are one point with an interval. With -o FILE.jsonl finished runs are kept as they come: after an interruption the same command goes on from there. --save-result writes one file a cell. A cell that does not fit, or whose values do not go together, is a row that says so. Exit code 3 where none fits, or where no run keeps the promise.
 
 An axis is a flag's name or a key path of the scenario file; axes given here replace those of its [sweep].")]
 pub struct Args {
@@ -94,7 +94,7 @@ pub fn run(args: &Args, out: &mut dyn Write, terminal: &Terminal) -> anyhow::Res
         Ok(Exit::Interrupted.into())
     };
     let cells = args.axes.cells(&args.varied(&input)?, &args.scenario, &input)?;
-    let Some(plan) = Plan::of(cells, part)? else {
+    let Some(plan) = Plan::of(cells, part, |_, _| Ok(()))? else {
         return stopped(terminal);
     };
     let outputs = args.output.resolve(&input.results, Writer::Sweep)?;
@@ -108,7 +108,7 @@ pub fn run(args: &Args, out: &mut dyn Write, terminal: &Terminal) -> anyhow::Res
         }
     }
     terminal.notes(&of_cells);
-    terminal.notes(&plan.misfit_notes());
+    terminal.notes(&plan.refusals());
     if args.output.dry_run {
         const PLAIN: usize = 100;
         let Some(text) = cells::describe(&plan, terminal.width().unwrap_or(PLAIN)) else {
@@ -208,7 +208,7 @@ fn simulate_all(
         finished,
         |cell| match plan.run(cell.index) {
             Some(planned) => one(planned, outputs, with_interval),
-            None => Ok(plan.misfit(cell.index).unwrap_or_default()),
+            None => Ok(plan.refusal(cell.index).unwrap_or_default()),
         },
         |told| {
             progress.at(told.done as u64);
@@ -426,7 +426,7 @@ mod tests {
             let input = read(&args.axes.with_swept_lengths(&args.scenario), &args.output).unwrap();
             let axes = args.varied(&input).unwrap();
             let cells = args.axes.cells(&axes, &args.scenario, &input).unwrap();
-            let cells = Plan::of(cells, (0, 1)).unwrap().unwrap();
+            let cells = Plan::of(cells, (0, 1), |_, _| Ok(())).unwrap().unwrap();
             let of_cell = |cell: Planned| match cell.resolved.scenario.workload.lengths {
                 Lengths::Fixed {
                     input_len,

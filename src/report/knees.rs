@@ -37,6 +37,13 @@ pub enum Found {
     Knee(Box<Priced>),
     /// The model does not fit, and what would make it fit.
     DoesNotFit(String),
+    /// Its values do not go together.
+    Refused {
+        /// Why, in a few words.
+        in_short: String,
+        /// The whole of it, and what would be right.
+        why: String,
+    },
     /// It cannot be searched, and why.
     Failed(String),
     /// The user stopped before its search began.
@@ -78,7 +85,26 @@ impl KneeRow {
     pub fn priced(&self) -> Option<&Priced> {
         match &self.found {
             Found::Knee(priced) => Some(priced),
-            Found::DoesNotFit(_) | Found::Failed(_) | Found::NotRun => None,
+            Found::DoesNotFit(_) | Found::Refused { .. } | Found::Failed(_) | Found::NotRun => None,
+        }
+    }
+
+    /// Why it was not searched, where that is not the user's doing.
+    #[must_use]
+    pub fn why_not(&self) -> Option<&str> {
+        match &self.found {
+            Found::DoesNotFit(why) | Found::Refused { why, .. } | Found::Failed(why) => Some(why),
+            Found::Knee(_) | Found::NotRun => None,
+        }
+    }
+
+    /// What became of it, for people, with the reason where that takes a few words.
+    #[must_use]
+    pub fn fate(&self) -> String {
+        let state = self.state().replace('_', " ");
+        match &self.found {
+            Found::Refused { in_short, .. } => format!("{state}: {in_short}"),
+            _ => state,
         }
     }
 
@@ -97,7 +123,7 @@ impl KneeRow {
     pub fn is_whole(&self) -> bool {
         match &self.found {
             Found::Knee(priced) => !priced.is_cut,
-            Found::DoesNotFit(_) | Found::Failed(_) => true,
+            Found::DoesNotFit(_) | Found::Refused { .. } | Found::Failed(_) => true,
             Found::NotRun => false,
         }
     }
@@ -110,6 +136,7 @@ impl KneeRow {
             Found::Knee(priced) if priced.view.is_kept() => "kept",
             Found::Knee(_) => "not_kept",
             Found::DoesNotFit(_) => "does_not_fit",
+            Found::Refused { .. } => "refused",
             Found::Failed(_) => "failed",
             Found::NotRun => "not_run",
         }

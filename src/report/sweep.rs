@@ -22,7 +22,7 @@ use crate::cost::Trust;
 pub struct SweepRow<'a> {
     /// (axis, value).
     pub settings: &'a [(String, String)],
-    /// The run's object; `null` where the sweep was stopped before it, the verdict alone where the model does not fit.
+    /// The run's object; `null` where the sweep was stopped before it, the verdict and its reason where it cannot be run.
     pub run: &'a Value,
     /// Share of requests that must be good, where limits on them were given.
     pub attainment: Option<f64>,
@@ -146,9 +146,14 @@ impl SweepRow<'_> {
         self.verdict() == "does_not_fit"
     }
 
+    /// Whether it cannot be run for another reason.
+    pub(super) fn is_refused(&self) -> bool {
+        self.verdict() == "refused"
+    }
+
     /// Whether there are figures.
     pub(super) fn is_simulated(&self) -> bool {
-        self.is_finished() && !self.is_misfit()
+        self.is_finished() && !self.is_misfit() && !self.is_refused()
     }
 
     pub(super) fn verdict(&self) -> &str {
@@ -192,6 +197,9 @@ impl SweepRow<'_> {
     /// The verdict, and how many requests were turned away.
     fn fate(&self) -> String {
         let verdict = self.verdict().replace('_', " ");
+        if let (true, Some(why)) = (self.is_refused(), self.run.pointer("/plimsoll/in_short")) {
+            return format!("{verdict}: {}", why.as_str().unwrap_or_default());
+        }
         let count = |key: &str| self.number(key).unwrap_or(0.0);
         let (failed, completed) = (count("failed"), count("completed"));
         let share = failed / (failed + completed).max(1.0);
@@ -347,8 +355,8 @@ fn model_factors(run: &Value) -> Vec<(String, f64)> {
 
 /// Writes one line a run: the axes, then every plain key of its object, then `prefix_cache_hit_rate` where anything was found there,
 /// then the factors of the model's intervals where
-/// they were asked for, then the verdict; a run that was not made has its axes and the verdict `not_run`, and one whose model does
-/// not fit `does_not_fit`.
+/// they were asked for, then the verdict; a run that was not made has its axes and the verdict `not_run`, one whose model does
+/// not fit `does_not_fit`, and one that cannot be run for another reason `refused`.
 ///
 /// # Panics
 /// Never: what is written stays in memory.

@@ -7,18 +7,24 @@ use crate::analysis::CONFIDENCE;
 use crate::stats::{Running, student_t};
 use crate::sweep::{self, Best, Candidate};
 
-/// The first line: how many runs, whether that is all of them, how many do not fit, and which served the most.
+/// The first line: how many runs, whether that is all of them, how many cannot be, and which served the most.
 pub(super) fn answer(rows: &[SweepRow<'_>]) -> String {
     let best = best(rows);
     let finished = rows.iter().filter(|row| row.is_simulated()).count();
     let misfits = rows.iter().filter(|row| row.is_misfit()).count();
-    let all = counted((rows.len() - misfits) as u64, "run");
+    let refused = rows.iter().filter(|row| row.is_refused()).count();
+    let all = counted((rows.len() - misfits - refused) as u64, "run");
     let unfit = match misfits {
         0 => String::new(),
         1 => "; 1 cell does not fit".to_owned(),
         more => format!("; {more} cells do not fit"),
     };
-    match finished + misfits < rows.len() {
+    let unfit = match refused {
+        0 => unfit,
+        1 => unfit + "; 1 cell is refused",
+        more => format!("{unfit}; {more} cells are refused"),
+    };
+    match finished + misfits + refused < rows.len() {
         true => format!("INTERRUPTED: {finished} of {all} finished{unfit}{best}"),
         false => format!("{all}{unfit}{best}"),
     }

@@ -61,7 +61,7 @@ pub(super) const KNOWN: [&str; 38] = [
 /// factors of the model's intervals.
 const OF_A_SWEEP: [&str; 3] = ["verdict", "burstiness", "completed"];
 /// Verdicts of a sweep's cells that were not simulated.
-const NOT_RUN: [&str; 2] = ["not_run", "does_not_fit"];
+const NOT_RUN: [&str; 3] = ["not_run", "does_not_fit", "refused"];
 
 /// The names of the columns as rows are read by them.
 #[must_use]

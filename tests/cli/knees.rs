@@ -2,7 +2,7 @@
 
 use serde_json::Value;
 
-use super::{Desk, text};
+use super::{Desk, SMALL, text};
 
 const MACHINE: &str =
     "meta-llama/Llama-3.1-8B-Instruct --gpu h100 --max-model-len 8192 --goodput ttft:500 tpot:50";
@@ -251,4 +251,103 @@ fn settings_that_their_client_holds_back_keep_their_promise() {
     assert!(table.starts_with("THE CLIENT IS THE LIMIT"), "{table}");
     let rows = desk.expect(0, &format!("{limited} --format csv"));
     assert_eq!(rows.matches(",kept,").count(), 2, "{rows}");
+}
+
+/// A setting that cannot be run is a row that says why, and no reason against the others, in `sweep` as here.
+#[test]
+fn settings_that_are_refused_are_rows_beside_the_others() {
+    let desk = Desk::new();
+    let knee = format!("knee {SETTINGS} --gpu h100");
+    let sizes = format!("{knee} -L tensor-parallel-size 1,16");
+    let table = desk.expect(0, &sizes);
+    assert!(
+        table.starts_with("cheapest within the SLO: tensor-parallel-size = 1, "),
+        "{table}"
+    );
+    assert!(table.contains("refused: larger than a node\n"), "{table}");
+    let told = unfolded(&table);
+    let why = "`--tensor-parallel-size` is larger than a node: 16 GPUs; a node has 8";
+    assert!(
+        told.contains(&format!("but tensor-parallel-size = 16: is refused: {why}")),
+        "{table}"
+    );
+    let rows = desk.expect(0, &format!("{sizes} --format csv"));
+    assert!(
+        rows.lines()
+            .last()
+            .unwrap()
+            .contains(&format!(",refused,\"{why}")),
+        "{rows}"
+    );
+    let formats = desk.expect(0, &format!("{knee} -L quantization mxfp4,fp8 --format json"));
+    let formats = json(&formats);
+    assert_eq!(formats[0]["verdict"], "refused");
+    assert_eq!(formats[0]["in_short"], "has no effect on this model");
+    assert!(
+        formats[0]["why"]
+            .as_str()
+            .unwrap()
+            .contains("mxfp4 stores experts")
+    );
+    assert!(formats[1]["knee"]["value"].as_f64() > Some(1.0));
+
+    let sweep = SMALL.replacen("run", "sweep", 1) + " -L tensor-parallel-size 1,16";
+    let table = desk.expect(0, &sweep);
+    assert!(
+        table.starts_with("1 run; 1 cell is refused; most output "),
+        "{table}"
+    );
+    assert!(table.contains("refused: larger than a node\n"), "{table}");
+    let rows = desk.expect(0, &format!("{sweep} --format csv"));
+    assert!(rows.lines().last().unwrap().ends_with(",refused"), "{rows}");
+    let dry = unfolded(&desk.expect(0, &format!("{sizes} --dry-run")));
+    assert!(
+        dry.contains(&format!("tensor-parallel-size = 16 is refused: {why}")),
+        "{dry}"
+    );
+}
+
+#[test]
+fn what_every_setting_is_refused_for_is_an_error_and_what_all_share_is_told_once() {
+    let desk = Desk::new();
+    for command in ["knee", "sweep"] {
+        let refused = |words: &str| {
+            let traffic = SETTINGS.replace("--precision 0.1", "--request-rate 2 --num-prompts 50");
+            let output = desk.run(&format!("{command} {traffic} {words}"));
+            assert_eq!(output.status.code(), Some(2), "{command} {words}");
+            text(&output.stderr)
+        };
+        let told = refused("--gpu h100 -L tensor-parallel-size 16,32");
+        for size in [16, 32] {
+            let named = format!(
+                "error: tensor-parallel-size = {size}: `--tensor-parallel-size` is larger than a node: {size} GPUs"
+            );
+            assert!(told.contains(&named), "{told}");
+        }
+        // Of two that are refused and one that does not fit each has its own reason.
+        let told = refused("-L gpu t4,nonesuch");
+        assert!(
+            told.contains("error: gpu = t4 does not fit: needs ")
+                && told.contains("error: gpu = nonesuch: unknown GPU `nonesuch`"),
+            "{told}"
+        );
+        let unknown = SETTINGS.replace("3.1-8B-Instruct", "nonesuch");
+        let output = desk.run(&format!("{command} {unknown} --request-rate 2 -L gpu h100,l40s"));
+        let told = text(&output.stderr);
+        assert_eq!(output.status.code(), Some(2), "{told}");
+        assert!(
+            told.starts_with("error: no shape of the model ") && told.matches("error").count() == 1,
+            "{told}"
+        );
+        let told = refused("-L gpu h100,h100-sxm-80gb");
+        assert!(
+            told.contains("`gpu` = h100-sxm-80gb is given twice: h100 is H100-SXM-80GB, too"),
+            "{told}"
+        );
+    }
+    // Linked they may be told apart by something else.
+    desk.expect(
+        0,
+        &format!("knee {SETTINGS} -L gpu h100,h100-sxm-80gb -L max-num-seqs 16,32 --link --dry-run"),
+    );
 }

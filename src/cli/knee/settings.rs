@@ -13,7 +13,7 @@ use super::super::reported::unread;
 use super::super::{Exit, cells, files, interrupt, mix, subject};
 use super::one::{Asked, Searched, search_one};
 use super::{Args, Bracket, Terminal, lengths_of_its_own, no_promise};
-use crate::config::axes::{Axis, Cell};
+use crate::config::axes::Axis;
 use crate::config::{Assembled, Diagnostic, Diagnostics, Place, Resolved, Server};
 use crate::cost::uncertainty::Component;
 use crate::report::chart::{self, Picture};
@@ -50,11 +50,15 @@ pub(super) fn execute(
         .into());
     }
     let settings = args.axes.cells(&axes, &args.scenario, input)?;
-    let Some(mut plan) = Plan::of(settings.clone(), (0, 1))? else {
+    let mut sizings: Vec<Option<Sizing>> = Vec::new();
+    let judge = |index: usize, resolved: &Resolved| {
+        let sizing = promised(resolved).and_then(|()| args.sizing.of(resolved, &settings[index].document));
+        sizing.map(|sizing| sizings.push(sizing))
+    };
+    let Some(mut plan) = Plan::of(settings.clone(), (0, 1), judge)? else {
         terminal.notes(&["interrupted before any setting was searched".to_owned()]);
         return Ok(Exit::Interrupted.into());
     };
-    let sizings = sizings(args, &plan, &settings)?;
     let outputs = args.output.resolve(&input.results, Writer::Knee)?;
     let unread = unread(&input.document, &outputs, Writer::Knee);
     say(input, &plan, &outputs, &unread, terminal);
@@ -95,12 +99,8 @@ pub(super) fn execute(
         })
         .collect();
     let found = search_all(&asked, args.sizing.price, terminal);
-    // What no setting can be searched for is told as of one.
-    if let [Found::Failed(why), others @ ..] = found.as_slice()
-        && plan.misfits.is_empty()
-        && others.iter().all(|found| matches!(found, Found::Failed(_)))
-    {
-        anyhow::bail!("{why}");
+    if let Some(why) = nothing_searched(&plan, &found) {
+        anyhow::bail!(why);
     }
     let knees = Knees {
         subject: subject::of_all(plan.runs.iter().map(|cell| &cell.resolved)),
@@ -141,33 +141,33 @@ fn contradicts(axis: &Axis, price: Option<f64>) -> Option<Diagnostic> {
     })
 }
 
-/// What to count replicas for in each setting.
-///
-/// # Errors
-/// Settings that promise nothing, and what cannot be counted.
-fn sizings(args: &Args, plan: &Plan, settings: &[Cell]) -> Result<Vec<Option<Sizing>>, Diagnostics> {
-    let mut problems: Vec<Diagnostic> = Vec::new();
-    if plan.runs.iter().any(|cell| cell.resolved.slo.is_empty()) {
-        problems.push(no_promise());
+/// Whether there is a promise that a rate could keep.
+fn promised(resolved: &Resolved) -> Result<(), Diagnostics> {
+    match resolved.slo.is_empty() {
+        true => Err(no_promise().into()),
+        false => Ok(()),
     }
-    let of = |cell: &Planned| args.sizing.of(&cell.resolved, &settings[cell.index].document);
-    let mut all = Vec::new();
-    for sizing in plan.runs.iter().map(of) {
-        match sizing {
-            Ok(sizing) => all.push(sizing),
-            Err(wrong) => problems.extend(
-                wrong
-                    .0
-                    .into_iter()
-                    .filter(|new| !problems.contains(new))
-                    .collect::<Vec<_>>(),
-            ),
-        }
+}
+
+/// Why no setting could be searched: once where that is the same of all, as of one.
+fn nothing_searched(plan: &Plan, found: &[Found]) -> Option<String> {
+    let why = |found: &Found| match found {
+        Found::Failed(why) => Some(why.clone()),
+        _ => None,
+    };
+    let reasons: Vec<String> = found.iter().map(why).collect::<Option<_>>()?;
+    let first = reasons.first().filter(|_| plan.refused.is_empty())?;
+    if reasons.iter().all(|reason| reason == first) {
+        return Some(first.clone());
     }
-    match problems.is_empty() {
-        true => Ok(all),
-        false => Err(Diagnostics(problems)),
-    }
+    let told = plan.runs.iter().zip(&reasons).map(|(cell, why)| {
+        let named = cell
+            .labels
+            .iter()
+            .map(|(axis, value)| format!("{axis} = {value}"));
+        format!("{}: {why}", named.collect::<Vec<_>>().join(", "))
+    });
+    Some(told.collect::<Vec<_>>().join("\n"))
 }
 
 /// What there is to say before anything is searched, once however many settings it is true of.
@@ -188,6 +188,7 @@ fn say(input: &Assembled, plan: &Plan, outputs: &Outputs, unread: &[String], ter
         }
     }
     terminal.notes(&told);
+    terminal.notes(&plan.refusals());
 }
 
 /// Every setting's search, as many at once as there are cores: in the order of the settings whatever their number.
@@ -263,11 +264,17 @@ fn usd_per_hour(resolved: &Resolved, price: Option<f64>) -> Result<f64, String> 
 fn rows(plan: &Plan, found: Vec<Found>) -> Vec<KneeRow> {
     let searched = plan.runs.iter().zip(found);
     let searched = searched.map(|(cell, found)| (cell.index, &cell.labels, found));
-    let misfits = plan.misfits.iter().map(|cell| {
-        let found = Found::DoesNotFit(cell.why.clone());
+    let refused = plan.refused.iter().map(|cell| {
+        let found = match cell.is_misfit {
+            true => Found::DoesNotFit(cell.why.clone()),
+            false => Found::Refused {
+                in_short: cell.in_short.clone(),
+                why: cell.why.clone(),
+            },
+        };
         (cell.index, &cell.labels, found)
     });
-    let mut all: Vec<(usize, &Labels, Found)> = searched.chain(misfits).collect();
+    let mut all: Vec<(usize, &Labels, Found)> = searched.chain(refused).collect();
     all.sort_by_key(|(index, ..)| *index);
     let row = |(_, labels, found): (usize, &Labels, Found)| KneeRow {
         labels: labels.clone(),

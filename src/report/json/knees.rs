@@ -4,7 +4,8 @@ use super::knee;
 use super::value::{Object, Value};
 use crate::report::knees::{Found, KneeRow, Priced};
 
-/// A line of JSON for each setting, without newlines. What was not searched has `verdict` `does_not_fit`, `failed` or `not_run`.
+/// A line of JSON for each setting, without newlines. What was not searched has `verdict` `does_not_fit`, `refused`, `failed` or
+/// `not_run`.
 #[must_use]
 pub fn knees(rows: &[KneeRow]) -> Vec<String> {
     rows.iter().map(|row| object(row).line()).collect()
@@ -22,13 +23,16 @@ fn object(row: &KneeRow) -> Object {
             object.put("cost", Value::Object(cost(priced)));
             object.extend(knee::object(&priced.view));
         }
-        Found::DoesNotFit(_) | Found::Failed(_) | Found::NotRun => {
+        Found::DoesNotFit(_) | Found::Refused { .. } | Found::Failed(_) | Found::NotRun => {
             object.put("format_version", super::FORMAT_VERSION);
             object.put("verdict", row.state());
         }
     }
-    if let Found::DoesNotFit(why) | Found::Failed(why) = &row.found {
-        object.put("why", why.as_str());
+    if let Found::Refused { in_short, .. } = &row.found {
+        object.put("in_short", in_short.as_str());
+    }
+    if let Some(why) = row.why_not() {
+        object.put("why", why);
     }
     object
 }

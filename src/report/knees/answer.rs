@@ -46,7 +46,8 @@ fn found(knees: &Knees, is_cut: bool) -> String {
         }
         _ if knees.is_any_kept() => format!("no price is known of what keeps the promise{within}"),
         _ if is_cut => "nothing is known yet of what keeps the promise".to_owned(),
-        _ if knees.priced().next().is_none() => "NO SETTING fits".to_owned(),
+        _ if knees.rows.iter().all(|row| matches!(row.found, Found::DoesNotFit(_))) => "NO SETTING fits".to_owned(),
+        _ if knees.priced().next().is_none() => "NO SETTING could be searched".to_owned(),
         _ => format!("NO SETTING keeps the promise{}", asked.unwrap_or_default()),
     }
 }
@@ -57,6 +58,7 @@ pub(super) fn qualified(knees: &Knees) -> Vec<String> {
     for row in &knees.rows {
         let reason = match &row.found {
             Found::DoesNotFit(why) => Some(format!("does not fit: {why}")),
+            Found::Refused { why, .. } => Some(format!("is refused: {why}")),
             Found::Failed(why) => Some(format!("was not searched: {why}")),
             Found::NotRun => None,
             Found::Knee(priced) => not_ranked(priced),

@@ -1,6 +1,6 @@
 //! The settings as rows of CSV, in the order of the axes.
 
-use super::{Found, KneeRow, Knees};
+use super::{KneeRow, Knees};
 use crate::report::csv;
 use crate::report::views::trust_word;
 
@@ -34,12 +34,8 @@ pub fn csv(knees: &Knees) -> String {
     let head: Vec<&str> = axes.chain(FIGURES).chain(["state", "why"]).collect();
     let rows = knees.rows.iter().map(|row| {
         let mut cells: Vec<String> = row.labels.iter().map(|(_, value)| value.clone()).collect();
-        let why = match &row.found {
-            Found::DoesNotFit(why) | Found::Failed(why) => why.clone(),
-            Found::Knee(_) | Found::NotRun => String::new(),
-        };
         cells.extend(figures(row));
-        cells.extend([row.state().to_owned(), why]);
+        cells.extend([row.state(), row.why_not().unwrap_or_default()].map(str::to_owned));
         cells
     });
     csv::write(&head, rows)

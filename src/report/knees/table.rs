@@ -149,9 +149,9 @@ fn cells(knees: &Knees) -> (Vec<Column>, Vec<Vec<String>>) {
         let mut cells: Vec<String> = row.labels.iter().map(|(_, value)| value.clone()).collect();
         match &row.found {
             Found::Knee(priced) => cells.extend(figures(priced, is_sized)),
-            Found::DoesNotFit(_) | Found::Failed(_) | Found::NotRun => {
+            Found::DoesNotFit(_) | Found::Refused { .. } | Found::Failed(_) | Found::NotRun => {
                 cells.resize(columns.len() - 2, "–".to_owned());
-                cells.extend([String::new(), row.state().replace('_', " ")]);
+                cells.extend([String::new(), row.fate()]);
             }
         }
         cells
