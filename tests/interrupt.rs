@@ -179,6 +179,41 @@ fn a_sweep_keeps_the_runs_that_were_finished_and_goes_on_from_them() {
 }
 
 #[test]
+fn a_search_of_settings_keeps_those_that_were_finished_and_goes_on_from_them() {
+    // A setting that does not fit is finished at once, and the others take longer than it takes to interrupt.
+    let words = format!(
+        "knee {} --goodput ttft:500 tpot:50 --precision 0.0005 -L gpu t4,h100,l40s -o kept.jsonl",
+        MACHINE.replace(" --gpu h100", "")
+    );
+    let running = Running::start(&words).has_spoken();
+    let kept = running.folder.path().join("kept.jsonl");
+    while std::fs::read_to_string(&kept).unwrap_or_default().lines().count() == 0 {
+        std::thread::yield_now();
+    }
+    running.interrupt();
+    let (printed, folder) = running.ended();
+    assert_eq!(printed, "");
+    let first = std::fs::read_to_string(&kept).unwrap();
+    assert!(
+        first.contains("does_not_fit") && first.lines().count() < 3,
+        "{first}"
+    );
+    let mut again = Running {
+        child: command(folder.path(), &words).spawn().unwrap(),
+        folder,
+    };
+    let mut stderr = BufReader::new(again.child.stderr.take().unwrap());
+    let mut told = String::new();
+    while !told.contains("already holds 1 setting, not searched again") {
+        assert!(stderr.read_line(&mut told).unwrap() > 0, "{told}");
+    }
+    again.child.stderr = Some(stderr.into_inner());
+    again.interrupt();
+    let (_, _folder) = again.ended();
+    assert_eq!(std::fs::read_to_string(&kept).unwrap(), first);
+}
+
+#[test]
 fn a_sweep_without_a_file_prints_a_row_for_every_cell_finished_or_not() {
     let running = Running::start(&format!(
         "sweep {MACHINE} --num-prompts 50000000 -L request-rate 5,10,15 --format csv"

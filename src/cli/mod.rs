@@ -23,6 +23,7 @@ pub mod hw;
 mod in_step;
 pub mod inputs;
 pub mod interrupt;
+mod kept;
 pub mod knee;
 mod ledger;
 mod memory;

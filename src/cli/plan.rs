@@ -7,7 +7,7 @@ use std::hash::Hasher;
 
 use serde_json::Value;
 
-use self::refused::Refused;
+pub(super) use self::refused::Refused;
 
 use super::disk::Disk;
 use super::interrupt;
@@ -97,17 +97,18 @@ impl Plan {
         }
     }
 
-    /// Every cell in its order; lines of a file name the scenario, too: a file of another one with the same axes must not be
-    /// taken for this one's.
-    pub(super) fn cells(&self, is_jsonl: bool) -> Vec<sweep::Cell> {
+    /// Every cell in its order. With `kept` they are for lines of a file, which name the scenario, too, and what else decides the
+    /// results: a file of another one with the same axes must not be taken for this one's.
+    pub(super) fn cells(&self, kept: Option<&str>) -> Vec<sweep::Cell> {
+        let named = |text: &str| kept.map(|beside| fingerprint(&[text, beside].concat()));
         let runs = self.runs.iter().map(|cell| {
-            let told = is_jsonl.then(|| fingerprint(&resolved_toml(&cell.resolved)));
+            let told = kept.and_then(|_| named(&resolved_toml(&cell.resolved)));
             (cell.index, &cell.labels, told)
         });
-        let refused = self.refused.iter().map(|cell| {
-            let told = is_jsonl.then(|| fingerprint(&cell.why));
-            (cell.index, &cell.labels, told)
-        });
+        let refused = self
+            .refused
+            .iter()
+            .map(|cell| (cell.index, &cell.labels, named(&cell.why)));
         let mut cells: Vec<sweep::Cell> = runs
             .chain(refused)
             .map(|(index, labels, scenario)| {
@@ -138,13 +139,13 @@ impl Plan {
         Some(&self.runs[at])
     }
 
-    /// What stands in the place of the run of a cell that is refused.
-    pub(super) fn refusal(&self, index: usize) -> Option<Value> {
+    /// A cell that cannot be run.
+    pub(super) fn refused(&self, index: usize) -> Option<&Refused> {
         let at = self
             .refused
             .binary_search_by_key(&index, |cell| cell.index)
             .ok()?;
-        Some(self.refused[at].result())
+        Some(&self.refused[at])
     }
 
     /// A cell and its run as they are printed.

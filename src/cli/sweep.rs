@@ -6,11 +6,10 @@ mod charts;
 use std::io::Write;
 use std::process::ExitCode;
 
-use anyhow::Context;
-
 use super::Exit;
+use super::kept::{Keeper, Kept};
 use super::outputs::{Format, OutputFlags, Outputs, Writer};
-use super::plan::{AxisFlags, Plan, Planned};
+use super::plan::{AxisFlags, Plan, Planned, Refused};
 use super::progress::Progress;
 use super::reported::unread;
 use super::run::{Name, read, records, save};
@@ -151,7 +150,7 @@ fn execute(
     terminal: &Terminal,
 ) -> anyhow::Result<ExitCode> {
     let is_jsonl = outputs.format == Format::Jsonl;
-    let cells: Vec<sweep::Cell> = plan.cells(is_jsonl);
+    let cells: Vec<sweep::Cell> = plan.cells(is_jsonl.then_some(""));
     let kept = outputs.file.as_deref().filter(|_| is_jsonl);
     let (all, is_interrupted, unkept) = simulate_all(plan, &cells, kept, (outputs, with_interval), terminal)?;
     if outputs.save_result {
@@ -197,18 +196,17 @@ fn simulate_all(
     (outputs, with_interval): (&Outputs, bool),
     terminal: &Terminal,
 ) -> anyhow::Result<(Vec<serde_json::Value>, bool, Option<std::io::Error>)> {
-    let (finished, file) = match kept {
-        Some(path) => resume(path, cells, terminal)?,
-        None => (Finished::default(), None),
+    let (finished, mut keeper) = match kept {
+        Some(path) => Kept::RUNS.resume(path, cells, terminal)?,
+        None => (Finished::default(), Keeper::new(None)),
     };
-    let mut keeper = Keeper::new(file);
     let mut progress = Progress::new(terminal, Some(cells.len() as u64), "runs");
     let results = sweep::run(
         cells,
         finished,
         |cell| match plan.run(cell.index) {
             Some(planned) => one(planned, outputs, with_interval),
-            None => Ok(plan.refusal(cell.index).unwrap_or_default()),
+            None => Ok(plan.refused(cell.index).map(Refused::result).unwrap_or_default()),
         },
         |told| {
             progress.at(told.done as u64);
@@ -230,28 +228,6 @@ fn simulate_all(
         });
     }
     Ok((all, is_interrupted, keeper.error))
-}
-
-/// The file that finished runs are appended to, until it fails: the rest is simulated to its end, and what follows a line
-/// that was written in part would belong to nothing.
-struct Keeper<W> {
-    file: Option<W>,
-    error: Option<std::io::Error>,
-}
-
-impl<W: Write> Keeper<W> {
-    fn new(file: Option<W>) -> Keeper<W> {
-        Keeper { file, error: None }
-    }
-
-    fn append(&mut self, line: &str) {
-        if let Some(file) = &mut self.file
-            && let Err(error) = file.write_all(line.as_bytes())
-        {
-            self.error = Some(error);
-            self.file = None;
-        }
-    }
 }
 
 /// Writes all results, in the order of the cells; a cell that was not run has `null`.
@@ -347,70 +323,10 @@ fn file_name(index: usize, outputs: &Outputs, vllms: &str) -> String {
     format!("{stem}-cell{index:03}.json")
 }
 
-/// Reads what an earlier sweep finished and opens its file for more.
-fn resume(
-    path: &str,
-    cells: &[sweep::Cell],
-    terminal: &Terminal,
-) -> anyhow::Result<(Finished<serde_json::Value>, Option<std::fs::File>)> {
-    let text = match std::fs::read_to_string(path) {
-        Ok(text) => text,
-        Err(error) if error.kind() == std::io::ErrorKind::NotFound => String::new(),
-        Err(error) => return Err(error).with_context(|| format!("cannot read {path}")),
-    };
-    let finished = Finished::read(&text).with_context(|| format!("{path} holds something else"))?;
-    if let Some(cell) = finished.foreign(cells) {
-        anyhow::bail!(
-            "{path} holds runs of another sweep, scenario or seed (`{cell}`)\n  help: write to another file, or delete this one"
-        );
-    }
-    if !finished.is_empty() {
-        terminal.notes(&[format!(
-            "{path} already holds {}, not simulated again",
-            counted(finished.len() as u64, "run")
-        )]);
-    }
-    let file = std::fs::OpenOptions::new().create(true).append(true).open(path);
-    let file = file.with_context(|| format!("cannot write {path}"))?;
-    file.set_len(finished.complete_bytes() as u64)
-        .with_context(|| format!("cannot write {path}"))?;
-    Ok((finished, Some(file)))
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
     use crate::workload::Lengths;
-
-    /// A disk with room for so many bytes.
-    struct Disk(usize);
-
-    impl Write for Disk {
-        fn write(&mut self, bytes: &[u8]) -> std::io::Result<usize> {
-            if self.0 == 0 {
-                return Err(std::io::ErrorKind::StorageFull.into());
-            }
-            let written = bytes.len().min(self.0);
-            self.0 -= written;
-            Ok(written)
-        }
-
-        fn flush(&mut self) -> std::io::Result<()> {
-            Ok(())
-        }
-    }
-
-    #[test]
-    fn the_first_line_that_cannot_be_kept_is_the_last_that_is_tried() {
-        let mut keeper = Keeper::new(Some(Disk(10)));
-        keeper.append("12345678");
-        assert!(keeper.error.is_none());
-        keeper.append("12345678");
-        keeper.append("1");
-        let kind = keeper.error.map(|error| error.kind());
-        assert_eq!(kind, Some(std::io::ErrorKind::StorageFull));
-        assert!(keeper.file.is_none());
-    }
 
     /// A request has a prompt and an output: what is swept counts as given.
     #[test]

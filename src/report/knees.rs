@@ -79,6 +79,13 @@ pub struct Knees {
 /// How far down and up the logarithm of a figure reaches with 90 % confidence.
 type Reach = (f64, f64);
 
+/// `gpu = h100, tensor-parallel-size = 2`.
+#[must_use]
+pub fn name(labels: &[(String, String)]) -> String {
+    let parts = labels.iter().map(|(axis, value)| format!("{axis} = {value}"));
+    parts.collect::<Vec<_>>().join(", ")
+}
+
 impl KneeRow {
     /// Its search, where it was made.
     #[must_use]
@@ -108,14 +115,10 @@ impl KneeRow {
         }
     }
 
-    /// `gpu = h100, tensor-parallel-size = 2`.
+    /// What names it, as a phrase.
     #[must_use]
     pub fn name(&self) -> String {
-        let parts = self
-            .labels
-            .iter()
-            .map(|(axis, value)| format!("{axis} = {value}"));
-        parts.collect::<Vec<_>>().join(", ")
+        name(&self.labels)
     }
 
     /// Whether all is known of it that was asked for: the user did not stop before.

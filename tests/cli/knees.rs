@@ -351,3 +351,48 @@ fn what_every_setting_is_refused_for_is_an_error_and_what_all_share_is_told_once
         &format!("knee {SETTINGS} -L gpu h100,h100-sxm-80gb -L max-num-seqs 16,32 --link --dry-run"),
     );
 }
+
+/// What `-o FILE.jsonl` holds is not searched again, what is missing is, and what was kept of other inputs is refused.
+#[test]
+fn a_search_of_settings_goes_on_from_its_file() {
+    let desk = Desk::new();
+    let gpus = |gpus: &str| format!("knee {SETTINGS} -L gpu {gpus} -o kept.jsonl");
+    desk.expect(0, &gpus("h100,t4"));
+    let lines = || std::fs::read_to_string(desk.path().join("kept.jsonl")).unwrap();
+    let first = lines();
+    assert_eq!(first.lines().count(), 2, "{first}");
+    // One more setting, and one line that was being written when the search stopped.
+    std::fs::write(
+        desk.path().join("kept.jsonl"),
+        format!("{first}{{\"cell\":\"gpu=l4"),
+    )
+    .unwrap();
+    let output = desk.run(&gpus("h100,t4,l40s"));
+    let told = text(&output.stderr);
+    assert_eq!(output.status.code(), Some(0), "{told}");
+    assert!(
+        told.contains("kept.jsonl already holds 2 settings, not searched again"),
+        "{told}"
+    );
+    let all = lines();
+    assert!(all.starts_with(&first) && all.lines().count() == 3, "{all}");
+    let states: Vec<Value> = all
+        .lines()
+        .map(|line| json(line)["result"]["state"].clone())
+        .collect();
+    assert_eq!(states, ["kept", "does_not_fit", "kept"]);
+    // As one search of all three would have written it.
+    std::fs::remove_file(desk.path().join("kept.jsonl")).unwrap();
+    desk.expect(0, &gpus("h100,t4,l40s"));
+    assert_eq!(lines(), all);
+    for other in ["--seed 2", "--max-rate 20", "--for-rate 100"] {
+        let output = desk.run(&format!("{} {other}", gpus("h100,t4,l40s")));
+        let told = text(&output.stderr);
+        assert_eq!(output.status.code(), Some(2), "{other}: {told}");
+        assert!(
+            told.contains("holds settings of another search, scenario or seed"),
+            "{other}: {told}"
+        );
+        assert_eq!(lines(), all);
+    }
+}

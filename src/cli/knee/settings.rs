@@ -2,25 +2,23 @@
 
 use std::io::Write;
 use std::process::ExitCode;
-use std::sync::Mutex;
 
-use rayon::prelude::*;
+use serde_json::Value;
 
 use super::super::outputs::{Format, Outputs, Writer};
 use super::super::plan::{Plan, Planned};
-use super::super::progress::Progress;
 use super::super::reported::unread;
 use super::super::{Exit, cells, files, interrupt, mix, subject};
-use super::one::{Asked, Searched, search_one};
+use super::one::Asked;
+use super::searches::{Setting, search_all};
 use super::{Args, Bracket, Terminal, lengths_of_its_own, no_promise};
-use crate::config::axes::Axis;
-use crate::config::{Assembled, Diagnostic, Diagnostics, Place, Resolved, Server};
-use crate::cost::uncertainty::Component;
+use crate::config::axes::{Axis, Cell};
+use crate::config::{Assembled, Diagnostic, Diagnostics, Place, Resolved};
 use crate::report::chart::{self, Picture};
 use crate::report::figures::{count, counted, significant};
-use crate::report::knees::{self, Found, KneeRow, Knees, Labels, Priced};
+use crate::report::knees::{self, KneeRow, Knees};
 use crate::report::{self, KneeView, Sizing};
-use crate::sim::Pool;
+use crate::sweep;
 
 /// Most settings of one command.
 const SETTINGS_MAX: usize = 10_000;
@@ -28,28 +26,14 @@ const SETTINGS_MAX: usize = 10_000;
 /// Searches every setting's knee and prints them.
 ///
 /// # Errors
-/// What is wrong with a setting, and files that cannot be written.
+/// What is wrong where no setting can be searched, and files that cannot be written.
 pub(super) fn execute(
     args: &Args,
     input: &Assembled,
     out: &mut dyn Write,
     terminal: &Terminal,
 ) -> anyhow::Result<ExitCode> {
-    let axes = args.axes.given()?;
-    let lengths = axes.iter().map(|axis| axis.values.len());
-    let cells = match args.axes.link {
-        true => lengths.max().unwrap_or(0),
-        false => lengths.fold(1usize, usize::saturating_mul),
-    };
-    if cells > SETTINGS_MAX {
-        let problem = Diagnostic::new(format!("these axes make {} settings", count(cells as u64)));
-        let most = count(SETTINGS_MAX as u64);
-        return Err(Diagnostics::from(
-            problem.help(format!("a search takes a second or more: at most {most}")),
-        )
-        .into());
-    }
-    let settings = args.axes.cells(&axes, &args.scenario, input)?;
+    let settings = combinations(args, input)?;
     let mut sizings: Vec<Option<Sizing>> = Vec::new();
     let judge = |index: usize, resolved: &Resolved| {
         let sizing = promised(resolved).and_then(|()| args.sizing.of(resolved, &settings[index].document));
@@ -75,45 +59,105 @@ pub(super) fn execute(
         return Ok(Exit::Ok.into());
     }
     outputs.check_places()?;
-    let asked: Vec<(&Planned, Asked<'_>)> = plan
-        .runs
-        .iter()
-        .zip(sizings)
-        .map(|(cell, sizing)| {
-            let asked = Asked {
-                resolved: &cell.resolved,
-                document: &settings[cell.index].document,
-                bracket: Bracket {
-                    min_rate: args.min_rate,
-                    max_rate: args.max_rate,
-                },
-                sizing,
-                ignored: [
-                    cell.resolved.ignored.clone(),
-                    unread.clone(),
-                    lengths_of_its_own(&cell.resolved),
-                ]
-                .concat(),
-            };
-            (cell, asked)
-        })
-        .collect();
-    let found = search_all(&asked, args.sizing.price, terminal);
-    if let Some(why) = nothing_searched(&plan, &found) {
+    let bracket = Bracket {
+        min_rate: args.min_rate,
+        max_rate: args.max_rate,
+    };
+    let asked = plan.runs.iter().zip(sizings).map(|(cell, sizing)| {
+        let of_cell = [
+            &cell.resolved.ignored,
+            &unread,
+            &lengths_of_its_own(&cell.resolved),
+        ];
+        let asked = Asked {
+            resolved: &cell.resolved,
+            document: &settings[cell.index].document,
+            bracket,
+            sizing,
+            ignored: of_cell.map(Vec::as_slice).concat(),
+        };
+        (cell, asked)
+    });
+    search(&plan, &asked.collect::<Vec<_>>(), args, &outputs, out, terminal)
+}
+
+/// Every combination of the axes' values.
+///
+/// # Errors
+/// What is wrong with an axis, and more settings than one waits for.
+fn combinations(args: &Args, input: &Assembled) -> Result<Vec<Cell>, Diagnostics> {
+    let axes = args.axes.given()?;
+    let lengths = axes.iter().map(|axis| axis.values.len());
+    let cells = match args.axes.link {
+        true => lengths.max().unwrap_or(0),
+        false => lengths.fold(1usize, usize::saturating_mul),
+    };
+    if cells > SETTINGS_MAX {
+        let problem = Diagnostic::new(format!("these axes make {} settings", count(cells as u64)));
+        let most = count(SETTINGS_MAX as u64);
+        return Err(problem
+            .help(format!("a search takes a second or more: at most {most}"))
+            .into());
+    }
+    args.axes.cells(&axes, &args.scenario, input)
+}
+
+/// Searches and prints. With `-o FILE.jsonl` finished settings are kept as they come, and a search that was interrupted goes on
+/// where it stopped.
+fn search(
+    plan: &Plan,
+    asked: &[(&Planned, Asked<'_>)],
+    args: &Args,
+    outputs: &Outputs,
+    out: &mut dyn Write,
+    terminal: &Terminal,
+) -> anyhow::Result<ExitCode> {
+    let is_jsonl = outputs.format == Format::Jsonl;
+    let kept = outputs.file.as_deref().filter(|_| is_jsonl);
+    // What decides a knee and its cost beside the scenario.
+    let beside = format!("{:?}", (args.min_rate, args.max_rate, args.sizing));
+    let cells = plan.cells(is_jsonl.then_some(&beside));
+    let (settings, unkept) = search_all(plan, asked, (&cells, kept), args.sizing.price, terminal)?;
+    let objects: Vec<Value> = settings.iter().map(Setting::object).collect::<Result<_, _>>()?;
+    if let Some(why) = nothing_searched(plan, &objects) {
         anyhow::bail!(why);
     }
-    let knees = Knees {
-        subject: subject::of_all(plan.runs.iter().map(|cell| &cell.resolved)),
-        rows: rows(&plan, found),
-        price_source: prices(&plan, args.sizing.price),
-    };
-    put(&knees, &outputs, out, terminal)?;
-    Ok(match (interrupt::is_asked(), knees.is_any_kept()) {
+    let is_cut = interrupt::is_asked();
+    match is_jsonl {
+        true if is_cut && kept.is_some() => {}
+        true => files::put(&sweep::to_jsonl(&cells, &objects)?, outputs.file.as_deref(), out)?,
+        false => put(plan, &settings, (outputs, args.sizing.price), out, terminal)?,
+    }
+    if let Some(error) = unkept {
+        let path = kept.unwrap_or_default();
+        return Err(
+            anyhow::Error::new(error).context(format!("cannot keep every finished setting in {path}"))
+        );
+    }
+    if is_cut {
+        terminal.notes(&[interrupted(&settings, kept)]);
+    }
+    if let Some(folder) = &outputs.charts {
+        draw(&settings, folder, terminal)?;
+    }
+    let is_kept = |object: &Value| object["state"] == "kept";
+    Ok(match (is_cut, objects.iter().any(is_kept)) {
         (true, _) => Exit::Interrupted,
         (false, true) => Exit::Ok,
         (false, false) => Exit::NotMet,
     }
     .into())
+}
+
+fn interrupted(settings: &[Setting], kept: Option<&str>) -> String {
+    let is_whole = |setting: &&Setting| setting.row().is_none_or(KneeRow::is_whole);
+    let whole = settings.iter().filter(is_whole).count();
+    let of = counted(settings.len() as u64, "setting");
+    let goes_on = match kept {
+        Some(path) => format!("the same command goes on from {path}"),
+        None => "what was found until then is printed. With -o FILE.jsonl the same command would go on from where it stopped".to_owned(),
+    };
+    format!("interrupted: {whole} of {of} were searched to their end; {goes_on}")
 }
 
 /// Axes that the search sets itself, or that one price for all contradicts.
@@ -150,23 +194,18 @@ fn promised(resolved: &Resolved) -> Result<(), Diagnostics> {
 }
 
 /// Why no setting could be searched: once where that is the same of all, as of one.
-fn nothing_searched(plan: &Plan, found: &[Found]) -> Option<String> {
-    let why = |found: &Found| match found {
-        Found::Failed(why) => Some(why.clone()),
-        _ => None,
+fn nothing_searched(plan: &Plan, objects: &[Value]) -> Option<String> {
+    let why = |object: &Value| match object["state"] == "failed" {
+        true => object["why"].as_str().map(str::to_owned),
+        false => None,
     };
-    let reasons: Vec<String> = found.iter().map(why).collect::<Option<_>>()?;
-    let first = reasons.first().filter(|_| plan.refused.is_empty())?;
+    let reasons: Vec<String> = objects.iter().map(why).collect::<Option<_>>()?;
+    let first = reasons.first()?;
     if reasons.iter().all(|reason| reason == first) {
         return Some(first.clone());
     }
-    let told = plan.runs.iter().zip(&reasons).map(|(cell, why)| {
-        let named = cell
-            .labels
-            .iter()
-            .map(|(axis, value)| format!("{axis} = {value}"));
-        format!("{}: {why}", named.collect::<Vec<_>>().join(", "))
-    });
+    let told = plan.labels().into_iter().zip(&reasons);
+    let told = told.map(|(labels, why)| format!("{}: {why}", knees::name(labels)));
     Some(told.collect::<Vec<_>>().join("\n"))
 }
 
@@ -191,98 +230,6 @@ fn say(input: &Assembled, plan: &Plan, outputs: &Outputs, unread: &[String], ter
     terminal.notes(&plan.refusals());
 }
 
-/// Every setting's search, as many at once as there are cores: in the order of the settings whatever their number.
-fn search_all(asked: &[(&Planned, Asked<'_>)], price: Option<f64>, terminal: &Terminal) -> Vec<Found> {
-    let progress = Mutex::new((Progress::new(terminal, None, "runs"), 0));
-    let goes_on = || {
-        if let Ok(mut progress) = progress.lock() {
-            progress.1 += 1;
-            let done = progress.1;
-            progress.0.at(done);
-        }
-        !interrupt::is_asked()
-    };
-    let one = |(cell, asked): &(&Planned, Asked<'_>)| {
-        if interrupt::is_asked() {
-            return Found::NotRun;
-        }
-        match search_one(asked, &mut |_| goes_on(), &mut |_| goes_on()) {
-            Ok(searched) => Found::Knee(Box::new(priced(&cell.resolved, searched, price))),
-            Err(error) => Found::Failed(format!("{error:#}")),
-        }
-    };
-    asked.par_iter().map(one).collect()
-}
-
-fn priced(resolved: &Resolved, searched: Searched, price: Option<f64>) -> Priced {
-    let pools = &resolved.scenario.pools;
-    Priced {
-        view: searched.view,
-        is_cut: searched.is_cut,
-        gpus: pools
-            .iter()
-            .map(|pool| u64::from(pool.gpus) * u64::from(pool.replicas))
-            .sum(),
-        usd_per_hour: usd_per_hour(resolved, price),
-        parameters: Component::ALL
-            .into_iter()
-            .map(|part| (part, parameters(resolved, part)))
-            .collect(),
-    }
-}
-
-/// What names the parameters that a part of the step time rests on: weights in another format are multiplied by other kernels.
-fn parameters(resolved: &Resolved, part: Component) -> String {
-    let of_weights = matches!(part, Component::Linear | Component::Experts);
-    let of_server = |server: &Server| {
-        let rest = format!("{} by {}", server.device.id, server.calibration.name);
-        match of_weights {
-            true => format!("{rest} in {}", server.model.quantization.name()),
-            false => rest,
-        }
-    };
-    let names: Vec<String> = resolved.servers.iter().map(of_server).collect();
-    names.join(", ")
-}
-
-/// US dollars per hour of all that is simulated, or why that is not known.
-fn usd_per_hour(resolved: &Resolved, price: Option<f64>) -> Result<f64, String> {
-    if !resolved.scenario.cluster.scalers.is_empty() {
-        return Err(
-            "its replicas come and go with the load; `run` tells what a run of them costs".to_owned(),
-        );
-    }
-    let of_pool = |pool: &Pool| {
-        let each = price.or(pool.price.as_ref().map(|price| price.usd_per_hour));
-        let each = each.ok_or_else(|| format!("the profile of {} has no [price]", pool.device))?;
-        Ok(each * f64::from(pool.gpus) * f64::from(pool.replicas))
-    };
-    resolved.scenario.pools.iter().map(of_pool).sum()
-}
-
-/// Every setting in the order of the axes.
-fn rows(plan: &Plan, found: Vec<Found>) -> Vec<KneeRow> {
-    let searched = plan.runs.iter().zip(found);
-    let searched = searched.map(|(cell, found)| (cell.index, &cell.labels, found));
-    let refused = plan.refused.iter().map(|cell| {
-        let found = match cell.is_misfit {
-            true => Found::DoesNotFit(cell.why.clone()),
-            false => Found::Refused {
-                in_short: cell.in_short.clone(),
-                why: cell.why.clone(),
-            },
-        };
-        (cell.index, &cell.labels, found)
-    });
-    let mut all: Vec<(usize, &Labels, Found)> = searched.chain(refused).collect();
-    all.sort_by_key(|(index, ..)| *index);
-    let row = |(_, labels, found): (usize, &Labels, Found)| KneeRow {
-        labels: labels.clone(),
-        found,
-    };
-    all.into_iter().map(row).collect()
-}
-
 /// Where the prices are from, each card once.
 fn prices(plan: &Plan, price: Option<f64>) -> String {
     if let Some(price) = price {
@@ -305,28 +252,36 @@ fn prices(plan: &Plan, price: Option<f64>) -> String {
     }
 }
 
-fn put(knees: &Knees, outputs: &Outputs, out: &mut dyn Write, terminal: &Terminal) -> anyhow::Result<()> {
+/// Writes all settings in any other form than lines of JSON.
+fn put(
+    plan: &Plan,
+    settings: &[Setting],
+    (outputs, price): (&Outputs, Option<f64>),
+    out: &mut dyn Write,
+    terminal: &Terminal,
+) -> anyhow::Result<()> {
+    let knees = Knees {
+        subject: subject::of_all(plan.runs.iter().map(|cell| &cell.resolved)),
+        rows: settings.iter().filter_map(Setting::row).cloned().collect(),
+        price_source: prices(plan, price),
+    };
     let file = outputs.file.as_deref();
-    let lines = || report::json::knees(&knees.rows);
     let text = match outputs.format {
-        Format::Table => knees::text(knees, terminal.width().filter(|_| file.is_none())),
-        Format::Json => format!("[{}]\n", lines().join(", ")),
-        Format::Jsonl => lines().join("\n") + "\n",
-        Format::Csv => knees::csv(knees),
-        Format::Md => knees::md(knees),
+        Format::Csv => knees::csv(&knees),
+        Format::Md => knees::md(&knees),
+        Format::Json | Format::Jsonl => {
+            let lines: Vec<String> = knees.rows.iter().map(report::json::knee_setting).collect();
+            format!("[{}]\n", lines.join(", "))
+        }
+        Format::Table => knees::text(&knees, terminal.width().filter(|_| file.is_none())),
     };
-    files::put(&text, file, out)?;
-    if interrupt::is_asked() {
-        let whole = knees.rows.iter().filter(|row| row.is_whole()).count();
-        terminal.notes(&[format!(
-            "interrupted: {whole} of {} were searched to their end, and what was found until then is printed",
-            counted(knees.rows.len() as u64, "setting")
-        )]);
-    }
-    let Some(folder) = &outputs.charts else {
-        return Ok(());
-    };
-    let named = |(index, row): (usize, &KneeRow)| {
+    files::put(&text, file, out)
+}
+
+/// A picture of each setting that was searched in this command.
+fn draw(settings: &[Setting], folder: &str, terminal: &Terminal) -> anyhow::Result<()> {
+    let named = |(index, setting): (usize, &Setting)| {
+        let row = setting.row()?;
         let priced = row.priced()?;
         let titled = KneeView {
             subject: format!("{} · {}", priced.view.subject, row.name()),
@@ -334,9 +289,9 @@ fn put(knees: &Knees, outputs: &Outputs, out: &mut dyn Write, terminal: &Termina
         };
         Some((format!("knee-cell{index:03}"), chart::knee(&titled)))
     };
-    let pictures: Vec<(String, Picture)> = knees.rows.iter().enumerate().filter_map(named).collect();
-    if !pictures.is_empty() {
-        files::save_pictures(folder, &pictures, terminal)?;
+    let pictures: Vec<(String, Picture)> = settings.iter().enumerate().filter_map(named).collect();
+    match pictures.is_empty() {
+        true => Ok(()),
+        false => files::save_pictures(folder, &pictures, terminal),
     }
-    Ok(())
 }

@@ -5,6 +5,7 @@ use serde_json::{Value, json};
 
 use super::Labels;
 use crate::config::{Diagnostic, Diagnostics};
+use crate::report::knees::{self, Found};
 
 /// A cell that cannot be run, which is no reason against the others.
 pub(in crate::cli) struct Refused {
@@ -69,12 +70,20 @@ impl Refused {
         json!({"plimsoll": {"verdict": verdict, "cell": cell, "in_short": self.in_short, "why": self.why}})
     }
 
+    /// In the place of a search.
+    pub(in crate::cli) fn found(&self) -> Found {
+        let why = self.why.clone();
+        match self.is_misfit {
+            true => Found::DoesNotFit(why),
+            false => Found::Refused {
+                in_short: self.in_short.clone(),
+                why,
+            },
+        }
+    }
+
     fn name(&self) -> String {
-        let named = self
-            .labels
-            .iter()
-            .map(|(axis, value)| format!("{axis} = {value}"));
-        named.collect::<Vec<_>>().join(", ")
+        knees::name(&self.labels)
     }
 }
 

@@ -4,11 +4,11 @@ use super::knee;
 use super::value::{Object, Value};
 use crate::report::knees::{Found, KneeRow, Priced};
 
-/// A line of JSON for each setting, without newlines. What was not searched has `verdict` `does_not_fit`, `refused`, `failed` or
-/// `not_run`.
+/// A setting as a line of JSON, without a newline at its end. `state` says what became of it, as the CSV does; what was not searched
+/// has it as its `verdict`, too: `does_not_fit`, `refused`, `failed` or `not_run`.
 #[must_use]
-pub fn knees(rows: &[KneeRow]) -> Vec<String> {
-    rows.iter().map(|row| object(row).line()).collect()
+pub fn knee_setting(row: &KneeRow) -> String {
+    object(row).line()
 }
 
 fn object(row: &KneeRow) -> Object {
@@ -18,6 +18,7 @@ fn object(row: &KneeRow) -> Object {
         cell.put(axis, value.as_str());
     }
     object.put("cell", Value::Object(cell));
+    object.put("state", row.state());
     match &row.found {
         Found::Knee(priced) => {
             object.put("cost", Value::Object(cost(priced)));
