@@ -4,6 +4,7 @@ pub mod balance;
 mod books;
 mod break_even;
 mod bursts;
+pub mod costs;
 mod experiment;
 mod failures;
 mod generations;

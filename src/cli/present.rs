@@ -2,6 +2,7 @@
 
 use super::components::{component, host_share};
 use super::{mix, pools, remarks};
+use crate::analysis::costs::usd;
 use crate::analysis::knee::{Constraint, EngineLimits, Objective, Pressure, Statistic};
 use crate::analysis::{Experiment, Outcome, Precision, RunResult, Scaling, heard};
 use crate::config::{Resolved, RunLength, Server, Slo, SloMetric};
@@ -269,21 +270,15 @@ fn gate(counts: &Counts) -> Vec<(String, u64)> {
 
 fn scaled(resolved: &Resolved, scaling: &Scaling, outcome: &Outcome) -> ScalingMeta {
     let pools = resolved.scenario.pools.iter().zip(&scaling.replica_s);
-    let (mut replica_s, mut gpu_s, mut usd) = (0.0, 0.0, Some(0.0));
+    let (mut replica_s, mut gpu_hours) = (0.0, Vec::new());
     for (pool, seconds) in pools {
-        let gpus = seconds * f64::from(pool.gpus);
         replica_s += seconds;
-        gpu_s += gpus;
-        let price = pool
-            .price
-            .as_ref()
-            .map(|price| price.usd_per_hour * gpus / 3600.0);
-        usd = usd.zip(price).map(|(sum, price)| sum + price);
+        gpu_hours.push((pool, seconds * f64::from(pool.gpus) / 3600.0));
     }
     ScalingMeta {
         replica_hours: replica_s / 3600.0,
-        gpu_hours: gpu_s / 3600.0,
-        usd,
+        gpu_hours: gpu_hours.iter().map(|(_, hours)| hours).sum(),
+        usd: usd(gpu_hours, None).ok(),
         started: scaling.started,
         cancelled: scaling.cancelled,
         drained: scaling.drained,

@@ -1,10 +1,8 @@
 //! The knees of several settings beside each other: what each takes within the promise, what that costs, and which is cheapest.
 //!
 //! What a setting costs is what its GPUs do per million output tokens at its knee, or, where a rate is given, per hour of the
-//! replicas that carry it. It is known no better than the knee: its interval holds chance and the doubt of the step time
-//! ([`Priced::cost_90`]). Two settings are told apart where their costs are further from each other than both may be off. Settings
-//! of one card and one engine rest on the same parameters of the step time, so that what is wrong with these moves both, and only
-//! what it moves one more than the other counts. Where the model's doubt is not known chance alone tells settings apart, which is said.
+//! replicas that carry it. How far that may be off, and what tells two settings apart, is [`crate::analysis::costs`]; where the
+//! model's doubt is not known chance alone does, which is said.
 
 mod answer;
 mod exact;
@@ -13,10 +11,10 @@ mod table;
 pub use self::exact::csv;
 pub use self::table::{md, text};
 use super::views::KneeView;
-use crate::calibrate::interval::FigureInterval;
+use crate::analysis::costs::{Cost, Reach, reach_of_count, reach_of_rate, reach_of_replicas};
+use crate::analysis::knee::Fleet;
 use crate::cost::Trust;
 use crate::cost::uncertainty::Component;
-use crate::stats::{Z_90, Z_95};
 
 /// Axis and value.
 pub type Labels = Vec<(String, String)>;
@@ -75,9 +73,6 @@ pub struct Knees {
     /// Where the prices are from; empty where none is known.
     pub price_source: String,
 }
-
-/// How far down and up the logarithm of a figure reaches with 90 % confidence.
-type Reach = (f64, f64);
 
 /// `gpu = h100, tensor-parallel-size = 2`.
 #[must_use]
@@ -178,89 +173,44 @@ impl Priced {
         Some(of_one / (tokens_per_hour / 1e6))
     }
 
-    /// What settings are ranked by, dollars: an hour of the fleet where a rate is given, else a million output tokens.
+    /// What settings are ranked by: an hour of the fleet where a rate is given, else a million output tokens.
     #[must_use]
-    pub fn cost(&self) -> Option<f64> {
-        match self.view.sizing {
+    pub fn cost(&self) -> Option<Cost> {
+        let usd = match self.view.sizing {
             Some(_) => self.usd_per_hour_paid(),
             None => self.usd_per_million_output_tokens(),
-        }
+        };
+        let parts = self.view.model.as_ref().map(|model| model.parts.clone());
+        usd.map(|usd| Cost {
+            usd,
+            chance: self.chance(),
+            model: self.model_doubt(),
+            parts,
+            rests_on: self.parameters.clone(),
+        })
     }
 
-    /// Between which dollars [`Priced::cost`] lies with 90 % confidence, by chance and by the model's doubt together as if the two
-    /// were independent; `None` where the model's doubt is not known.
-    #[must_use]
-    pub fn cost_90(&self) -> Option<(f64, f64)> {
-        let cost = self.cost()?;
-        let (chance, model) = (self.chance(), self.model_doubt()?);
-        let low = cost * (-chance.0.hypot(model.0)).exp();
-        Some((low, cost * chance.1.hypot(model.1).exp()))
-    }
-
-    /// How far the cost may be off by chance: the more is served, the less it costs.
     fn chance(&self) -> Reach {
-        let at_90 = |(down, up): Reach| (down * Z_90 / Z_95, up * Z_90 / Z_95);
-        match &self.view.sizing {
-            Some(sizing) => sizing.fleet.as_ref().map_or((0.0, 0.0), |fleet| {
-                let (fewest, most) = fleet.replicas_95;
-                at_90(reach(fewest, fleet.replicas, most))
-            }),
-            None => self.view.knee.map_or((0.0, 0.0), |knee| {
-                at_90(((knee.high / knee.value).ln(), (knee.value / knee.low).ln()))
-            }),
-        }
+        let fleet = |fleet: &Fleet| reach_of_replicas(fleet.replicas_95, fleet.replicas);
+        let known = match &self.view.sizing {
+            Some(sizing) => sizing.fleet.as_ref().map(fleet),
+            None => self.view.knee.map(reach_of_rate),
+        };
+        known.unwrap_or((0.0, 0.0))
     }
 
-    /// How far the cost may be off because the step time's parameters are; `None` where that is not known.
     fn model_doubt(&self) -> Option<Reach> {
         match &self.view.sizing {
             Some(sizing) => {
                 let fleet = sizing.fleet.as_ref()?;
                 let (fewest, most) = fleet.replicas_model_90?;
-                Some(reach(fewest, fleet.replicas, Some(most)))
+                Some(reach_of_count(fewest, fleet.replicas, Some(most)))
             }
             None => {
                 let (down, up) = self.view.model.as_ref()?.reach_ln;
                 Some((up, down))
             }
         }
-    }
-
-    /// Whether it costs more than a cheaper one beyond what both may be off by.
-    fn is_dearer_than(&self, cheaper: &Priced) -> bool {
-        let Some((own, other)) = self.cost().zip(cheaper.cost()) else {
-            return false;
-        };
-        let chance = self.chance().0.hypot(cheaper.chance().1);
-        (own / other).ln() > chance.hypot(self.doubt_apart(cheaper).unwrap_or(0.0))
-    }
-
-    /// How far the ratio of two costs may be off because parameters of the step time are, with 90 % confidence: those that both
-    /// rest on move both. `None` where the doubt of either is not known.
-    fn doubt_apart(&self, other: &Priced) -> Option<f64> {
-        let (own_model, other_model) = (self.view.model.as_ref()?, other.view.model.as_ref()?);
-        let part = |of: &FigureInterval, component: Component| {
-            let mut parts = of.parts.iter();
-            parts
-                .find(|(named, _)| *named == component)
-                .map_or(0.0, |(_, sigma)| *sigma)
-        };
-        let square = |component: Component| {
-            let (own, others) = (part(own_model, component), part(other_model, component));
-            match self.rests_on(component) == other.rests_on(component) {
-                true => (own - others).powi(2),
-                false => own.powi(2) + others.powi(2),
-            }
-        };
-        let squares = Component::ALL.into_iter().map(square);
-        Some(Z_90 * squares.sum::<f64>().sqrt())
-    }
-
-    /// What names the parameters of a part of its step times.
-    fn rests_on(&self, component: Component) -> Option<&str> {
-        let mut parameters = self.parameters.iter();
-        let found = parameters.find(|(named, _)| *named == component);
-        found.map(|(_, name)| name.as_str())
     }
 
     /// The knee at the two ends of the model's 90 % interval.
@@ -282,12 +232,6 @@ impl Priced {
         let large = self.view.trust.iter().filter(|(name, _)| is_large(name));
         large.map(|(_, trust)| *trust).max()
     }
-}
-
-/// From a count to the ends of its interval, of which the upper may be open.
-fn reach(fewest: u64, count: u64, most: Option<u64>) -> Reach {
-    let of = |end: u64| (end as f64 / count as f64).ln();
-    (-of(fewest), most.map_or(f64::INFINITY, of))
 }
 
 impl Knees {
@@ -323,7 +267,7 @@ impl Knees {
             let load = fleet.and_then(|fleet| fleet.load);
             match (priced.cost(), priced.view.is_kept()) {
                 // Of two that cost the same the one whose replicas are loaded less.
-                (Some(cost), true) => (0, cost, load.unwrap_or(-served)),
+                (Some(cost), true) => (0, cost.usd, load.unwrap_or(-served)),
                 (_, true) => (1, -served, 0.0),
                 (_, false) => (2, -served, 0.0),
             }

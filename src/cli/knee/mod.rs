@@ -30,7 +30,7 @@ use super::terminal::Terminal;
 use super::{files, interrupt, mix, why};
 use crate::analysis::LoadKind;
 use crate::analysis::knee::Knee;
-use crate::config::{Diagnostic, Diagnostics, Place, Resolved, resolve, resolved_toml};
+use crate::config::{Assembled, Diagnostic, Diagnostics, Place, Resolved, resolve, resolved_toml};
 use crate::report::figures::significant;
 use crate::report::{self, chart};
 use crate::units::Picos;
@@ -92,22 +92,7 @@ pub fn run(args: &Args, out: &mut dyn Write, terminal: &Terminal) -> anyhow::Res
     if !wrong.is_empty() {
         return Err(with_the_scenario_s(wrong, args).into());
     }
-    let mut flags = args.axes.with_swept_lengths(&args.scenario);
-    // The search sets the rate; one is needed for the input to be whole.
-    let needs_rate = flags.target.is_some() || flags.model.is_some() || flags.serve_cmd.is_some();
-    let mut input = read(&flags, &args.output)?;
-    if needs_rate
-        && input.document.get("workload.arrivals").is_none()
-        && input.document.get("workload.base").is_none()
-        && !input.document.has_several_clients()
-    {
-        flags.traffic.request_rate = Some(crate::config::scalar::Rate(1.0));
-        input = read(&flags, &args.output)?;
-        // An axis of the arrivals beside it contradicts nobody.
-        input
-            .document
-            .make_default("--request-rate", "the search sets the rate");
-    }
+    let input = input_of(args)?;
     if args.axes.is_given() {
         drop(nothing_yet);
         return settings::execute(args, &input, out, terminal);
@@ -157,6 +142,29 @@ pub fn run(args: &Args, out: &mut dyn Write, terminal: &Terminal) -> anyhow::Res
         ignored: [resolved.ignored.clone(), ignored].concat(),
     };
     execute(&asked, &outputs, out, terminal)
+}
+
+/// The input, with a rate where none is given: the search sets it, and one is needed for the input to be whole.
+///
+/// # Errors
+/// What is wrong with it.
+fn input_of(args: &Args) -> Result<Assembled, Diagnostics> {
+    let mut flags = args.axes.with_swept_lengths(&args.scenario);
+    let needs_rate = flags.target.is_some() || flags.model.is_some() || flags.serve_cmd.is_some();
+    let input = read(&flags, &args.output)?;
+    let has_rate = input.document.get("workload.arrivals").is_some()
+        || input.document.get("workload.base").is_some()
+        || input.document.has_several_clients();
+    if !needs_rate || has_rate {
+        return Ok(input);
+    }
+    flags.traffic.request_rate = Some(crate::config::scalar::Rate(1.0));
+    let mut input = read(&flags, &args.output)?;
+    // An axis of the arrivals beside it contradicts nobody.
+    input
+        .document
+        .make_default("--request-rate", "the search sets the rate");
+    Ok(input)
 }
 
 fn no_promise() -> Diagnostic {

@@ -11,6 +11,7 @@ use super::super::plan::{Plan, Planned};
 use super::super::progress::Progress;
 use super::Terminal;
 use super::one::{Asked, Searched, search_one};
+use crate::analysis::costs::usd;
 use crate::config::{Resolved, Server};
 use crate::cost::uncertainty::Component;
 use crate::report;
@@ -166,10 +167,11 @@ fn usd_per_hour(resolved: &Resolved, price: Option<f64>) -> Result<f64, String> 
             "its replicas come and go with the load; `run` tells what a run of them costs".to_owned(),
         );
     }
-    let of_pool = |pool: &Pool| {
-        let each = price.or(pool.price.as_ref().map(|price| price.usd_per_hour));
-        let each = each.ok_or_else(|| format!("the profile of {} has no [price]", pool.device))?;
-        Ok(each * f64::from(pool.gpus) * f64::from(pool.replicas))
-    };
-    resolved.scenario.pools.iter().map(of_pool).sum()
+    let of_an_hour = |pool: &'_ Pool| f64::from(pool.gpus) * f64::from(pool.replicas);
+    let hours = resolved
+        .scenario
+        .pools
+        .iter()
+        .map(|pool| (pool, of_an_hour(pool)));
+    usd(hours, price).map_err(|pool| format!("the profile of {} has no [price]", pool.device))
 }

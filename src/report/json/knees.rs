@@ -56,7 +56,7 @@ fn cost(priced: &Priced) -> Object {
             None => "usd_per_million_output_tokens",
         },
     );
-    let interval = priced.cost_90();
+    let interval = priced.cost().and_then(|cost| cost.interval_90());
     object.put("usd_low", interval.map(|(low, _)| low));
     let high = interval.map(|(_, high)| high);
     object.put("usd_high", high.filter(|high| high.is_finite()));

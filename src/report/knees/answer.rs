@@ -93,7 +93,7 @@ fn by_chance_alone(knees: &Knees) -> Option<String> {
     if knees.priced().filter(|priced| priced.cost().is_some()).count() < 2 {
         return None;
     }
-    let is_unknown = |priced: &Priced| priced.cost().is_some() && priced.model_doubt().is_none();
+    let is_unknown = |priced: &Priced| priced.cost().is_some_and(|cost| cost.model.is_none());
     let rows = knees
         .rows
         .iter()
@@ -140,9 +140,12 @@ fn strongest(knees: &Knees) -> Option<(&KneeRow, Estimate)> {
 
 /// Settings that may cost as little as the cheapest, in words.
 fn alike(knees: &Knees, best: &KneeRow, priced: &Priced) -> String {
+    let Some(least) = priced.cost() else {
+        return String::new();
+    };
     let is_alike = |row: &&KneeRow| {
-        let other = row.priced().filter(|other| other.cost().is_some());
-        row.labels != best.labels && other.is_some_and(|other| !other.is_dearer_than(priced))
+        let other = row.priced().and_then(Priced::cost);
+        row.labels != best.labels && other.is_some_and(|other| !other.is_dearer_than(&least))
     };
     let alike: Vec<&KneeRow> = knees.rows.iter().filter(is_alike).collect();
     match alike.len() {

@@ -55,7 +55,7 @@ fn figures(row: &KneeRow) -> Vec<String> {
     let (knee, saturation, model) = (view.knee, view.saturation, priced.knee_model_90());
     let sizing = view.sizing.as_ref();
     let fleet = sizing.and_then(|sizing| sizing.fleet.as_ref());
-    let cost = priced.cost_90();
+    let cost = priced.cost().and_then(|cost| cost.interval_90());
     vec![
         number(knee.map(|knee| knee.value)),
         number(knee.map(|knee| knee.low)),

@@ -193,7 +193,8 @@ fn figures(priced: &Priced, is_sized: bool) -> Vec<String> {
     let hour = priced.usd_per_hour_paid().map_or_else(dash, dollars);
     let million = priced.usd_per_million_output_tokens().map_or_else(dash, dollars);
     let cost = priced
-        .cost_90()
+        .cost()
+        .and_then(|cost| cost.interval_90())
         .map_or_else(dash, |(low, high)| match high.is_finite() {
             true => format!("[{}, {}]", dollars(low), dollars(high)),
             false => format!("from {}", dollars(low)),

@@ -3,6 +3,7 @@
 use super::super::fixtures;
 use super::*;
 use crate::analysis::Estimate;
+use crate::calibrate::interval::FigureInterval;
 use crate::report::Sizing;
 
 /// A setting that takes so much within the promise, known within a tenth by chance; its model's doubt is a factor either way.
@@ -51,15 +52,11 @@ fn a_million_tokens_cost_what_an_hour_at_the_knee_does() {
     let priced = all.priced().unwrap();
     assert!((priced.usd_per_million_output_tokens().unwrap() - 1.0).abs() < 1e-12);
     // A factor of 1.1 with 95 % confidence is one of 1.1^(1.645 / 1.96) = 1.0833 with 90 %.
-    let (low, high) = priced.cost_90().unwrap();
+    let (low, high) = priced.cost().unwrap().interval_90().unwrap();
     assert!((high - 1.0833).abs() < 1e-4 && (low * high - 1.0).abs() < 1e-12);
-    // Two independent factors of 1.0833 and 1.1 are one of exp(√(0.08² + 0.0953²)) = 1.1325.
-    let doubted = row("a", 10.0, 1.1, Some(3.6));
-    let (low, high) = doubted.priced().unwrap().cost_90().unwrap();
-    assert!((high - 1.1325).abs() < 1e-4 && (low * high - 1.0).abs() < 1e-12);
-    let mut unknown = doubted.priced().unwrap().clone();
+    let mut unknown = priced.clone();
     unknown.view.model = None;
-    assert_eq!(unknown.cost_90(), None);
+    assert_eq!(unknown.cost().unwrap().interval_90(), None);
 }
 
 #[test]

@@ -1,0 +1,183 @@
+//! What GPUs cost, how far that may be off, and what tells the costs of two settings apart.
+//!
+//! A cost is known no better than what is served for it. It is off by chance, and because parameters of the step time are: with 90 %
+//! confidence by the root of the sum of squares of both, as if they were independent. Two costs are told apart where they are
+//! further from each other than both may be off. Settings of one card and one engine rest on the same parameters, so that what is
+//! wrong with these moves both costs, and only what it moves one more than the other counts. Where the model's doubt is not known
+//! chance alone tells them apart.
+//!
+//! Left out: that chance is shared, too, where both saw the same traffic. Intervals are therefore rather too wide.
+
+use super::Estimate;
+use crate::cost::uncertainty::Component;
+use crate::sim::Pool;
+use crate::stats::{Z_90, Z_95};
+
+/// How far down and up the logarithm of a figure reaches with 90 % confidence; infinite where an end is open.
+pub type Reach = (f64, f64);
+
+/// What a setting costs.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Cost {
+    /// US dollars, of an hour or of a million tokens.
+    pub usd: f64,
+    /// By chance.
+    pub chance: Reach,
+    /// Because parameters of the step time are off; `None` where that is not known.
+    pub model: Option<Reach>,
+    /// σ of the logarithm by the part of the step time that moves it, signed alike in all costs that are compared; `None` where
+    /// that is not known.
+    pub parts: Option<Vec<(Component, f64)>>,
+    /// What names the parameters that a part of the step time rests on: those of another cost by the same name are the same.
+    pub rests_on: Vec<(Component, String)>,
+}
+
+impl Cost {
+    /// Between which dollars it lies with 90 % confidence; `None` where the model's doubt is not known.
+    #[must_use]
+    pub fn interval_90(&self) -> Option<(f64, f64)> {
+        let model = self.model?;
+        let (down, up) = (self.chance.0.hypot(model.0), self.chance.1.hypot(model.1));
+        Some((self.usd * (-down).exp(), self.usd * up.exp()))
+    }
+
+    /// The same by chance alone.
+    #[must_use]
+    pub fn chance_90(&self) -> (f64, f64) {
+        let (down, up) = self.chance;
+        (self.usd * (-down).exp(), self.usd * up.exp())
+    }
+
+    /// Whether it costs more than a cheaper one beyond what both may be off by.
+    #[must_use]
+    pub fn is_dearer_than(&self, cheaper: &Cost) -> bool {
+        let chance = self.chance.0.hypot(cheaper.chance.1);
+        (self.usd / cheaper.usd).ln() > chance.hypot(self.doubt_apart(cheaper).unwrap_or(0.0))
+    }
+
+    /// How far the ratio of two costs may be off because parameters of the step time are, with 90 % confidence: those that both
+    /// rest on move both. `None` where the doubt of either is not known.
+    fn doubt_apart(&self, other: &Cost) -> Option<f64> {
+        let (own_parts, other_parts) = (self.parts.as_ref()?, other.parts.as_ref()?);
+        let part = |of: &[(Component, f64)], component: Component| {
+            let mut parts = of.iter();
+            parts
+                .find(|(named, _)| *named == component)
+                .map_or(0.0, |(_, sigma)| *sigma)
+        };
+        let square = |component: Component| {
+            let (own, others) = (part(own_parts, component), part(other_parts, component));
+            match self.rests_on(component) == other.rests_on(component) {
+                true => (own - others).powi(2),
+                false => own.powi(2) + others.powi(2),
+            }
+        };
+        let squares = Component::ALL.into_iter().map(square);
+        Some(Z_90 * squares.sum::<f64>().sqrt())
+    }
+
+    fn rests_on(&self, component: Component) -> Option<&str> {
+        let mut parameters = self.rests_on.iter();
+        let found = parameters.find(|(named, _)| *named == component);
+        found.map(|(_, name)| name.as_str())
+    }
+}
+
+/// How far the cost of what serves a rate may be off by chance, from the rate's 95 % interval: the more is served, the less it costs.
+#[must_use]
+pub fn reach_of_rate(rate: Estimate) -> Reach {
+    at_90(((rate.high / rate.value).ln(), (rate.value / rate.low).ln()))
+}
+
+/// The same of so many replicas, from the ends of their number's 95 % interval.
+#[must_use]
+pub fn reach_of_replicas((fewest, most): (u64, Option<u64>), replicas: u64) -> Reach {
+    at_90(reach_of_count(fewest, replicas, most))
+}
+
+/// From a count to the ends of its interval, of which the upper may be open.
+#[must_use]
+pub fn reach_of_count(fewest: u64, count: u64, most: Option<u64>) -> Reach {
+    let of = |end: u64| (end as f64 / count as f64).ln();
+    (-of(fewest), most.map_or(f64::INFINITY, of))
+}
+
+fn at_90((down, up): Reach) -> Reach {
+    (down * Z_90 / Z_95, up * Z_90 / Z_95)
+}
+
+/// US dollars of what GPUs of each pool do in so many GPU-hours, by the pool's list price or by one that holds for all.
+///
+/// # Errors
+/// The first pool whose GPUs have no price.
+pub fn usd<'a>(
+    hours: impl IntoIterator<Item = (&'a Pool, f64)>,
+    price: Option<f64>,
+) -> Result<f64, &'a Pool> {
+    let of_pool = |(pool, gpu_hours): (&'a Pool, f64)| {
+        let each = price.or(pool.price.as_ref().map(|price| price.usd_per_hour));
+        each.map(|each| each * gpu_hours).ok_or(pool)
+    };
+    hours.into_iter().map(of_pool).sum()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// A cost known within a twelfth by chance, whose host's part of the step time may be off by a factor.
+    fn cost(usd: f64, doubt: f64, card: &str) -> Cost {
+        let reach = f64::ln(doubt);
+        Cost {
+            usd,
+            chance: (0.08, 0.08),
+            model: Some((reach, reach)),
+            parts: Some(vec![(Component::Host, reach / Z_90)]),
+            rests_on: vec![(Component::Host, card.to_owned())],
+        }
+    }
+
+    #[test]
+    fn chance_and_doubt_are_independent() {
+        // Factors of exp(0.08) and 1.1 are one of exp(√(0.08² + 0.0953²)) = 1.1325.
+        let (low, high) = cost(1.0, 1.1, "a").interval_90().unwrap();
+        assert!((high - 1.1325).abs() < 1e-4 && (low * high - 1.0).abs() < 1e-12);
+        let unknown = Cost {
+            model: None,
+            ..cost(1.0, 1.1, "a")
+        };
+        assert_eq!(unknown.interval_90(), None);
+        assert!((unknown.chance_90().1 - 0.08f64.exp()).abs() < 1e-12);
+    }
+
+    /// What is wrong with the step time of a card moves all that rests on it alike.
+    #[test]
+    fn doubts_that_two_costs_share_do_not_hide_which_is_less() {
+        let cheap = cost(1.0, 1.5, "h100");
+        assert!(cost(1.2, 1.5, "h100").is_dearer_than(&cheap));
+        assert!(!cost(1.2, 1.5, "l40s").is_dearer_than(&cheap));
+        // √(2·(0.08² + ln(1.5)²)) = 0.585, a factor of 1.79.
+        assert!(!cost(1.78, 1.5, "l40s").is_dearer_than(&cheap));
+        assert!(cost(1.8, 1.5, "l40s").is_dearer_than(&cheap));
+        // Chance alone: √2 · 0.08 is a factor of 1.12.
+        let unknown = Cost {
+            parts: None,
+            ..cost(1.13, 1.5, "l40s")
+        };
+        assert!(unknown.is_dearer_than(&cheap));
+        assert!(!cheap.is_dearer_than(&cheap));
+    }
+
+    #[test]
+    fn the_ends_of_an_interval_may_be_open() {
+        assert_eq!(reach_of_count(4, 4, None), (0.0, f64::INFINITY));
+        let (down, up) = reach_of_replicas((2, Some(8)), 4);
+        assert!((down - 2f64.ln() * Z_90 / Z_95).abs() < 1e-12 && (down - up).abs() < 1e-12);
+        let (down, up) = reach_of_rate(Estimate {
+            value: 10.0,
+            low: 5.0,
+            high: f64::INFINITY,
+        });
+        assert!(down.is_infinite() && (up - 2f64.ln() * Z_90 / Z_95).abs() < 1e-12);
+    }
+}
