@@ -4,7 +4,7 @@ mod knees;
 mod runs;
 mod sweeps;
 
-pub(super) use self::knees::{knee_view, sizing};
+pub(super) use self::knees::{knee_view, ranking, sizing};
 pub(super) use self::runs::{failed_run, recorded_run, stable_run, unstable_run};
 pub(super) use self::sweeps::sweep_view;
 

@@ -6,9 +6,11 @@
 
 mod answer;
 mod exact;
+mod ranking;
 mod table;
 
 pub use self::exact::csv;
+pub use self::ranking::{Measure, Ranked, Ranking};
 pub use self::table::{md, text};
 use super::views::KneeView;
 use crate::analysis::costs::{Cost, Reach, reach_of_count, reach_of_rate, reach_of_replicas};

@@ -55,7 +55,7 @@ pub use knee_limit::breaks_first;
 pub use knee_view::KneeContext;
 pub(crate) use page::{folded, wrapped};
 pub use sparkline::sparkline;
-pub use text_knee::{answer as knee_answer, knee as knee_text};
+pub use text_knee::{answer as knee_answer, knee as knee_text, promised};
 pub use views::{
     ClassPromise, Counted, Interrupted, KneePoint, KneeView, Limit, PoolMeta, Promise, Quantiles, RampUp,
     ResultMeta, ScalingMeta, Sizing, Style, Utilisation, trust_mark, trust_word, verdict_word,

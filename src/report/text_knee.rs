@@ -5,7 +5,7 @@ use super::page::Page;
 use super::sparkline::sparkline;
 use super::tables::{Column, markdown};
 use super::text_sizing;
-use super::views::{KneePoint, KneeView, Limit, Promise, Quantiles, Style};
+use super::views::{ClassPromise, KneePoint, KneeView, Limit, Promise, Quantiles, Style};
 use crate::analysis::{Estimate, Verdict};
 use crate::calibrate::interval::FigureInterval;
 
@@ -154,12 +154,26 @@ fn first_lines(page: &mut Page, view: &KneeView, style: Style) {
 
 /// All that is promised, one phrase each.
 pub(super) fn asked(view: &KneeView) -> Vec<String> {
-    let percentiles = view.promises.iter().map(promise);
-    per_request(view).into_iter().chain(percentiles).collect()
+    promised(&view.limits, &view.classes, &view.promises, view.attainment)
+}
+
+/// The same of a promise that no search was made for.
+#[must_use]
+pub fn promised(
+    limits: &[Limit],
+    classes: &[ClassPromise],
+    promises: &[Promise],
+    attainment: f64,
+) -> Vec<String> {
+    let percentiles = promises.iter().map(promise);
+    per_request(limits, classes, attainment)
+        .into_iter()
+        .chain(percentiles)
+        .collect()
 }
 
 /// What each request is promised: `99.0 % of requests with TTFT ≤ 500 ms`, or that of every class.
-fn per_request(view: &KneeView) -> Option<String> {
+fn per_request(limits: &[Limit], classes: &[ClassPromise], attainment: f64) -> Option<String> {
     let written = |limits: &[Limit]| {
         let limits: Vec<String> = limits
             .iter()
@@ -167,20 +181,19 @@ fn per_request(view: &KneeView) -> Option<String> {
             .collect();
         limits.join(" and ")
     };
-    let classes: Vec<String> = view
-        .classes
+    let classes: Vec<String> = classes
         .iter()
         .filter(|class| !class.limits.is_empty())
         .map(|class| format!("{} with {}", class.name, written(&class.limits)))
         .collect();
-    let share = percent(view.attainment);
+    let share = percent(attainment);
     if !classes.is_empty() {
         return Some(format!(
             "{share} of the requests of each class: {}",
             classes.join("; ")
         ));
     }
-    (!view.limits.is_empty()).then(|| format!("{share} of requests with {}", written(&view.limits)))
+    (!limits.is_empty()).then(|| format!("{share} of requests with {}", written(limits)))
 }
 
 /// `ITL p99 ≤ 50.0 ms`.

@@ -356,11 +356,14 @@ fn what_every_setting_is_refused_for_is_an_error_and_what_all_share_is_told_once
 #[test]
 fn a_search_of_settings_goes_on_from_its_file() {
     let desk = Desk::new();
-    let gpus = |gpus: &str| format!("knee {SETTINGS} -L gpu {gpus} -o kept.jsonl");
+    let gpus = |gpus: &str| format!("knee {SETTINGS} -L gpu {gpus} -o kept.jsonl --charts pictures");
     desk.expect(0, &gpus("h100,t4"));
     let lines = || std::fs::read_to_string(desk.path().join("kept.jsonl")).unwrap();
-    let first = lines();
+    let picture = || std::fs::read_to_string(desk.path().join("pictures/knees.svg")).unwrap();
+    let (first, drawn) = (lines(), picture());
     assert_eq!(first.lines().count(), 2, "{first}");
+    assert!(desk.path().join("pictures/knees.png").is_file());
+    assert!(desk.path().join("pictures/knee-cell000.svg").is_file());
     // One more setting, and one line that was being written when the search stopped.
     std::fs::write(
         desk.path().join("kept.jsonl"),
@@ -374,6 +377,10 @@ fn a_search_of_settings_goes_on_from_its_file() {
         told.contains("kept.jsonl already holds 2 settings, not searched again"),
         "{told}"
     );
+    assert!(
+        told.contains("2 settings read back: in the picture of all"),
+        "{told}"
+    );
     let all = lines();
     assert!(all.starts_with(&first) && all.lines().count() == 3, "{all}");
     let states: Vec<Value> = all
@@ -381,10 +388,12 @@ fn a_search_of_settings_goes_on_from_its_file() {
         .map(|line| json(line)["result"]["state"].clone())
         .collect();
     assert_eq!(states, ["kept", "does_not_fit", "kept"]);
-    // As one search of all three would have written it.
+    assert!(picture().contains("l40s") && !drawn.contains("l40s"));
+    // As one search of all three would have written and drawn it.
+    let drawn = picture();
     std::fs::remove_file(desk.path().join("kept.jsonl")).unwrap();
     desk.expect(0, &gpus("h100,t4,l40s"));
-    assert_eq!(lines(), all);
+    assert!(lines() == all && picture() == drawn);
     for other in ["--seed 2", "--max-rate 20", "--for-rate 100"] {
         let output = desk.run(&format!("{} {other}", gpus("h100,t4,l40s")));
         let told = text(&output.stderr);

@@ -8,7 +8,7 @@ use serde_json::Value;
 use super::super::outputs::{Format, Outputs, Writer};
 use super::super::plan::{Plan, Planned};
 use super::super::reported::unread;
-use super::super::{Exit, cells, files, interrupt, mix, subject};
+use super::super::{Exit, cells, files, interrupt, mix, present, subject};
 use super::one::Asked;
 use super::searches::{Setting, search_all};
 use super::{Args, Bracket, Terminal, lengths_of_its_own, no_promise};
@@ -16,7 +16,7 @@ use crate::config::axes::{Axis, Cell};
 use crate::config::{Assembled, Diagnostic, Diagnostics, Place, Resolved};
 use crate::report::chart::{self, Picture};
 use crate::report::figures::{count, counted, significant};
-use crate::report::knees::{self, KneeRow, Knees};
+use crate::report::knees::{self, KneeRow, Knees, Ranking};
 use crate::report::{self, KneeView, Sizing};
 use crate::sweep;
 
@@ -138,7 +138,9 @@ fn search(
         terminal.notes(&[interrupted(&settings, kept)]);
     }
     if let Some(folder) = &outputs.charts {
-        draw(&settings, folder, terminal)?;
+        let said = said_of_all(plan, args.sizing.price);
+        let all = Ranking::of(&objects, &plan.labels(), said);
+        draw(&all, &settings, folder, terminal)?;
     }
     let is_kept = |object: &Value| object["state"] == "kept";
     Ok(match (is_cut, objects.iter().any(is_kept)) {
@@ -278,8 +280,25 @@ fn put(
     files::put(&text, file, out)
 }
 
-/// A picture of each setting that was searched in this command.
-fn draw(settings: &[Setting], folder: &str, terminal: &Terminal) -> anyhow::Result<()> {
+/// What stands over the picture of all: what is served, what is promised where that is the same of all, and the prices.
+fn said_of_all(plan: &Plan, price: Option<f64>) -> Vec<String> {
+    let resolved = || plan.runs.iter().map(|cell| &cell.resolved);
+    let promised = |resolved: &Resolved| {
+        let slo = &resolved.slo;
+        let (limits, classes) = (present::printed_limits(slo), present::class_promises(resolved));
+        report::promised(&limits, &classes, &present::promises(slo), slo.attainment).join(", ")
+    };
+    let promised = subject::agreed(resolved().map(promised));
+    let said = [
+        subject::of_all(resolved()),
+        promised.unwrap_or_default(),
+        prices(plan, price),
+    ];
+    said.into_iter().filter(|phrase| !phrase.is_empty()).collect()
+}
+
+/// The picture of all settings, and one of each that was searched in this command.
+fn draw(all: &Ranking, settings: &[Setting], folder: &str, terminal: &Terminal) -> anyhow::Result<()> {
     let named = |(index, setting): (usize, &Setting)| {
         let row = setting.row()?;
         let priced = row.priced()?;
@@ -289,9 +308,15 @@ fn draw(settings: &[Setting], folder: &str, terminal: &Terminal) -> anyhow::Resu
         };
         Some((format!("knee-cell{index:03}"), chart::knee(&titled)))
     };
-    let pictures: Vec<(String, Picture)> = settings.iter().enumerate().filter_map(named).collect();
-    match pictures.is_empty() {
-        true => Ok(()),
-        false => files::save_pictures(folder, &pictures, terminal),
+    let of_all = ("knees".to_owned(), chart::ranking(all));
+    let each = settings.iter().enumerate().filter_map(named);
+    let pictures: Vec<(String, Picture)> = std::iter::once(of_all).chain(each).collect();
+    let before = settings.iter().filter(|setting| setting.row().is_none()).count();
+    if before > 0 {
+        terminal.notes(&[format!(
+            "{} read back: in the picture of all, and without one of its own",
+            counted(before as u64, "setting")
+        )]);
     }
+    files::save_pictures(folder, &pictures, terminal)
 }

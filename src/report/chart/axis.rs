@@ -161,10 +161,12 @@ impl Axis {
         (first..=last).map(|index| index as f64 * step / scale).collect()
     }
 
-    /// Powers of ten, with 2 and 5 between them (or 3) where there is room, thinned where there are too many.
+    /// Powers of ten, with 2 and 5 between them (or 3) where there is room, and more where there is much; thinned where there are
+    /// too many.
     fn log_ticks(&self, wanted: usize) -> Vec<f64> {
         let decades = (self.high / self.low).log10();
         let between: &[f64] = match decades * 3.0 <= wanted as f64 + 1.0 {
+            true if decades * 7.0 <= wanted as f64 => &[1.0, 1.5, 2.0, 3.0, 4.0, 5.0, 7.0],
             true => &[1.0, 2.0, 5.0],
             false if decades * 2.0 <= wanted as f64 + 1.0 => &[1.0, 3.0],
             false => &[1.0],
@@ -218,6 +220,10 @@ mod tests {
         assert_eq!(
             labels(Axis::log([0.03, 2.1], Quantity::Time), 8),
             "50 ms | 100 ms | 200 ms | 500 ms | 1 s | 2 s"
+        );
+        assert_eq!(
+            labels(Axis::log([0.15, 0.6], Quantity::Number), 6),
+            "0.15 | 0.2 | 0.3 | 0.4 | 0.5"
         );
         assert_eq!(
             labels(Axis::log([0.001, 200.0], Quantity::Time), 4),

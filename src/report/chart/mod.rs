@@ -14,6 +14,7 @@ mod panel;
 mod place;
 mod png;
 mod pools;
+mod ranking;
 mod roofline;
 mod scene;
 mod sweep;
@@ -30,6 +31,7 @@ pub use knee::knee;
 pub use little::little;
 pub use overlay::overlay;
 pub use pools::{InService, PoolOverTime, pools};
+pub use ranking::ranking;
 pub use roofline::{Phase, RooflineStep, RooflineView, roofline, roofline_steps};
 pub use scene::Picture;
 pub use sweep::sweep;
@@ -88,6 +90,9 @@ mod tests {
                 ),
             ),
             ("roofline", roofline(roofline_view)),
+            ("ranking-2", ranking(&fixtures::ranking(points.min(2), 0))),
+            ("ranking-6", ranking(&fixtures::ranking(2 * points, 2))),
+            ("ranking-20", ranking(&fixtures::ranking(7 * points, 4))),
             ("little", little(run, SUBJECT)),
             (
                 "sweep-rates",

@@ -207,8 +207,8 @@ pub(super) fn head(picture: &mut Picture, left: f64, subtitle: &str) -> f64 {
     y
 }
 
-/// Breaks a text at spaces into lines no wider than `width`.
-fn wrapped(text: &str, font: Font, width: f64) -> Vec<String> {
+/// Breaks a text at spaces into lines no wider than `width`; a word that is wider is broken where it must be.
+pub(super) fn wrapped(text: &str, font: Font, width: f64) -> Vec<String> {
     let mut lines: Vec<String> = Vec::new();
     for word in text.split_whitespace() {
         match lines.last_mut() {
@@ -216,10 +216,28 @@ fn wrapped(text: &str, font: Font, width: f64) -> Vec<String> {
                 line.push(' ');
                 line.push_str(word);
             }
-            _ => lines.push(word.to_string()),
+            _ => lines.extend(broken(word, font, width)),
         }
     }
     lines
+}
+
+/// A word in pieces no wider than `width`, of a letter at least.
+fn broken(word: &str, font: Font, width: f64) -> Vec<String> {
+    if font.width(word) <= width {
+        return vec![word.to_owned()];
+    }
+    let mut pieces = vec![String::new()];
+    for letter in word.chars() {
+        let last = pieces.len() - 1;
+        let longer = format!("{}{letter}", pieces[last]);
+        if pieces[last].is_empty() || font.width(&longer) <= width {
+            pieces[last] = longer;
+        } else {
+            pieces.push(letter.to_string());
+        }
+    }
+    pieces
 }
 
 #[cfg(test)]
@@ -241,5 +259,11 @@ mod tests {
             lines.len() > 1 && lines.iter().all(|line| Font::TITLE.width(line) <= 80.0),
             "{lines:?}"
         );
+        let lines = wrapped("a path/to/a/profile.toml", Font::NOTE, 60.0);
+        assert!(
+            lines.iter().all(|line| Font::NOTE.width(line) <= 60.0),
+            "{lines:?}"
+        );
+        assert_eq!(lines.concat(), "apath/to/a/profile.toml");
     }
 }

@@ -2,6 +2,8 @@
 
 use super::knee;
 use super::value::{Object, Value};
+use crate::analysis::costs::{Cost, Reach};
+use crate::cost::uncertainty::Component;
 use crate::report::knees::{Found, KneeRow, Priced};
 
 /// A setting as a line of JSON, without a newline at its end. `state` says what became of it, as the CSV does; what was not searched
@@ -39,7 +41,8 @@ fn object(row: &KneeRow) -> Object {
 }
 
 /// US dollars. `usd_low` and `usd_high` are the ends of the 90 % interval of the cost that settings are ranked by
-/// (`ranked_by`), chance and the model's doubt together; `null` where one is open.
+/// (`ranked_by`), chance and the model's doubt together; `null` where one is open. `chance_ln` and `model_ln` are how far its
+/// logarithm reaches down and up by each, and settings with equal names in `rests_on` share that part of the model's doubt.
 fn cost(priced: &Priced) -> Object {
     let mut object = Object::default();
     object.put("gpus", priced.gpus_paid());
@@ -56,9 +59,50 @@ fn cost(priced: &Priced) -> Object {
             None => "usd_per_million_output_tokens",
         },
     );
-    let interval = priced.cost().and_then(|cost| cost.interval_90());
+    let cost = priced.cost();
+    let interval = cost.as_ref().and_then(Cost::interval_90);
     object.put("usd_low", interval.map(|(low, _)| low));
     let high = interval.map(|(_, high)| high);
     object.put("usd_high", high.filter(|high| high.is_finite()));
+    let Some(cost) = cost else {
+        return object;
+    };
+    object.put("chance_ln", reach(cost.chance));
+    object.put("model_ln", cost.model.map(reach));
+    let mut rests_on = Object::default();
+    for (component, name) in &cost.rests_on {
+        rests_on.put(component.name(), name.as_str());
+    }
+    object.put("rests_on", rests_on);
     object
+}
+
+/// Down and up; `null` where an end is open.
+fn reach((down, up): Reach) -> Vec<Option<f64>> {
+    [down, up].map(|end| end.is_finite().then_some(end)).to_vec()
+}
+
+/// The cost of a setting's object, as it was written; `None` where none is known.
+#[must_use]
+pub fn cost_of(setting: &serde_json::Value) -> Option<Cost> {
+    let cost = &setting["cost"];
+    let reach = |of: &serde_json::Value| {
+        let end = |at: usize| of[at].as_f64().unwrap_or(f64::INFINITY);
+        of.is_array().then(|| (end(0), end(1)))
+    };
+    let parts = setting["model_interval"]["effect_ln_by_component"].as_object();
+    let parts = parts.map(|parts| of_components(|name| parts.get(name)?.as_f64()));
+    Some(Cost {
+        usd: cost[cost["ranked_by"].as_str()?].as_f64()?,
+        chance: reach(&cost["chance_ln"])?,
+        model: reach(&cost["model_ln"]),
+        parts,
+        rests_on: of_components(|name| Some(cost["rests_on"][name].as_str()?.to_owned())),
+    })
+}
+
+/// What is known by the names of components.
+fn of_components<T>(known: impl Fn(&str) -> Option<T>) -> Vec<(Component, T)> {
+    let all = Component::ALL.into_iter();
+    all.filter_map(|part| Some((part, known(part.name())?))).collect()
 }

@@ -260,3 +260,76 @@ fn csv_rows(text: &str) -> Vec<Vec<String>> {
         .map(|row| row.unwrap().iter().map(str::to_owned).collect());
     rows.collect()
 }
+
+/// A setting that was kept in a file stands in the picture as one that was just searched.
+#[test]
+fn a_picture_ranks_settings_by_their_objects_as_the_answer_does() {
+    let ranking = |rows: &[KneeRow]| {
+        let objects: Vec<serde_json::Value> = rows
+            .iter()
+            .map(|row| serde_json::from_str(&crate::report::json::knee_setting(row)).unwrap())
+            .collect();
+        for (row, object) in rows.iter().zip(&objects) {
+            let cost = row.priced().and_then(Priced::cost);
+            assert_eq!(crate::report::json::cost_of(object), cost);
+        }
+        let labels: Vec<&[(String, String)]> = rows.iter().map(|row| row.labels.as_slice()).collect();
+        Ranking::of(&objects, &labels, Vec::new())
+    };
+    let misfit = KneeRow {
+        found: Found::Refused {
+            in_short: "larger than a node".to_owned(),
+            why: "16 GPUs".to_owned(),
+        },
+        ..row("d", 1.0, 1.0, None)
+    };
+    let all = [
+        row("c", 5.0, 1.7, Some(7.2)),
+        row("a", 10.0, 1.7, Some(3.6)),
+        row("b", 40.0, 1.7, Some(7.2)),
+        row("e", 40.0, 1.7, None),
+        misfit,
+    ];
+    let found = ranking(&all);
+    assert_eq!(
+        found.title,
+        "gpu = b is cheapest within the SLO: 0.50 $/M output tokens; a cannot be told from it"
+    );
+    let order: Vec<(&str, bool)> = found
+        .ranked
+        .iter()
+        .map(|one| (one.name.as_str(), one.is_alike))
+        .collect();
+    assert_eq!(order, [("b", true), ("a", true), ("c", false)]);
+    assert_eq!(
+        found.ranked[0].figures,
+        "0.50 $/M [0.29, 0.86] · 40.0 req/s on 2 GPUs"
+    );
+    let others = [
+        ("e", "its price is not known"),
+        ("d", "refused: larger than a node"),
+    ];
+    assert_eq!(
+        found.others,
+        others.map(|(name, why)| (name.to_owned(), why.to_owned()))
+    );
+
+    let unpriced = ranking(&[
+        row("a", 10.0, 1.0, None),
+        row("b", 40.0, 1.0, None),
+        row("c", 38.0, 1.0, None),
+    ]);
+    assert_eq!(
+        unpriced.title,
+        "gpu = b serves the most within the SLO: 40.0 req/s; c cannot be told from it"
+    );
+    assert_eq!(
+        (unpriced.measure, unpriced.ranked[2].is_alike),
+        (Measure::Rate, false)
+    );
+    let none = ranking(&all[4..]);
+    assert_eq!(
+        (none.title.as_str(), none.ranked.len()),
+        ("no setting has a rank", 0)
+    );
+}
