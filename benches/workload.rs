@@ -49,6 +49,7 @@ fn generate(criterion: &mut Criterion) {
         input_len: 512,
         output_len: 128,
         range_ratio: 0.5,
+        output_range_ratio: 0.5,
     };
     let mut groups = poisson();
     groups.prefix = Prefix::Groups {

@@ -88,7 +88,7 @@ fn limit_s(view: &KneeView, metric: &str) -> Option<f64> {
 fn nearest_to_its_limit(view: &KneeView) -> &'static str {
     let quoted = || view.points.iter().filter(|point| point.ttft.is_some());
     let kept = |point: &&KneePoint| view.knee.is_some_and(|knee| point.request_rate <= knee.value);
-    let Some(point) = quoted().filter(kept).last().or(quoted().next()) else {
+    let Some(point) = quoted().rfind(kept).or(quoted().next()) else {
         return SHOWN[0];
     };
     let share = |metric: &str| Some(p99_s(point, metric)? / limit_s(view, metric)?);
