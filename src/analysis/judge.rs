@@ -140,6 +140,9 @@ pub(super) fn assess(evidence: &Evidence<'_>, kind: LoadKind, max_requests: u64)
         let batches = &batches[range];
         (growth.t >= T_RETURNING || steady::wanders(batches)) && !steady::is_level(batches, STABLE_WITHIN)
     });
+    let is_calm_part =
+        |range| kind == LoadKind::Open && steady::cuts_congestion(batches, range, &generations);
+    let wanders = wanders || steady.as_ref().is_some_and(is_calm_part);
     // How long it would take is not seen from a run that shows no end of it: twice as long at least.
     let times = if wanders { WANDERING } else { 0.0 };
     let needed_s = generations.needed_s().filter(|_| kind == LoadKind::Open);

@@ -102,6 +102,32 @@ pub(super) fn closed_batches(
         .max_by(|a, b| a.len().cmp(&b.len()).then(b.start.cmp(&a.start)))
 }
 
+/// Share of the batches after filling up that may be cut as warm-up though they were fuller than what is kept, and how much fuller.
+const CUT_MAX: f64 = 0.2;
+const FULLER: f64 = 1.25;
+
+/// Whether much of what was cut after filling up was fuller than the steady stretch. A system that begins empty fills up from below;
+/// what stands above is congestion that comes and goes, and may come again, or caches that were cold for a part of the run that is
+/// not small. Either way the stretch is no sample of what a longer run would see.
+pub(super) fn cuts_congestion(batches: &[Stretch], steady: &Range<usize>, generations: &Generations) -> bool {
+    let Some(warm_s) = generations.warm_s() else {
+        return false;
+    };
+    let warm = batches
+        .iter()
+        .take_while(|batch| batch.begin_s() < warm_s)
+        .count();
+    let Some(cut) = batches.get(warm..steady.start) else {
+        return false;
+    };
+    let level = |batches: &[Stretch]| {
+        let sums = batches.iter().fold(Sums::default(), Sums::with);
+        sums.area_s / sums.duration_s.max(f64::MIN_POSITIVE)
+    };
+    let is_much = cut.len() as f64 > CUT_MAX * (steady.end - warm) as f64;
+    is_much && level(cut) > FULLER * level(&batches[steady.clone()])
+}
+
 /// What Little's law needs of a stretch.
 #[derive(Clone, Copy, Debug, Default)]
 struct Sums {

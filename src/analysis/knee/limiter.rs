@@ -118,6 +118,18 @@ impl Pressure {
     }
 }
 
+impl Pressure {
+    /// The resource that slows the tokens of those who are served already: who waits for a place does not, only who loses one.
+    #[must_use]
+    pub fn limiter_of_pace(&self) -> Limiter {
+        Pressure {
+            waiting: 0.0,
+            ..*self
+        }
+        .limiter()
+    }
+}
+
 // Shares at which a resource counts as what limits; assumed, and only what the words say: the knee does not depend on them.
 
 /// Of places or blocks in use, on average, above which they are full.
@@ -167,6 +179,15 @@ mod tests {
             Limiter::KvBlocks,
         );
         check(Pressure { seqs: 1.0, ..base }, Limiter::MaxNumSeqs);
+        assert_eq!(
+            Pressure { seqs: 1.0, ..base }.limiter_of_pace(),
+            Limiter::HbmBandwidth
+        );
+        let preempting = Pressure {
+            preemptions: 0.1,
+            ..base
+        };
+        assert_eq!(preempting.limiter_of_pace(), Limiter::KvBlocks);
         check(
             Pressure {
                 seqs: 1.0,

@@ -8,6 +8,7 @@ use super::binding::Binding;
 use super::limiter::Limiter;
 use super::point::{Lost, Point};
 use crate::analysis::{Estimate, Verdict};
+use crate::metrics::Metric;
 
 /// What a search found.
 #[derive(Clone, Debug, PartialEq)]
@@ -227,5 +228,11 @@ fn limiter(points: &[Point]) -> Option<Limiter> {
         .take_while(|point| point.is_within())
         .count()
         .checked_sub(1)?;
-    points[place].pressure.map(|pressure| pressure.limiter())
+    let is_of_pace = |binding: Binding| matches!(binding.metric, Metric::Tpot | Metric::Itl);
+    points[place]
+        .pressure
+        .map(|pressure| match binding(points).is_some_and(is_of_pace) {
+            true => pressure.limiter_of_pace(),
+            false => pressure.limiter(),
+        })
 }
