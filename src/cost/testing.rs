@@ -31,6 +31,7 @@ pub(crate) fn device(short: &str) -> Device {
         like: None,
         architecture,
         memory: Bytes(80_000_000_000),
+        reported: None,
         memory_bandwidth: BytesPerSec(tb_per_s * 1e12),
         peaks: Peaks {
             bf16: FlopsPerSec(tflops * 1e12),

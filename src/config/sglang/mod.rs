@@ -82,7 +82,7 @@ pub(super) fn resolve(
     let max_prefill_tokens = count(judge, key, given, (1, TOKENS_MAX), defaults.max_prefill_tokens);
     let graph_max = graph_max(judge, raw, &profile, device, tensor_parallel);
     let reserve = sizes::Reserve {
-        memory: device.map_or(Bytes(80 << 30), |device| device.memory),
+        memory: device.map_or(Bytes(80 << 30), Device::reported_memory),
         chunk: chunk.unwrap_or(max_prefill_tokens),
         graph_max: u64::from(graph_max.unwrap_or(0)),
         tensor_parallel,
@@ -262,7 +262,7 @@ fn chunked_prefill_size(
     page_size: u32,
 ) -> Option<u32> {
     let key = "sglang.chunked_prefill_size";
-    let row = profile.sizes_for(device.map_or(Bytes(0), |device| device.memory));
+    let row = profile.sizes_for(device.map_or(Bytes(0), Device::reported_memory));
     let source = by_memory(profile, device);
     let size = judge.take(
         key,
@@ -304,7 +304,7 @@ fn graph_max(
         profile.defaults.disable_cuda_graph,
         source,
     );
-    let row = profile.sizes_for(device.map_or(Bytes(0), |device| device.memory));
+    let row = profile.sizes_for(device.map_or(Bytes(0), Device::reported_memory));
     let max = judge.count(
         "sglang.cuda_graph_max_bs",
         raw.cuda_graph_max_bs,

@@ -29,7 +29,7 @@ pub(super) fn prefill_graphs(chunk: u32) -> Vec<u32> {
 /// What the default `mem_fraction_static` depends on.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Reserve {
-    /// GPU memory.
+    /// GPU memory, as the driver shows it.
     pub(super) memory: Bytes,
     /// `chunked_prefill_size`, or `max_prefill_tokens` when chunking is off.
     pub(super) chunk: u32,
