@@ -87,6 +87,7 @@ pub(crate) fn llama_8b() -> ModelShape {
             kept: Vec::new(),
         }],
         per_layer_input: None,
+        vision: None,
         other_parameters: 266_240,
     }
 }

@@ -74,6 +74,12 @@ pub struct RawSglang {
     /// Largest decode batch that is captured; default by the GPU's memory.
     #[arg(long, value_name = "N")]
     pub cuda_graph_max_bs: Option<Count>,
+    /// Serve with the vision tower where SGLang leaves it out by default (Gemma 3, Llama 4).
+    #[arg(long, value_name = "BOOL", num_args = 0..=1, require_equals = true, default_missing_value = "true")]
+    pub enable_multimodal: Option<bool>,
+    /// Leave the vision tower out (0.5.23); of vLLM without effect here.
+    #[arg(long, value_name = "BOOL", num_args = 0..=1, require_equals = true, default_missing_value = "true")]
+    pub language_model_only: Option<bool>,
     /// Attention of each of --dp-size ranks by itself, all else over all --tp-size GPUs; ranks step together (0.5.4).
     #[arg(long, value_name = "BOOL", num_args = 0..=1, require_equals = true, default_missing_value = "true")]
     pub enable_dp_attention: Option<bool>,

@@ -7,9 +7,10 @@ mod memory;
 mod profile;
 mod queue;
 mod sizes;
+mod vision;
 
 pub(super) use attention::asked as attention_ranks;
-pub(super) use foreign::refuse_foreign;
+pub(super) use foreign::{is_shared, refuse_foreign};
 
 use profile::SglangProfile;
 
@@ -24,7 +25,11 @@ use crate::engine::memory::MemoryPlan;
 use crate::engine::sglang::{QueuePolicy, SglangConfig};
 use crate::hardware::Device;
 use crate::model::{Attention, ModelShape};
+use crate::sim::Role;
 use crate::units::{Bytes, FLAG_TOKENS_MAX as TOKENS_MAX};
+
+/// Share of the memory for weights and pool.
+const KEY_FRACTION: &str = "mem_fraction_static";
 
 /// Flags after defaults, before memory is planned.
 pub(super) struct SglangFlags {
@@ -34,6 +39,8 @@ pub(super) struct SglangFlags {
     max_running_requests: Option<u32>,
     max_total_tokens: Option<u32>,
     mem_fraction_static: memory::Fraction,
+    /// Prefill batches replay graphs.
+    captures_prefill: bool,
     /// Largest captured decode batch; `None` captures nothing.
     pub(super) graph_max: Option<u32>,
     /// Who of its data-parallel ranks gets a request.
@@ -52,9 +59,8 @@ pub(super) fn is_asked(raw: &RawEngine) -> bool {
 pub(super) fn resolve(
     judge: &mut Judge,
     (engine, raw, cluster): (&RawEngine, &RawSglang, &RawCluster),
-    device: Option<&Device>,
-    model: Option<&ModelShape>,
-    tensor_parallel: u32,
+    (device, model): (Option<&Device>, Option<&ModelShape>),
+    (tensor_parallel, role): (u32, Role),
 ) -> SglangFlags {
     let profile = find_profile(judge, engine);
     let balancer = data_parallel::balancer(judge, raw, cluster, &profile);
@@ -81,14 +87,18 @@ pub(super) fn resolve(
     let (key, given) = ("sglang.max_prefill_tokens", raw.max_prefill_tokens);
     let max_prefill_tokens = count(judge, key, given, (1, TOKENS_MAX), defaults.max_prefill_tokens);
     let graph_max = graph_max(judge, raw, &profile, device, tensor_parallel);
+    let seeing = vision::seeing(judge, raw, &profile, model, role);
+    let captures_prefill =
+        profile.startup.captures_prefill && seeing.is_none_or(|seeing| seeing.captures_prefill);
     let reserve = sizes::Reserve {
         memory: device.map_or(Bytes(80 << 30), Device::reported_memory),
         chunk: chunk.unwrap_or(max_prefill_tokens),
         graph_max: u64::from(graph_max.unwrap_or(0)),
         tensor_parallel,
         attention_ranks,
-        captures_prefill: profile.startup.captures_prefill,
+        captures_prefill,
         is_mla: model.is_some_and(compresses_kv),
+        share: seeing.map_or(1.0, |seeing| seeing.share),
     };
     let mem_fraction_static = memory::fraction(judge, raw, by_memory(&profile, device), reserve);
     memory::check_rest(judge, &mem_fraction_static, device, model, reserve);
@@ -158,6 +168,7 @@ pub(super) fn resolve(
         ),
         profile,
         mem_fraction_static,
+        captures_prefill,
         graph_max,
         balancer,
         attention_ranks,
@@ -333,7 +344,7 @@ impl SglangFlags {
 
     /// Prefill batches replay graphs.
     pub(super) fn captures_prefill(&self) -> bool {
-        self.profile.startup.captures_prefill
+        self.captures_prefill
     }
 
     /// Captured decode batches.

@@ -23,6 +23,7 @@ pub(super) struct SglangProfile {
     pub(super) defaults: Defaults,
     /// Sizes by device memory, first match.
     memory: Vec<MemoryRow>,
+    pub(super) vision: VisionRules,
     pub(super) startup: Startup,
 }
 
@@ -72,6 +73,19 @@ impl MemoryRow {
             self.cuda_graph_max_bs
         }
     }
+}
+
+/// Which checkpoints with a vision tower are served with it, by their `architectures` entries.
+#[derive(Clone, Debug, PartialEq, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub(super) struct VisionRules {
+    /// Without it, unless `--enable-multimodal` is given.
+    pub(super) text_only: Vec<String>,
+    /// All that have one; absent: whichever does.
+    pub(super) known: Option<Vec<String>>,
+    /// Those whose prefill batches are captured all the same, where prefill is.
+    #[serde(default)]
+    pub(super) prefill_graphs: Vec<String>,
 }
 
 /// What start-up derives, where versions differ.

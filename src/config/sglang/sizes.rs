@@ -43,11 +43,13 @@ pub(super) struct Reserve {
     pub(super) captures_prefill: bool,
     /// The model compresses its KV.
     pub(super) is_mla: bool,
+    /// What models that see leave of the fraction; 1 of others.
+    pub(super) share: f64,
 }
 
 const MIB: f64 = (1u64 << 20) as f64;
 
-/// The default `mem_fraction_static`, rounded to three digits as the server does (SG-44).
+/// The default `mem_fraction_static`, rounded to three digits as the server does before it sets memory apart for images (SG-44).
 pub(super) fn mem_fraction_static(given: Reserve) -> f64 {
     let memory = given.memory.0 as f64 / MIB;
     let mut reserved = 512.0
@@ -67,7 +69,7 @@ pub(super) fn mem_fraction_static(given: Reserve) -> f64 {
     if memory > 60.0 * 1024.0 {
         reserved = reserved.max(10_240.0);
     }
-    ((memory - reserved) / memory * 1000.0).round() / 1000.0
+    ((memory - reserved) / memory * 1000.0).round() / 1000.0 * given.share
 }
 
 /// The default `max_running_requests` (SG-46).
@@ -92,6 +94,7 @@ mod tests {
                 attention_ranks: 1,
                 captures_prefill,
                 is_mla: false,
+                share: 1.0,
             };
             let got = [
                 mem_fraction_static(given(true)),

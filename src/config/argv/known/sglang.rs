@@ -91,7 +91,6 @@ pub(super) const SGLANG: &[Family] = &[
         &[
             "disable-fast-image-processor",
             "is-embedding",
-            "enable-multimodal",
             "keep-mm-feature-on-device",
         ],
     ),
