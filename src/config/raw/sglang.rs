@@ -47,6 +47,15 @@ pub struct RawSglang {
     /// Tokens of a page of the KV pool.
     #[arg(long, value_name = "TOKENS")]
     pub page_size: Option<Count>,
+    /// Attention kernels, which decide the size of a page on some cards; how fast they are, the calibration says.
+    #[arg(long, value_name = "NAME")]
+    pub attention_backend: Option<String>,
+    /// The same of prefill alone.
+    #[arg(long, value_name = "NAME")]
+    pub prefill_attention_backend: Option<String>,
+    /// The same of decode alone.
+    #[arg(long, value_name = "NAME")]
+    pub decode_attention_backend: Option<String>,
     /// Decodes ride along in prefill batches.
     #[arg(long, value_name = "BOOL", num_args = 0..=1, require_equals = true, default_missing_value = "true")]
     pub enable_mixed_chunk: Option<bool>,

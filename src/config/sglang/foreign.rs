@@ -55,7 +55,10 @@ const TWINS: [(&str, &str, Turned); 14] = [
 ];
 
 /// Flags of SGLang that others have by the same name, and why they have no effect there.
-const SHARED: [(&str, &str); 1] = [("language_model_only", "prompts are text tokens")];
+const SHARED: [(&str, &str); 2] = [
+    ("attention_backend", "the calibration says how fast attention is"),
+    ("language_model_only", "prompts are text tokens"),
+];
 
 /// Whether another engine than SGLang has a flag of this name, which has no effect there; it is noted.
 pub(in crate::config) fn is_shared(judge: &mut Judge, key: &str) -> bool {

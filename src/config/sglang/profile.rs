@@ -98,7 +98,62 @@ pub(super) struct Startup {
     pub(super) half_pool_bounds_running: bool,
 }
 
+/// What `--attention-backend` takes, by release.
+const BACKENDS_0_5_23: [&str; 24] = [
+    "triton",
+    "torch_native",
+    "flex_attention",
+    "dsa",
+    "nsa",
+    "qsa",
+    "dsv4",
+    "compressed",
+    "fa3",
+    "fa4",
+    "flashinfer",
+    "llada2_cfg_flashinfer",
+    "flashmla",
+    "trtllm_mla",
+    "cutedsl_mla",
+    "trtllm_mha",
+    "hpc_ops",
+    "minicpm_flashattn",
+    "minicpm_flashinfer",
+    "aiter",
+    "wave",
+    "intel_amx",
+    "ascend",
+    "intel_xpu",
+];
+const BACKENDS_0_5_4: [&str; 17] = [
+    "triton",
+    "torch_native",
+    "flex_attention",
+    "nsa",
+    "cutlass_mla",
+    "fa3",
+    "fa4",
+    "flashinfer",
+    "flashmla",
+    "trtllm_mla",
+    "trtllm_mha",
+    "dual_chunk_flash_attn",
+    "aiter",
+    "wave",
+    "intel_amx",
+    "ascend",
+    "intel_xpu",
+];
+
 impl SglangProfile {
+    /// What `--attention-backend` takes.
+    pub(super) fn attention_backends(&self) -> &'static [&'static str] {
+        match self.behaviour {
+            Behaviour::V0_5_23 => &BACKENDS_0_5_23,
+            Behaviour::V0_5_4 => &BACKENDS_0_5_4,
+        }
+    }
+
     /// The sizes for a GPU's memory.
     pub(super) fn sizes_for(&self, memory: Bytes) -> &MemoryRow {
         let fits = |row: &&MemoryRow| {

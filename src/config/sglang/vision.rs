@@ -6,8 +6,10 @@ use super::KEY_FRACTION;
 use super::profile::{Behaviour, SglangProfile};
 use crate::config::judge::Judge;
 use crate::config::raw::RawSglang;
+use crate::hardware::{Architecture, Device};
 use crate::model::{ModelShape, Tower, Vision};
 use crate::sim::Role;
+use crate::units::Bytes;
 
 const ENABLE: &str = "sglang.enable_multimodal";
 const LEAVE_OUT: &str = "sglang.language_model_only";
@@ -23,6 +25,8 @@ pub(super) struct Seeing {
     pub(super) share: f64,
     /// Its prefill batches are captured where prefill is.
     pub(super) captures_prefill: bool,
+    /// It is Qwen3-VL on a large Hopper card, for which 0.5.23 has defaults of its own.
+    pub(super) is_qwen3_vl_on_hopper: bool,
 }
 
 /// Whether the model is served with its tower; decode servers of 0.5.23 set no memory apart for it.
@@ -30,7 +34,7 @@ pub(super) fn seeing(
     judge: &mut Judge,
     raw: &RawSglang,
     profile: &SglangProfile,
-    model: Option<&ModelShape>,
+    (device, model): (Option<&Device>, Option<&ModelShape>),
     role: Role,
 ) -> Option<Seeing> {
     for (key, given) in [
@@ -80,7 +84,17 @@ pub(super) fn seeing(
             false => 1.0,
         },
         captures_prefill: is_among(&rules.prefill_graphs, vision),
+        is_qwen3_vl_on_hopper: is_new && is_qwen3_vl(vision) && device.is_some_and(is_large_hopper),
     })
+}
+
+fn is_qwen3_vl(vision: &Vision) -> bool {
+    vision.architecture.starts_with("Qwen3VL")
+}
+
+/// H100, H200 and their like (`large_hopper_qwen3_vl_model_type`).
+fn is_large_hopper(device: &Device) -> bool {
+    device.architecture == Architecture::Hopper && device.reported_memory() >= Bytes(60 << 30)
 }
 
 /// `0.95 · clamp(1 − 0.1·(c − 1), 0.8, 1.05)`, where `c = layers·width²` as a multiple of ViT-L/14's

@@ -128,8 +128,6 @@ pub(super) const SGLANG: &[Family] = &[
         One,
         Ignored(KERNELS),
         &[
-            "prefill-attention-backend",
-            "decode-attention-backend",
             "mm-attention-backend",
             "fp8-gemm-backend",
             "fp4-gemm-backend",
