@@ -79,6 +79,7 @@ fn layered(
         ignored: flags.ignored.clone(),
         problems: Vec::new(),
         is_cut: false,
+        halves: Vec::new(),
     };
     layers.positional(flags);
     if let Some(command) = &flags.serve_cmd {
@@ -128,8 +129,10 @@ pub fn served(command: &str, engine: Option<&str>) -> Result<(Document, Vec<Stri
         ignored: Vec::new(),
         problems: Vec::new(),
         is_cut: false,
+        halves: Vec::new(),
     };
     layers.serve_cmd(command, engine, None);
+    layers.judge_halves();
     match layers.problems.is_empty() {
         true => Ok((layers.document, layers.ignored)),
         false => Err(Diagnostics(layers.problems)),
@@ -153,6 +156,8 @@ struct Layers {
     problems: Vec<Diagnostic>,
     /// A pasted command could not be understood at all, so that what it said is missing.
     is_cut: bool,
+    /// `--disaggregation-mode` as it was given: before it where, behind it what.
+    halves: Vec<(&'static str, String)>,
 }
 
 impl Layers {
@@ -206,6 +211,7 @@ impl Layers {
             self.document
                 .set("model.name", toml::Value::from(model), "--serve-cmd MODEL");
         }
+        self.half(&parsed, "--serve-cmd ");
         let server = ScenarioFlags {
             model: None,
             ..parsed
@@ -262,6 +268,7 @@ impl Layers {
             .flat_map(|command| self.document.set_by(command))
             .collect();
         self.ignore(overlooked::lengths(&flags.traffic, ""));
+        self.half(flags, "");
         let document = &mut self.document;
         self.problems.extend(flags::apply_serve(document, flags, ""));
         self.problems
@@ -270,7 +277,51 @@ impl Layers {
         self.notes.extend(flags::without_last_limit(document, &flags.slo));
         self.notes.extend(flags::replaced_limits(&flags.slo));
         self.notes.extend(overlooked::overridden(document, pasted));
+        self.judge_halves();
         self.notes.extend(overlooked::another_engine(flags));
+    }
+
+    /// Remembers which half of prefill and decode a server is to be.
+    fn half(&mut self, flags: &ScenarioFlags, from: &'static str) {
+        let mode = flags.disaggregation.disaggregation_mode.clone();
+        self.halves.extend(mode.map(|mode| (from, mode)));
+    }
+
+    /// One server is half of a pair: nothing is told of it alone, and where pools of both kinds are given its other flags hold for both.
+    fn judge_halves(&mut self) {
+        const FLAG: &str = "--disaggregation-mode";
+        let has_both = ["cluster.prefill", "cluster.decode"]
+            .iter()
+            .all(|key| self.document.get(key).is_some());
+        let has_roles = has_both || self.document.get("cluster.pools.0.role").is_some();
+        for (from, mode) in std::mem::take(&mut self.halves) {
+            let within = match from.trim_end() {
+                "" => String::new(),
+                command => format!("in {command}: "),
+            };
+            match mode.as_str() {
+                "null" => self.ignore(vec![format!("{within}{FLAG} null has no effect: this is the default")]),
+                "prefill" | "decode" if has_roles => {
+                    self.notes.push(format!(
+                        "{within}{FLAG} {mode} starts one server of a pool: how many prefill and decode is what is given beside it, and the \
+                         other flags hold for both kinds"
+                    ));
+                }
+                "prefill" | "decode" => self.problems.push(
+                    Diagnostic::new(format!("{within}`{FLAG} {mode}` starts one server of a pair"))
+                        .at(Place::Flag(format!("{from}{FLAG}")))
+                        .help(
+                            "say how many of each there are: --prefill 1 --decode 1 (run, knee, sweep, compare), or [[cluster.pools]] with a \
+                             role each",
+                        ),
+                ),
+                _ => self.problems.push(
+                    Diagnostic::new(format!("{within}`{FLAG} {mode}`: there is no such mode"))
+                        .at(Place::Flag(format!("{from}{FLAG}")))
+                        .help("write prefill or decode"),
+                ),
+            }
+        }
     }
 
     /// Notes what was given and has no effect.

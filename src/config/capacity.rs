@@ -17,6 +17,7 @@ use crate::engine::EngineSpec;
 use crate::engine::memory::{DoesNotFit, MemoryOptions, MemoryPlan, plan};
 use crate::hardware::Device;
 use crate::model::ModelShape;
+use crate::sim::Role;
 
 /// Context that calibrations are read at where there is no traffic.
 const PROMPT: u32 = 1024;
@@ -56,7 +57,13 @@ pub fn capacity(mut document: Document, files: &dyn Files) -> Result<Capacity, D
     document.remove("sweep");
     let pools = document.get("cluster.pools").and_then(toml::Value::as_array);
     let pools = pools.map_or(0, Vec::len);
-    let has_role = document.get("cluster.pools.0.role").is_some();
+    let role = document.get("cluster.pools.0.role").and_then(toml::Value::as_str);
+    let has_role = role.is_some();
+    let role = match role {
+        Some("prefill") => Role::Prefill,
+        Some("decode") => Role::Decode,
+        _ => Role::Both,
+    };
     if pools > 0 {
         document = document.of_pool(0);
     }
@@ -73,7 +80,8 @@ pub fn capacity(mut document: Document, files: &dyn Files) -> Result<Capacity, D
         formats::check(&mut judge, &raw.model, model, device);
     }
     let (tensor_parallel, pipeline_parallel) = layout(&mut judge, &raw, model.as_ref());
-    let mut flags = serving::flags(&mut judge, &raw, model.as_ref(), device.as_ref(), tensor_parallel);
+    let of_role = (tensor_parallel, role);
+    let mut flags = serving::flags(&mut judge, &raw, model.as_ref(), device.as_ref(), of_role);
     if has_role {
         flags.hand_kv_over();
     }

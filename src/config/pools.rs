@@ -45,7 +45,7 @@ pub(super) fn draft(judge: &mut Judge, raw: &RawScenario, files: &dyn Files) -> 
             replicas: 1,
             prompts: (0, u32::MAX),
             group: 0,
-            draft: server::draft(judge, raw, files),
+            draft: server::draft(judge, raw, Role::Both, files),
             own: None,
         }];
     }
@@ -58,7 +58,7 @@ pub(super) fn draft(judge: &mut Judge, raw: &RawScenario, files: &dyn Files) -> 
         let (mut own, own_raw) = Judge::new(judge.document.of_pool(index));
         // What has no right shape was found in the scenario, which holds the same tables.
         own.problems.clear();
-        let mut draft = server::draft(&mut own, &own_raw, files);
+        let mut draft = server::draft(&mut own, &own_raw, role, files);
         if role != Role::Both {
             draft.flags.hand_kv_over();
             let key = format!("cluster.pools.{index}.role");

@@ -19,7 +19,7 @@ use crate::engine::EngineSpec;
 use crate::engine::memory::MemoryPlan;
 use crate::hardware::Device;
 use crate::model::ModelShape;
-use crate::sim::{CostFactory, Frontend};
+use crate::sim::{CostFactory, Frontend, Role};
 use crate::workload::WorkloadSpec;
 
 /// What one pool runs on, with all that decided it.
@@ -58,14 +58,15 @@ pub(super) fn serves_class(served: &Serves, class: Option<usize>) -> bool {
 }
 
 /// Model, GPU, layout and flags.
-pub(super) fn draft(judge: &mut Judge, raw: &RawScenario, files: &dyn Files) -> Draft {
+pub(super) fn draft(judge: &mut Judge, raw: &RawScenario, role: Role, files: &dyn Files) -> Draft {
     let mut model = machine::model(judge, &raw.model, files);
     let device = machine::device(judge, &raw.cluster, files);
     if let (Some(model), Some(device)) = (&mut model, &device) {
         formats::check(judge, &raw.model, model, device);
     }
     let tensor_parallel = cluster::tensor_parallel(judge, &raw.cluster);
-    let mut flags = serving::flags(judge, raw, model.as_ref(), device.as_ref(), tensor_parallel);
+    let of_role = (tensor_parallel, role);
+    let mut flags = serving::flags(judge, raw, model.as_ref(), device.as_ref(), of_role);
     let (of_model, of_device) = (model.as_ref(), device.as_ref());
     let pipeline = pipeline::resolve(judge, raw, of_model, of_device, &mut flags, tensor_parallel);
     Draft {

@@ -16,6 +16,7 @@ use crate::engine::memory::{Budget, MemoryOptions, MemoryPlan, StateBlocks, Wind
 use crate::engine::{EngineConfig, EngineSpec};
 use crate::hardware::Device;
 use crate::model::{Dtype, KvFormat, KvScheme, ModelShape};
+use crate::sim::Role;
 use crate::units::Bytes;
 
 /// The flags of whichever engine serves.
@@ -32,7 +33,7 @@ pub(super) fn flags(
     raw: &RawScenario,
     model: Option<&ModelShape>,
     device: Option<&Device>,
-    tensor_parallel: u32,
+    (tensor_parallel, role): (u32, Role),
 ) -> Flags {
     skipped::check(judge, raw, model);
     if let Some(model) = model {
@@ -55,9 +56,8 @@ pub(super) fn flags(
         let flags = sglang::resolve(
             judge,
             (&raw.engine, &raw.sglang, &raw.cluster),
-            device,
-            model,
-            tensor_parallel,
+            (device, model),
+            (tensor_parallel, role),
         );
         return Flags::Sglang(Box::new(flags));
     }

@@ -31,6 +31,7 @@ pub(crate) fn device(short: &str) -> Device {
         like: None,
         architecture,
         memory: Bytes(80_000_000_000),
+        reported: None,
         memory_bandwidth: BytesPerSec(tb_per_s * 1e12),
         peaks: Peaks {
             bf16: FlopsPerSec(tflops * 1e12),
@@ -86,6 +87,7 @@ pub(crate) fn llama_8b() -> ModelShape {
             kept: Vec::new(),
         }],
         per_layer_input: None,
+        vision: None,
         other_parameters: 266_240,
     }
 }

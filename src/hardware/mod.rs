@@ -30,6 +30,8 @@ pub struct Device {
     /// Memory as an engine sees it (what `torch.cuda.mem_get_info` calls total, some 0.5 GiB below `nvidia-smi`),
     /// from which KV blocks are counted.
     pub memory: Bytes,
+    /// What the driver's own tool shows as the total, where that is known ([`Device::reported_memory`]).
+    pub reported: Option<Bytes>,
     /// Peak memory bandwidth.
     pub memory_bandwidth: BytesPerSec,
     /// Dense peak rates per number format.
@@ -112,6 +114,12 @@ impl Device {
             self.architecture,
             Architecture::Blackwell | Architecture::BlackwellUltra
         )
+    }
+
+    /// The total that `nvidia-smi` shows, by which SGLang chooses its defaults (`get_nvgpu_memory_capacity`).
+    #[must_use]
+    pub fn reported_memory(&self) -> Bytes {
+        self.reported.unwrap_or(self.memory)
     }
 
     /// Blackwell of any kind.

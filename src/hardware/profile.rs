@@ -72,6 +72,7 @@ struct RawProfile {
 struct RawMemory {
     size: Option<String>,
     visible: Option<String>,
+    reported: Option<String>,
     bandwidth: Option<String>,
     l2: Option<String>,
 }
@@ -175,6 +176,10 @@ impl Device {
         lines.extend([
             "\n[memory]".to_string(),
             format!("visible = \"{}\"", format_bytes(self.memory)),
+        ]);
+        let reported = |bytes| format!("reported = \"{}\"", format_bytes(bytes));
+        lines.extend(self.reported.map(reported));
+        lines.extend([
             format!("bandwidth = \"{}\"", format_rate(self.memory_bandwidth)),
             format!("l2 = \"{}\"", format_bytes(self.l2)),
             "\n[peak]".to_string(),
@@ -260,8 +265,8 @@ mod tests {
         my.toml is not a hardware profile
           line 8: `architecture`: `hoper` is not one of turing, ampere, ada, hopper, blackwell, blackwell-ultra, blackwell-rtx, cdna, other; did you mean `hopper`?
           line 9: `like`: `h200-sxm` is no shipped card's id; did you mean `H200-SXM-141GB`?
-          line 14: `memory.bandwidth`: `TB` in `3.35 TB` is not a unit of bandwidth; known are B/s, kB/s, MB/s, GB/s, TB/s, KiB/s, MiB/s, GiB/s, TiB/s and Mbit/s, Gbit/s, Tbit/s
-          line 22: `peak.sm_count`: 0 must lie between 1 and 4096
+          line 15: `memory.bandwidth`: `TB` in `3.35 TB` is not a unit of bandwidth; known are B/s, kB/s, MB/s, GB/s, TB/s, KiB/s, MiB/s, GiB/s, TiB/s and Mbit/s, Gbit/s, Tbit/s
+          line 23: `peak.sm_count`: 0 must lie between 1 and 4096
           `power.tdp`: is missing; write it like `"700 W"`
         "#);
     }
@@ -271,7 +276,7 @@ mod tests {
         let error = Device::from_toml(&H100.replace("bf16 =", "bf61 ="), "my.toml").unwrap_err();
         insta::assert_snapshot!(error, @r#"
         my.toml is not a hardware profile
-          line 18: unknown field `bf61`, expected one of `bf16`, `fp8`, `int8`, `fp4`, `sm_count`
+          line 19: unknown field `bf61`, expected one of `bf16`, `fp8`, `int8`, `fp4`, `sm_count`
         "#);
     }
 
@@ -279,6 +284,9 @@ mod tests {
     fn a_visible_memory_that_contradicts_the_size_is_refused() {
         let error = Device::from_toml(&H100.replace("79.1 GiB", "7.91 GiB"), "my.toml").unwrap_err();
         assert_eq!(error.problems[0].key, "memory.visible");
+        // The driver shows all that there is.
+        let error = Device::from_toml(&H100.replace("81559 MiB", "71559 MiB"), "my.toml").unwrap_err();
+        assert_eq!(error.problems[0].key, "memory.reported");
     }
 
     /// Steps of a run on it would last beyond the clock.
@@ -291,9 +299,9 @@ mod tests {
         let error = Device::from_toml(&text, "my.toml").unwrap_err();
         insta::assert_snapshot!(error, @r#"
         my.toml is not a hardware profile
-          line 13: `memory.bandwidth`: must be at least 1 GB/s
-          line 26: `link.pcie`: must be at least 1 GB/s
-          line 18: `peak.bf16`: must be at least 1 TFLOP/s
+          line 14: `memory.bandwidth`: must be at least 1 GB/s
+          line 27: `link.pcie`: must be at least 1 GB/s
+          line 19: `peak.bf16`: must be at least 1 TFLOP/s
         "#);
     }
 

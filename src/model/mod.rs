@@ -17,6 +17,7 @@ mod options;
 mod recurrence;
 mod registry;
 mod stages;
+mod vision;
 
 pub use checkpoints::find_checkpoint;
 pub use drafter::Drafter;
@@ -30,6 +31,7 @@ pub use options::{UnknownChoice, parse_dtype, parse_kv_cache_dtype, parse_quanti
 pub use recurrence::{Recurrence, Rule};
 pub use registry::{UnknownModel, find, names};
 pub use stages::{ModelStage, stage_layers};
+pub use vision::{Tower, Vision};
 
 use crate::units::Bytes;
 
@@ -62,6 +64,8 @@ pub struct ModelShape {
     pub layers: Vec<LayerGroup>,
     /// Width of an input of its own that every layer gets for each token, beside the residual stream (Gemma 4's small ones).
     pub per_layer_input: Option<u32>,
+    /// The vision tower beside it, whose parameters are not counted.
+    pub vision: Option<Vision>,
     /// Parameters outside of matrices: norms, biases, position tables. (Vision towers are left out and said so.)
     pub other_parameters: u64,
 }

@@ -6,7 +6,7 @@
 use std::fmt;
 
 use super::hf_config::UNCOUNTED_VISION;
-use super::{ModelShape, Quantization};
+use super::{ModelShape, Quantization, Tower, Vision};
 use crate::nearest::{nearest, squash};
 
 /// An id and where its shape is written down.
@@ -19,8 +19,8 @@ struct Shipped {
     stored: Option<Quantization>,
     /// Then: with scales of its inputs, too.
     static_scales: bool,
-    /// The checkpoint has a vision tower beside the language model of the file.
-    sees: bool,
+    /// The checkpoint has a vision tower beside the language model of the file: its architecture, and what it says of the tower.
+    sees: Option<(&'static str, Tower)>,
 }
 
 const fn shipped(id: &'static str, file: &'static str) -> Shipped {
@@ -30,7 +30,7 @@ const fn shipped(id: &'static str, file: &'static str) -> Shipped {
         context: None,
         stored: None,
         static_scales: false,
-        sees: false,
+        sees: None,
     }
 }
 
@@ -40,8 +40,8 @@ impl Shipped {
         self
     }
 
-    const fn sees(mut self) -> Shipped {
-        self.sees = true;
+    const fn sees(mut self, architecture: &'static str, tower: Tower) -> Shipped {
+        self.sees = Some((architecture, tower));
         self
     }
 
@@ -64,9 +64,21 @@ impl Shipped {
     }
 }
 
+const QWEN_VL: &str = "Qwen2_5_VLForConditionalGeneration";
+/// Of all four sizes: 32 layers, which its config calls `depth`.
+const QWEN_TOWER: Tower = Tower {
+    layers: None,
+    hidden_size: Some(1280),
+};
+const MISTRAL_3: &str = "Mistral3ForConditionalGeneration";
+const PIXTRAL: Tower = Tower {
+    layers: Some(24),
+    hidden_size: Some(1024),
+};
+
 /// Every id that resolves without a network, family by family. Of ids that end alike the first is meant.
 #[rustfmt::skip]
-const SHIPPED: [Shipped; 199] = [
+static SHIPPED: [Shipped; 199] = [
     shipped("meta-llama/Llama-2-7b-hf", "llama-2-7b"),
     shipped("meta-llama/Llama-2-7b-chat-hf", "llama-2-7b"),
     shipped("meta-llama/Llama-2-13b-hf", "llama-2-13b"),
@@ -119,10 +131,10 @@ const SHIPPED: [Shipped; 199] = [
     shipped("Qwen/Qwen2.5-Coder-7B-Instruct", "qwen2.5-7b"),
     shipped("Qwen/Qwen2.5-Coder-32B-Instruct", "qwen2.5-32b"),
     shipped("Qwen/QwQ-32B", "qwen2.5-32b").context(40_960),
-    shipped("Qwen/Qwen2.5-VL-3B-Instruct", "qwen2.5-3b").context(128_000).sees(),
-    shipped("Qwen/Qwen2.5-VL-7B-Instruct", "qwen2.5-7b").context(128_000).sees(),
-    shipped("Qwen/Qwen2.5-VL-32B-Instruct", "qwen2.5-32b").context(128_000).sees(),
-    shipped("Qwen/Qwen2.5-VL-72B-Instruct", "qwen2.5-72b").context(128_000).sees(),
+    shipped("Qwen/Qwen2.5-VL-3B-Instruct", "qwen2.5-3b").context(128_000).sees(QWEN_VL, QWEN_TOWER),
+    shipped("Qwen/Qwen2.5-VL-7B-Instruct", "qwen2.5-7b").context(128_000).sees(QWEN_VL, QWEN_TOWER),
+    shipped("Qwen/Qwen2.5-VL-32B-Instruct", "qwen2.5-32b").context(128_000).sees(QWEN_VL, QWEN_TOWER),
+    shipped("Qwen/Qwen2.5-VL-72B-Instruct", "qwen2.5-72b").context(128_000).sees(QWEN_VL, QWEN_TOWER),
     shipped("Qwen/Qwen2-7B-Instruct", "qwen2.5-7b"),
     shipped("Qwen/Qwen2-7B", "qwen2.5-7b").context(131_072),
     shipped("Qwen/Qwen2-72B-Instruct", "qwen2.5-72b"),
@@ -177,8 +189,8 @@ const SHIPPED: [Shipped; 199] = [
     shipped("mistralai/Mistral-Nemo-Base-2407", "mistral-nemo-12b").context(128_000),
     shipped("mistralai/Mistral-Small-24B-Instruct-2501", "mistral-small-24b"),
     shipped("mistralai/Mistral-Small-24B-Base-2501", "mistral-small-24b"),
-    shipped("mistralai/Mistral-Small-3.1-24B-Instruct-2503", "mistral-small-24b").context(131_072).sees(),
-    shipped("mistralai/Mistral-Small-3.2-24B-Instruct-2506", "mistral-small-24b").context(131_072).sees(),
+    shipped("mistralai/Mistral-Small-3.1-24B-Instruct-2503", "mistral-small-24b").context(131_072).sees(MISTRAL_3, PIXTRAL),
+    shipped("mistralai/Mistral-Small-3.2-24B-Instruct-2506", "mistral-small-24b").context(131_072).sees(MISTRAL_3, PIXTRAL),
     shipped("mistralai/Devstral-Small-2505", "mistral-small-24b").context(131_072),
     shipped("mistralai/Devstral-Small-2507", "mistral-small-24b").context(131_072),
     shipped("mistralai/Mistral-Large-Instruct-2407", "mistral-large-123b"),
@@ -471,7 +483,11 @@ fn read(shipped: &Shipped) -> (ModelShape, Vec<String>) {
         // Scales of blocks are the fp8 method's own.
         shape.quant_method = (stored == Quantization::Fp8Block).then(|| "fp8".to_string());
     }
-    if shipped.sees {
+    if let Some((architecture, tower)) = shipped.sees {
+        shape.vision = Some(Vision {
+            architecture: architecture.to_string(),
+            tower: Some(tower),
+        });
         notes.push(UNCOUNTED_VISION.to_owned());
     }
     (shape, notes)

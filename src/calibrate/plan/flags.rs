@@ -254,7 +254,11 @@ mod tests {
                 "python3 -m sglang.launch_server --model-path m --tp 8 --attention-backend=fa3",
                 "sglang"
             ),
-            ["cluster.tensor_parallel_size = 8", "engine.profile = \"sglang\""]
+            [
+                "cluster.tensor_parallel_size = 8",
+                "engine.profile = \"sglang\"",
+                "sglang.attention_backend = \"fa3\""
+            ]
         );
     }
 

@@ -43,7 +43,15 @@ fn memory_lines(question: &Capacity, plan: &MemoryPlan) -> Vec<(&'static str, St
     let estimate = plan.estimates;
     let share = match options.budget.is_of_rest {
         true => String::new(),
-        false => format!(" × {}", options.gpu_memory_utilization),
+        false => {
+            let kept = match options.budget.kept {
+                1.0 => String::new(),
+                kept => format!(" × {kept}"),
+            };
+            // Beyond four digits a share tells nothing more.
+            let given = (options.gpu_memory_utilization * 1e4).round() / 1e4;
+            format!(" × {given}{kept}")
+        }
     };
     let mut lines = vec![(
         "  memory",

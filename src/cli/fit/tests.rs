@@ -223,7 +223,7 @@ fn a_pool_that_holds_no_longest_request_is_told_of() {
     for (flags, told) in [
         (
             "google/gemma-3-27b-it --gpu h100 --engine sglang",
-            "cuts answers at 31,227 tokens, prompt included",
+            "cuts answers at 31,560 tokens, prompt included",
         ),
         (long, "refuses requests of more than 131,072 tokens"),
     ] {

@@ -100,9 +100,11 @@ impl Sources<'_> {
 
     fn memory(&self) -> Keys {
         let args = self.args;
+        let reported = self.report.map(|report| format_bytes(report.memory));
         let visible = || self.report.map(|report| format_bytes(report.visible_memory()));
         vec![
             ("visible", args.visible.clone().or_else(visible).map(quoted)),
+            ("reported", reported.map(quoted)),
             (
                 "bandwidth",
                 self.or_known(&args.bandwidth, |known| Some(format_rate(known.memory_bandwidth))),

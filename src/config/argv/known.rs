@@ -142,11 +142,6 @@ const SERVE: &[(&str, Takes, Effect)] = &[
         Ignored("the calibration says how ranks are joined"),
     ),
     (
-        "attention-backend",
-        One,
-        Ignored("the calibration says how fast attention is"),
-    ),
-    (
         "prefix-caching-hash-algo",
         One,
         Ignored("equal prefixes are found without hashing"),

@@ -17,6 +17,14 @@ pub struct DisaggregationFlags {
     /// Replicas that only decode; with --prefill.
     #[arg(long, value_name = "N", help_heading = "Prefill and decode apart")]
     pub decode: Option<Count>,
+    /// SGLang: which half a pasted command starts; --prefill and --decode ask for both.
+    #[arg(
+        long,
+        value_name = "MODE",
+        hide = true,
+        help_heading = "Prefill and decode apart"
+    )]
+    pub disaggregation_mode: Option<String>,
     /// How KV gets from prefill to decode; default by engine.
     #[arg(long, value_name = "FLOW", help_heading = "Prefill and decode apart")]
     pub pd_flow: Option<RawFlow>,

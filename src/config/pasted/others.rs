@@ -28,6 +28,15 @@ const CLIENTS: [&str; 12] = [
     "oha",
 ];
 
+/// SGLang's router, alone and with the servers behind it.
+const ROUTERS: [&str; 5] = [
+    "sglang_router.launch_server",
+    "sglang_router.launch_router",
+    "sglang_router",
+    "sglang-router",
+    "smg",
+];
+
 /// `benchmarks/benchmark_….py` of vLLM before its command `vllm bench`, but for that of a server, which is read.
 const VLLMS_SCRIPTS: [&str; 6] = [
     "latency",
@@ -66,6 +75,23 @@ pub(super) fn told(words: &[String], flag: &str, starts: &[&[&str]]) -> Diagnost
     if runs("docker-compose") || (runs("docker") && runs("compose")) {
         return problem(format!("`{flag}` must hold a whole command"))
             .help("what a compose file runs is not read from it: paste the command that stands there");
+    }
+    if let Some(router) = ROUTERS.into_iter().find(|name| runs(name)) {
+        let starts_servers = router.ends_with("launch_server");
+        let told = match starts_servers {
+            true => problem(format!(
+                "`{router}` starts a router with its servers, and is not read"
+            )),
+            false => problem(format!("`{router}` starts a router, and no server")),
+        };
+        let told = told.help(
+            "paste a server that it sends to, `python -m sglang.launch_server …`, and say the router beside it: --replicas N --router \
+             cache_aware, which is its default policy",
+        );
+        return match starts_servers {
+            true => told.help("its --dp-size is --replicas here; the flags that begin with --router- have no place in the server's command"),
+            false => told.help("of one with --pd-disaggregation the servers are --prefill N --decode N"),
+        };
     }
     if let Some(server) = SERVERS.into_iter().find(|name| runs(name)) {
         return problem(format!("`{server}` is an engine that is not simulated"))
@@ -228,6 +254,31 @@ mod tests {
         }
         let told = serve("vllm bench serve --model x");
         assert!(told.contains("--bench-cmd"), "{told}");
+    }
+
+    #[test]
+    fn a_router_is_told_what_to_paste_instead() {
+        let serve = |command: &str| {
+            said(&format!(
+                "--gpu h100 --request-rate 1 --input-len 9 --output-len 9 --serve-cmd '{command}'"
+            ))
+        };
+        let both = serve(
+            "python -m sglang_router.launch_server --model-path Qwen/Qwen3-8B --dp-size 2 --router-policy round_robin",
+        );
+        assert!(
+            both.contains("`sglang_router.launch_server` starts a router with its servers")
+                && both.contains("`python -m sglang.launch_server …`")
+                && both.contains("--router cache_aware"),
+            "{both}"
+        );
+        let alone = serve(
+            "python3 -m sglang_router.launch_router --pd-disaggregation --prefill http://a:1 --decode http://b:2",
+        );
+        assert!(
+            alone.contains("no server") && alone.contains("--prefill N --decode N"),
+            "{alone}"
+        );
     }
 
     #[test]

@@ -450,3 +450,51 @@ fn kernels_for_small_batches_of_experts_set_small_budgets() {
         assert_eq!(served(&more), (8192, 1024), "{more}");
     }
 }
+
+#[test]
+fn half_of_a_pair_of_servers_is_taken_where_both_are_asked_for() {
+    let line = |more: &str, mode: &str| {
+        format!(
+            "--gpu h100 --request-rate 1 --input-len 64 --output-len 8 {more} --serve-cmd 'python -m sglang.launch_server --model-path \
+             Qwen/Qwen3-8B --disaggregation-mode {mode} --disaggregation-transfer-backend nixl'"
+        )
+    };
+    for mode in ["prefill", "decode"] {
+        let resolved =
+            resolve_line(&line("--prefill 1 --decode 2", mode)).unwrap_or_else(|told| panic!("{told}"));
+        assert_eq!(resolved.scenario.pools.len(), 2);
+        let notes = resolved.notes.join("\n");
+        assert!(
+            notes.contains(&format!(
+                "--disaggregation-mode {mode} starts one server of a pool"
+            )) && notes.contains("--disaggregation-transfer-backend has no effect"),
+            "{notes}"
+        );
+        let alone = said(&line("", mode));
+        assert!(
+            alone.contains("starts one server of a pair") && alone.contains("--prefill 1 --decode 1"),
+            "{alone}"
+        );
+    }
+    assert!(said(&line("", "both")).contains("write prefill or decode"));
+    resolve_line(&line("", "null")).unwrap_or_else(|told| panic!("{told}"));
+}
+
+#[test]
+fn sglang_s_client_says_what_it_would_send_by_default() {
+    let line = |bench: &str| {
+        format!(
+            "--gpu h100 --model Qwen/Qwen3-8B --engine sglang --bench-cmd 'python -m sglang.bench_serving --num-prompts 100 {bench}'"
+        )
+    };
+    let told = said(&line(""));
+    assert!(
+        told.contains("ShareGPT") && told.contains("--dataset-path"),
+        "{told}"
+    );
+    let apart = resolve_line(&line(
+        "--dataset-name random --random-input-len 64 --random-output-len 8 --pd-separated",
+    ));
+    let notes = apart.unwrap_or_else(|told| panic!("{told}")).notes.join("\n");
+    assert!(notes.contains("--pd-separated has no effect"), "{notes}");
+}

@@ -47,6 +47,15 @@ pub struct RawSglang {
     /// Tokens of a page of the KV pool.
     #[arg(long, value_name = "TOKENS")]
     pub page_size: Option<Count>,
+    /// Attention kernels, which decide the size of a page on some cards; how fast they are, the calibration says.
+    #[arg(long, value_name = "NAME")]
+    pub attention_backend: Option<String>,
+    /// The same of prefill alone.
+    #[arg(long, value_name = "NAME")]
+    pub prefill_attention_backend: Option<String>,
+    /// The same of decode alone.
+    #[arg(long, value_name = "NAME")]
+    pub decode_attention_backend: Option<String>,
     /// Decodes ride along in prefill batches.
     #[arg(long, value_name = "BOOL", num_args = 0..=1, require_equals = true, default_missing_value = "true")]
     pub enable_mixed_chunk: Option<bool>,
@@ -74,6 +83,12 @@ pub struct RawSglang {
     /// Largest decode batch that is captured; default by the GPU's memory.
     #[arg(long, value_name = "N")]
     pub cuda_graph_max_bs: Option<Count>,
+    /// Serve with the vision tower where SGLang leaves it out by default (Gemma 3, Llama 4).
+    #[arg(long, value_name = "BOOL", num_args = 0..=1, require_equals = true, default_missing_value = "true")]
+    pub enable_multimodal: Option<bool>,
+    /// Leave the vision tower out (0.5.23); of vLLM without effect here.
+    #[arg(long, value_name = "BOOL", num_args = 0..=1, require_equals = true, default_missing_value = "true")]
+    pub language_model_only: Option<bool>,
     /// Attention of each of --dp-size ranks by itself, all else over all --tp-size GPUs; ranks step together (0.5.4).
     #[arg(long, value_name = "BOOL", num_args = 0..=1, require_equals = true, default_missing_value = "true")]
     pub enable_dp_attention: Option<bool>,

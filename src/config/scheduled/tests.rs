@@ -4,6 +4,7 @@ use super::*;
 use crate::config::{Document, NoFiles, Resolved, capacity, resolve, serving};
 use crate::cost::calibration::Direction;
 use crate::engine::EngineSpec;
+use crate::sim::Role;
 
 fn document(engine: &str) -> Document {
     let text = format!(
@@ -64,7 +65,7 @@ fn swaps_take_what_measured_copies_take() {
     let device = &run.device;
     let document = document("profile = \"vllm@0.6\"\nmax_model_len = 8192");
     let (mut judge, raw) = Judge::new(document);
-    let flags = serving::flags(&mut judge, &raw, Some(&run.model), Some(device), 1);
+    let flags = serving::flags(&mut judge, &raw, Some(&run.model), Some(device), (1, Role::Both));
     let serving::Flags::Scheduled(flags) = flags else {
         panic!("V0 is of these engines");
     };

@@ -54,6 +54,22 @@ const TWINS: [(&str, &str, Turned); 14] = [
     ),
 ];
 
+/// Flags of SGLang that others have by the same name, and why they have no effect there.
+const SHARED: [(&str, &str); 2] = [
+    ("attention_backend", "the calibration says how fast attention is"),
+    ("language_model_only", "prompts are text tokens"),
+];
+
+/// Whether another engine than SGLang has a flag of this name, which has no effect there; it is noted.
+pub(in crate::config) fn is_shared(judge: &mut Judge, key: &str) -> bool {
+    let Some((_, why)) = SHARED.iter().find(|(shared, _)| *shared == key) else {
+        return false;
+    };
+    let name = judge.document.name_of(&format!("sglang.{key}"));
+    judge.ignore(format!("{name} has no effect: {why}"));
+    true
+}
+
 /// The engine that serves, as its user sees it.
 struct Serving {
     name: &'static str,
@@ -94,6 +110,9 @@ pub(in crate::config) fn refuse_foreign(
     let table = table.expect("format types are representable in TOML");
     for (key, value) in &table {
         if ["profile", "stream_interval"].contains(&key.as_str()) {
+            continue;
+        }
+        if !serves_sglang && is_shared(judge, key) {
             continue;
         }
         let path = format!("{}.{key}", serving.foreign);

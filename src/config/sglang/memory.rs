@@ -4,6 +4,7 @@
 //! estimate of both, since a real server would run out of memory at its start or at its first long prompt.
 
 use super::SglangFlags;
+use super::backend::{KEPT_BY_AITER, LONG_CONTEXT};
 use super::sizes::{self, Reserve};
 use crate::config::document::Source;
 use crate::config::judge::Judge;
@@ -26,31 +27,63 @@ pub(super) struct Fraction {
     value: f64,
     /// What the server would take by itself.
     usual: f64,
+    /// What it keeps of either.
+    kept: f64,
 }
 
-/// The share, given or by SGLang's rule.
-pub(super) fn fraction(judge: &mut Judge, raw: &RawSglang, by_rule: Source, reserve: Reserve) -> Fraction {
+/// The largest step, of one rank.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Step {
+    /// Its tokens.
+    pub(super) tokens: u32,
+    /// They are a prompt's; else those of all who run.
+    pub(super) of_prompts: bool,
+    /// Largest captured decode batch.
+    pub(super) graph_max: Option<u32>,
+    /// Ranks.
+    pub(super) tensor_parallel: u32,
+}
+
+/// The share, given or by SGLang's rule. `is_lowered`: either is lowered for AMD's attention kernels.
+pub(super) fn fraction(
+    judge: &mut Judge,
+    raw: &RawSglang,
+    by_rule: Source,
+    reserve: Reserve,
+    is_lowered: bool,
+) -> Fraction {
+    let kept = if is_lowered { KEPT_BY_AITER } else { 1.0 };
     let usual = sizes::mem_fraction_static(reserve);
     if raw.mem_fraction_static.is_none() && usual <= 0.0 {
         let message = format!(
             "SGLang's own rule leaves no memory for weights and KV pool: it reserves more than the GPU has for chunks of {} \
              tokens",
-            reserve.chunk
+            reserve.tokens
         );
         judge.missing(
             &message,
             "give --mem-fraction-static, or a smaller --chunked-prefill-size",
         );
         // Stands in for the rest of the checks.
-        return Fraction {
-            value: 0.5,
-            usual: 0.5,
-        };
+        return ANY;
     }
     let value = judge.take(KEY, raw.mem_fraction_static, usual, by_rule);
     judge.fraction(KEY, value, false, false);
-    Fraction { value, usual }
+    if is_lowered {
+        judge.notes.push(format!(
+            "SGLang keeps {KEPT_BY_AITER} of mem_fraction_static: contexts are longer than {LONG_CONTEXT} tokens, and attention is \
+             aiter's"
+        ));
+    }
+    Fraction { value, usual, kept }
 }
+
+/// Stands in where the share does not matter.
+const ANY: Fraction = Fraction {
+    value: 0.5,
+    usual: 0.5,
+    kept: 1.0,
+};
 
 /// Reports a share that leaves less outside than one prefill and the captured graphs take.
 pub(super) fn check_rest(
@@ -58,27 +91,32 @@ pub(super) fn check_rest(
     fraction: &Fraction,
     device: Option<&Device>,
     model: Option<&ModelShape>,
-    reserve: Reserve,
+    step: Step,
 ) {
     let (Some(device), Some(model), false) = (device, model, judge.is_wrong(&[KEY])) else {
         return;
     };
-    let free = device.memory.0.saturating_sub(runtime(reserve.tensor_parallel).0) as f64;
-    let needed = outside(model, reserve);
-    let rest = Bytes((free * (1.0 - fraction.value)) as u64);
+    let free = device.memory.0.saturating_sub(runtime(step.tensor_parallel).0) as f64;
+    let needed = outside(model, step);
+    let rest = Bytes((free * (1.0 - fraction.value * fraction.kept)) as u64);
     if rest >= needed {
         return;
     }
-    let most = ((1.0 - needed.0 as f64 / free) * DIGITS).floor() / DIGITS;
+    let most = ((1.0 - needed.0 as f64 / free) / fraction.kept * DIGITS).floor() / DIGITS;
     let help = if most > 0.0 {
         format!("smallest change that fits: --mem-fraction-static {most}")
     } else {
         "smaller chunks need less: --chunked-prefill-size".to_string()
     };
     let problem = format!(
-        "leaves {} outside weights and KV pool, and a step of {} prompt tokens with the captured graphs needs about {}",
+        "leaves {} outside weights and KV pool, and a step of {} {} with the captured graphs needs about {}",
         sized(rest),
-        reserve.chunk,
+        step.tokens,
+        if step.of_prompts {
+            "prompt tokens"
+        } else {
+            "sequences"
+        },
         sized(needed)
     );
     judge
@@ -107,21 +145,22 @@ fn runtime(tensor_parallel: u32) -> Bytes {
 }
 
 /// Activations of one chunk and the captured graphs, a rank.
-fn outside(model: &ModelShape, reserve: Reserve) -> Bytes {
+fn outside(model: &ModelShape, step: Step) -> Bytes {
     let estimates = Estimates::of(
         model,
         &MemoryOptions {
-            max_num_batched_tokens: reserve.chunk,
-            max_num_seqs: u32::try_from(reserve.graph_max.max(1)).unwrap_or(u32::MAX),
-            enforce_eager: reserve.graph_max == 0,
-            ..options(reserve.tensor_parallel, model.dtype, 0.5, 0.5, 1)
+            max_num_batched_tokens: step.tokens,
+            max_num_seqs: step.graph_max.unwrap_or(1),
+            enforce_eager: step.graph_max.is_none(),
+            ..options(step.tensor_parallel, model.dtype, ANY, 1)
         },
     );
     estimates.activations + estimates.cuda_graphs
 }
 
 /// Memory as [`crate::engine::memory::plan`] takes it: nothing but weights and pool is charged.
-fn options(tensor_parallel: u32, kv_dtype: Dtype, value: f64, usual: f64, page_size: u32) -> MemoryOptions {
+fn options(tensor_parallel: u32, kv_dtype: Dtype, fraction: Fraction, page_size: u32) -> MemoryOptions {
+    let Fraction { value, usual, kept } = fraction;
     MemoryOptions {
         tensor_parallel,
         pipeline_parallel: 1,
@@ -131,6 +170,7 @@ fn options(tensor_parallel: u32, kv_dtype: Dtype, value: f64, usual: f64, page_s
             flag: "--mem-fraction-static",
             usual,
             digits: DIGITS,
+            kept,
             excluded: runtime(tensor_parallel),
             holds_activations: false,
             is_of_rest: false,
@@ -161,8 +201,8 @@ fn options(tensor_parallel: u32, kv_dtype: Dtype, value: f64, usual: f64, page_s
 impl SglangFlags {
     /// What decides the KV pool, of the memory that was free when the process had started.
     pub(in crate::config) fn memory_options(&self, tensor_parallel: u32, kv_dtype: Dtype) -> MemoryOptions {
-        let Fraction { value, usual } = self.mem_fraction_static;
-        let mut options = options(tensor_parallel, kv_dtype, value, usual, self.config.page_size);
+        let fraction = self.mem_fraction_static;
+        let mut options = options(tensor_parallel, kv_dtype, fraction, self.config.page_size);
         options.budget.excluded = runtime(tensor_parallel * self.attention_ranks);
         options
     }

@@ -1,17 +1,21 @@
 //! SGLang's flags: given, by profile, or derived as the server derives them at start-up.
 
 mod attention;
+mod backend;
 mod data_parallel;
 mod foreign;
+mod graphs;
 mod memory;
 mod profile;
 mod queue;
 mod sizes;
+mod vision;
 
 pub(super) use attention::asked as attention_ranks;
-pub(super) use foreign::refuse_foreign;
+pub(super) use foreign::{is_shared, refuse_foreign};
 
-use profile::SglangProfile;
+use backend::Backends;
+use profile::{Behaviour, SglangProfile};
 
 use super::document::Source;
 use super::engine::note_chunks;
@@ -24,7 +28,11 @@ use crate::engine::memory::MemoryPlan;
 use crate::engine::sglang::{QueuePolicy, SglangConfig};
 use crate::hardware::Device;
 use crate::model::{Attention, ModelShape};
+use crate::sim::Role;
 use crate::units::{Bytes, FLAG_TOKENS_MAX as TOKENS_MAX};
+
+/// Share of the memory for weights and pool.
+const KEY_FRACTION: &str = "mem_fraction_static";
 
 /// Flags after defaults, before memory is planned.
 pub(super) struct SglangFlags {
@@ -34,6 +42,8 @@ pub(super) struct SglangFlags {
     max_running_requests: Option<u32>,
     max_total_tokens: Option<u32>,
     mem_fraction_static: memory::Fraction,
+    /// Captured tokens of prefill batches; `None` captures none.
+    prefill_graphs: Option<Vec<u32>>,
     /// Largest captured decode batch; `None` captures nothing.
     pub(super) graph_max: Option<u32>,
     /// Who of its data-parallel ranks gets a request.
@@ -52,9 +62,8 @@ pub(super) fn is_asked(raw: &RawEngine) -> bool {
 pub(super) fn resolve(
     judge: &mut Judge,
     (engine, raw, cluster): (&RawEngine, &RawSglang, &RawCluster),
-    device: Option<&Device>,
-    model: Option<&ModelShape>,
-    tensor_parallel: u32,
+    (device, model): (Option<&Device>, Option<&ModelShape>),
+    (tensor_parallel, role): (u32, Role),
 ) -> SglangFlags {
     let profile = find_profile(judge, engine);
     let balancer = data_parallel::balancer(judge, raw, cluster, &profile);
@@ -70,32 +79,67 @@ pub(super) fn resolve(
             Source::Profile(profile.profile.clone()),
         )
     };
-    let page_size = count(
-        judge,
-        "sglang.page_size",
-        raw.page_size,
-        (1, 1 << 12),
-        defaults.page_size,
-    );
+    let backends = backend::resolve(judge, raw, &profile, (device, model), tensor_parallel);
+    let page_size = page_size(judge, raw, &profile, &backends);
     let chunk = chunked_prefill_size(judge, raw, &profile, device, page_size);
     let (key, given) = ("sglang.max_prefill_tokens", raw.max_prefill_tokens);
     let max_prefill_tokens = count(judge, key, given, (1, TOKENS_MAX), defaults.max_prefill_tokens);
-    let graph_max = graph_max(judge, raw, &profile, device, tensor_parallel);
+    let seeing = vision::seeing(judge, raw, &profile, (device, model), role);
+    let machine = graphs::Machine {
+        device,
+        model,
+        tensor_parallel,
+        role,
+        seeing,
+    };
+    let graphs = graphs::captured(judge, raw, &profile, machine, &backends, chunk);
+    let limit = |judge: &mut Judge, key: &str, given: Option<Count>, limits| {
+        given.map(|limit| judge.required(&format!("sglang.{key}"), limit, limits))
+    };
+    let running_limits = (u64::from(attention_ranks), 1 << 20);
+    let max_running_requests = limit(
+        judge,
+        "max_running_requests",
+        raw.max_running_requests,
+        running_limits,
+    );
+    let decodes_alone = role == Role::Decode && profile.behaviour == Behaviour::V0_5_23;
     let reserve = sizes::Reserve {
-        memory: device.map_or(Bytes(80 << 30), |device| device.memory),
-        chunk: chunk.unwrap_or(max_prefill_tokens),
-        graph_max: u64::from(graph_max.unwrap_or(0)),
+        memory: device.map_or(Bytes(80 << 30), Device::reported_memory),
+        tokens: match decodes_alone {
+            true => max_running_requests.unwrap_or(graphs.graph_max),
+            false => chunk.unwrap_or(max_prefill_tokens),
+        },
+        graph_max: graphs.reserved,
+        prefill_graphs: graphs.reserved_prefill,
         tensor_parallel,
         attention_ranks,
-        captures_prefill: profile.startup.captures_prefill,
-        is_mla: model.is_some_and(compresses_kv),
+        share: seeing.map_or(1.0, |seeing| seeing.share),
     };
-    let mem_fraction_static = memory::fraction(judge, raw, by_memory(&profile, device), reserve);
-    memory::check_rest(judge, &mem_fraction_static, device, model, reserve);
+    let context_length = context_length(judge, raw, model);
+    let is_lowered = backends.is_aiter && context_length > backend::LONG_CONTEXT;
+    let by_rule = match (by_memory(&profile, device), seeing) {
+        (Source::Profile(name), Some(seeing)) if seeing.share < 1.0 => {
+            Source::Profile(format!("{name}, less for images"))
+        }
+        (rule, _) => rule,
+    };
+    let mem_fraction_static = memory::fraction(judge, raw, by_rule, reserve, is_lowered);
+    let step = memory::Step {
+        tokens: reserve.tokens,
+        of_prompts: !decodes_alone,
+        graph_max: graphs.decode,
+        tensor_parallel,
+    };
+    memory::check_rest(judge, &mem_fraction_static, device, model, step);
     let chunk = attention::chunk(judge, chunk, attention_ranks, page_size);
+    check_pages(judge, chunk, page_size, role);
     let conservativeness =
         attention::conservativeness(conservativeness(judge, raw, &profile), attention_ranks);
-    let [enable_mixed_chunk, disable_radix_cache, disable_overlap] = switches(judge, raw, &profile);
+    let [mut enable_mixed_chunk, mut disable_radix_cache, disable_overlap] = switches(judge, raw, &profile);
+    if !backends.share_prefixes {
+        (enable_mixed_chunk, disable_radix_cache) = (false, true);
+    }
     if enable_mixed_chunk && chunk.is_none() {
         judge.ignore("enable_mixed_chunk has no effect where prompts are never split".to_string());
     }
@@ -104,17 +148,14 @@ pub(super) fn resolve(
         let note = "schedule_policy by prefix has no effect without the radix cache: requests are served as fcfs does";
         judge.ignore(note.to_string());
     }
-    let limit = |judge: &mut Judge, key: &str, given: Option<Count>, limits| {
-        given.map(|limit| judge.required(&format!("sglang.{key}"), limit, limits))
-    };
     let smallest_pool = u64::from(page_size) * 4;
     let config = SglangConfig {
         profile: profile.profile.clone(),
-        context_length: context_length(judge, raw, model),
+        context_length,
         max_running_requests: 0,
         chunked_prefill_size: chunk,
         max_prefill_tokens,
-        prefill_decode_interval: queue::prefill_decode_interval(judge, raw, &profile),
+        prefill_decode_interval: queue::prefill_decode_interval(judge, raw, &profile, seeing),
         prefill_max_requests: limit(
             judge,
             "prefill_max_requests",
@@ -143,13 +184,7 @@ pub(super) fn resolve(
     };
     SglangFlags {
         config: config.with_conservativeness(conservativeness),
-        max_running_requests: limit(
-            judge,
-            "max_running_requests",
-            raw.max_running_requests,
-            (u64::from(attention_ranks), 1 << 20),
-        )
-        .map(|most| most / attention_ranks),
+        max_running_requests: max_running_requests.map(|most| most / attention_ranks),
         max_total_tokens: limit(
             judge,
             "max_total_tokens",
@@ -158,7 +193,8 @@ pub(super) fn resolve(
         ),
         profile,
         mem_fraction_static,
-        graph_max,
+        graph_max: graphs.decode,
+        prefill_graphs: graphs.prefill,
         balancer,
         attention_ranks,
     }
@@ -262,7 +298,7 @@ fn chunked_prefill_size(
     page_size: u32,
 ) -> Option<u32> {
     let key = "sglang.chunked_prefill_size";
-    let row = profile.sizes_for(device.map_or(Bytes(0), |device| device.memory));
+    let row = profile.sizes_for(device.map_or(Bytes(0), Device::reported_memory));
     let source = by_memory(profile, device);
     let size = judge.take(
         key,
@@ -284,35 +320,43 @@ fn chunked_prefill_size(
     u32::try_from(size).ok().filter(|&size| size > 0)
 }
 
+/// Tokens of a page: what is asked for, unless the attention kernels have pages of their own.
+fn page_size(judge: &mut Judge, raw: &RawSglang, profile: &SglangProfile, backends: &Backends) -> u32 {
+    let key = "sglang.page_size";
+    let (default, source) = match backends.page {
+        Some((size, whose)) => (u64::from(size), format!("{}: {whose}", profile.profile)),
+        None => (profile.defaults.page_size, profile.profile.clone()),
+    };
+    let size = judge.count(key, raw.page_size, (1, 1 << 12), default, Source::Profile(source));
+    let Some((own, whose)) = backends.page.filter(|&(own, _)| own != size) else {
+        return size;
+    };
+    let name = judge.document.name_of(key);
+    judge.notes.push(format!(
+        "{name} {size} becomes {own}, as the server would say: {whose} has pages of that size"
+    ));
+    own
+}
+
+/// Chunks end at the ends of pages, which the server asserts but of decode servers.
+fn check_pages(judge: &mut Judge, chunk: Option<u32>, page_size: u32, role: Role) {
+    let key = "sglang.chunked_prefill_size";
+    let Some(chunk) = chunk.filter(|chunk| role != Role::Decode && !chunk.is_multiple_of(page_size)) else {
+        return;
+    };
+    if !judge.is_wrong(&[key, "sglang.page_size"]) {
+        judge.wrong_help(
+            key,
+            "must be a multiple of page_size",
+            format!("chunks of {chunk} tokens, pages of {page_size}"),
+            format!("write {}", chunk.next_multiple_of(page_size)),
+        );
+    }
+}
+
 fn by_memory(profile: &SglangProfile, device: Option<&Device>) -> Source {
     let of = device.map_or_else(String::new, |device| format!(" on {}", device.id));
     Source::Profile(format!("{}{of}", profile.profile))
-}
-
-fn graph_max(
-    judge: &mut Judge,
-    raw: &RawSglang,
-    profile: &SglangProfile,
-    device: Option<&Device>,
-    tensor_parallel: u32,
-) -> Option<u32> {
-    let key = "sglang.disable_cuda_graph";
-    let source = Source::Profile(profile.profile.clone());
-    let disabled = judge.take(
-        key,
-        raw.disable_cuda_graph,
-        profile.defaults.disable_cuda_graph,
-        source,
-    );
-    let row = profile.sizes_for(device.map_or(Bytes(0), |device| device.memory));
-    let max = judge.count(
-        "sglang.cuda_graph_max_bs",
-        raw.cuda_graph_max_bs,
-        (1, 1 << 14),
-        row.graph_max(tensor_parallel),
-        by_memory(profile, device),
-    );
-    (!disabled).then_some(max)
 }
 
 impl SglangFlags {
@@ -333,19 +377,19 @@ impl SglangFlags {
 
     /// Prefill batches replay graphs.
     pub(super) fn captures_prefill(&self) -> bool {
-        self.profile.startup.captures_prefill
+        self.prefill_graphs.is_some()
     }
 
     /// Captured decode batches.
     pub(super) fn capture_sizes(&self) -> Vec<u32> {
-        self.graph_max.map_or_else(Vec::new, sizes::decode_graphs)
+        let ends_there = self.profile.behaviour == Behaviour::V0_5_23;
+        self.graph_max
+            .map_or_else(Vec::new, |most| sizes::decode_graphs(most, ends_there))
     }
 
     /// Captured tokens of prefill batches.
     pub(super) fn prefill_capture_sizes(&self) -> Option<Vec<u32>> {
-        let config = &self.config;
-        let most = config.chunked_prefill_size.unwrap_or(config.max_prefill_tokens);
-        self.captures_prefill().then(|| sizes::prefill_graphs(most))
+        self.prefill_graphs.clone()
     }
 
     /// The engine, given its memory and the seed of its shuffles.

@@ -23,6 +23,7 @@ pub(super) struct SglangProfile {
     pub(super) defaults: Defaults,
     /// Sizes by device memory, first match.
     memory: Vec<MemoryRow>,
+    pub(super) vision: VisionRules,
     pub(super) startup: Startup,
 }
 
@@ -74,6 +75,19 @@ impl MemoryRow {
     }
 }
 
+/// Which checkpoints with a vision tower are served with it, by their `architectures` entries.
+#[derive(Clone, Debug, PartialEq, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub(super) struct VisionRules {
+    /// Without it, unless `--enable-multimodal` is given.
+    pub(super) text_only: Vec<String>,
+    /// All that have one; absent: whichever does.
+    pub(super) known: Option<Vec<String>>,
+    /// Those whose prefill batches are captured all the same, where prefill is.
+    #[serde(default)]
+    pub(super) prefill_graphs: Vec<String>,
+}
+
 /// What start-up derives, where versions differ.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Deserialize)]
 #[serde(deny_unknown_fields)]
@@ -84,7 +98,62 @@ pub(super) struct Startup {
     pub(super) half_pool_bounds_running: bool,
 }
 
+/// What `--attention-backend` takes, by release.
+const BACKENDS_0_5_23: [&str; 24] = [
+    "triton",
+    "torch_native",
+    "flex_attention",
+    "dsa",
+    "nsa",
+    "qsa",
+    "dsv4",
+    "compressed",
+    "fa3",
+    "fa4",
+    "flashinfer",
+    "llada2_cfg_flashinfer",
+    "flashmla",
+    "trtllm_mla",
+    "cutedsl_mla",
+    "trtllm_mha",
+    "hpc_ops",
+    "minicpm_flashattn",
+    "minicpm_flashinfer",
+    "aiter",
+    "wave",
+    "intel_amx",
+    "ascend",
+    "intel_xpu",
+];
+const BACKENDS_0_5_4: [&str; 17] = [
+    "triton",
+    "torch_native",
+    "flex_attention",
+    "nsa",
+    "cutlass_mla",
+    "fa3",
+    "fa4",
+    "flashinfer",
+    "flashmla",
+    "trtllm_mla",
+    "trtllm_mha",
+    "dual_chunk_flash_attn",
+    "aiter",
+    "wave",
+    "intel_amx",
+    "ascend",
+    "intel_xpu",
+];
+
 impl SglangProfile {
+    /// What `--attention-backend` takes.
+    pub(super) fn attention_backends(&self) -> &'static [&'static str] {
+        match self.behaviour {
+            Behaviour::V0_5_23 => &BACKENDS_0_5_23,
+            Behaviour::V0_5_4 => &BACKENDS_0_5_4,
+        }
+    }
+
     /// The sizes for a GPU's memory.
     pub(super) fn sizes_for(&self, memory: Bytes) -> &MemoryRow {
         let fits = |row: &&MemoryRow| {

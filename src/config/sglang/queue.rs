@@ -1,6 +1,7 @@
 //! In which order SGLang's queue is served.
 
 use super::profile::{Behaviour, SglangProfile};
+use super::vision::Seeing;
 use crate::config::document::Source;
 use crate::config::judge::Judge;
 use crate::config::raw::{RawQueuePolicy, RawSglang};
@@ -11,6 +12,9 @@ const VALUES_MAX: u64 = 1 << 30;
 
 /// Longest interval that is taken seriously.
 const INTERVAL_MAX: u64 = 1 << 16;
+
+/// Decode rounds between prefill batches of Qwen3-VL on large Hopper cards (`_qwen3vl_hopper_serving_overrides`).
+const INTERVAL_OF_QWEN3_VL: u64 = 22;
 
 /// `schedule_policy`.
 pub(super) fn policy(judge: &mut Judge, raw: &RawSglang, profile: &SglangProfile) -> QueuePolicy {
@@ -69,10 +73,17 @@ fn refuse(judge: &mut Judge, what: &str, why: &str, help: &str) -> QueuePolicy {
 }
 
 /// `prefill_decode_interval`, a flag since 0.5.23 (SG-11).
-pub(super) fn prefill_decode_interval(judge: &mut Judge, raw: &RawSglang, profile: &SglangProfile) -> u32 {
+pub(super) fn prefill_decode_interval(
+    judge: &mut Judge,
+    raw: &RawSglang,
+    profile: &SglangProfile,
+    seeing: Option<Seeing>,
+) -> u32 {
     let key = "sglang.prefill_decode_interval";
     let source = Source::Profile(profile.profile.clone());
-    let interval = judge.count(key, raw.prefill_decode_interval, (0, INTERVAL_MAX), 0, source);
+    let of_model = seeing.is_some_and(|seeing| seeing.is_qwen3_vl_on_hopper);
+    let usual = if of_model { INTERVAL_OF_QWEN3_VL } else { 0 };
+    let interval = judge.count(key, raw.prefill_decode_interval, (0, INTERVAL_MAX), usual, source);
     if interval > 0 && profile.behaviour == Behaviour::V0_5_4 {
         let help = "--engine sglang@0.5.23 has it";
         judge.wrong_help(

@@ -2,14 +2,18 @@
 
 use crate::units::Bytes;
 
-/// Batch sizes whose decode is captured (SG-47).
-pub(super) fn decode_graphs(max: u32) -> Vec<u32> {
+/// Batch sizes whose decode is captured (SG-47). The largest is one of them where `ends_there`.
+pub(super) fn decode_graphs(max: u32, ends_there: bool) -> Vec<u32> {
     let sizes = [1, 2, 4, 8, 12].into_iter();
     let sizes = sizes
         .chain((16..=256).step_by(8))
         .chain((272..=496).step_by(16))
         .chain((512..=max.max(512)).step_by(32));
-    sizes.filter(|&size| size <= max).collect()
+    let mut sizes: Vec<u32> = sizes.filter(|&size| size <= max).collect();
+    if ends_there && sizes.last() != Some(&max) {
+        sizes.push(max);
+    }
+    sizes
 }
 
 /// Tokens of the prefill batches that are captured for chunks of `chunk` tokens (SG-48).
@@ -26,48 +30,64 @@ pub(super) fn prefill_graphs(chunk: u32) -> Vec<u32> {
     steps.into_iter().flat_map(of).collect()
 }
 
+/// What captured prefill batches take beside the memory of a step.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum PrefillGraphs {
+    /// None are captured.
+    None,
+    /// So many sizes.
+    Of(usize),
+    /// Those of a model that compresses its KV, however many they are.
+    OfMla,
+}
+
 /// What the default `mem_fraction_static` depends on.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Reserve {
-    /// GPU memory.
+    /// GPU memory, as the driver shows it.
     pub(super) memory: Bytes,
-    /// `chunked_prefill_size`, or `max_prefill_tokens` when chunking is off.
-    pub(super) chunk: u32,
-    /// Largest captured decode batch.
-    pub(super) graph_max: u64,
+    /// Tokens of the largest step: a chunk's, or those of all who run on a decode server.
+    pub(super) tokens: u32,
+    /// Largest decode batch for which graphs are reserved; 0 without.
+    pub(super) graph_max: u32,
+    /// Prefill batches are captured, too.
+    pub(super) prefill_graphs: PrefillGraphs,
     /// Ranks.
     pub(super) tensor_parallel: u32,
     /// Ranks with attention of their own; 1 as a rule.
     pub(super) attention_ranks: u32,
-    /// Prefill batches are captured, too.
-    pub(super) captures_prefill: bool,
-    /// The model compresses its KV.
-    pub(super) is_mla: bool,
+    /// What models that see leave of the fraction; 1 of others.
+    pub(super) share: f64,
 }
 
 const MIB: f64 = (1u64 << 20) as f64;
+/// GPUs with more memory set at least so much apart, in MiB.
+const LARGE: f64 = 60.0 * 1024.0;
+const LEAST_OF_LARGE: f64 = 10_240.0;
 
-/// The default `mem_fraction_static`, rounded to three digits as the server does (SG-44).
+/// The default `mem_fraction_static`, rounded to three digits as the server does before it sets memory apart for images (SG-44).
 pub(super) fn mem_fraction_static(given: Reserve) -> f64 {
     let memory = given.memory.0 as f64 / MIB;
+    let graph_max = f64::from(given.graph_max);
     let mut reserved = 512.0
-        + 1.5 * f64::from(given.chunk.max(2048))
-        + 2.0 * given.graph_max as f64
+        + 1.5 * f64::from(given.tokens.max(2048))
+        + 2.0 * graph_max
         + f64::from(given.tensor_parallel) / 8.0 * 1024.0;
-    if given.captures_prefill {
-        reserved += 8.0 * prefill_graphs(given.chunk).len() as f64;
-        if given.is_mla {
-            reserved += 1536.0;
-        }
-    }
+    reserved += match given.prefill_graphs {
+        PrefillGraphs::None => 0.0,
+        PrefillGraphs::Of(sizes) => 8.0 * sizes as f64,
+        PrefillGraphs::OfMla => 1536.0,
+    };
     if given.attention_ranks > 1 {
         let for_each = if given.graph_max > 300 { 4.5 } else { 3.0 };
-        reserved += for_each * given.graph_max as f64 * f64::from(given.attention_ranks);
+        reserved += for_each * graph_max * f64::from(given.attention_ranks);
     }
-    if memory > 60.0 * 1024.0 {
-        reserved = reserved.max(10_240.0);
+    if memory > LARGE {
+        reserved = reserved.max(LEAST_OF_LARGE);
     }
-    ((memory - reserved) / memory * 1000.0).round() / 1000.0
+    let fraction = ((memory - reserved) / memory * 1000.0).round() / 1000.0;
+    // Six digits are a share of the memory below any page.
+    (fraction * given.share * 1e6).round() / 1e6
 }
 
 /// The default `max_running_requests` (SG-46).
@@ -83,35 +103,44 @@ mod tests {
 
     #[test]
     fn worked_memory_fractions() {
-        let check = |mib: u64, tensor_parallel, chunk, graph_max, new: f64, old: f64| {
-            let given = |captures_prefill| Reserve {
+        let check = |mib: u64, tensor_parallel, tokens, graph_max, prefill_graphs, expected: f64| {
+            let given = Reserve {
                 memory: Bytes(mib << 20),
-                chunk,
+                tokens,
                 graph_max,
+                prefill_graphs,
                 tensor_parallel,
                 attention_ranks: 1,
-                captures_prefill,
-                is_mla: false,
+                share: 1.0,
             };
-            let got = [
-                mem_fraction_static(given(true)),
-                mem_fraction_static(given(false)),
-            ];
-            assert_eq!(got, [new, old]);
+            let got = mem_fraction_static(given);
+            assert!((got - expected).abs() < 1e-12, "{got} of {given:?}");
         };
-        check(81_559, 1, 8192, 256, 0.830, 0.835);
-        check(81_559, 8, 8192, 512, 0.812, 0.818);
-        check(143_771, 1, 8192, 256, 0.903, 0.907);
-        check(143_771, 8, 8192, 512, 0.893, 0.897);
+        let (none, captured) = (PrefillGraphs::None, PrefillGraphs::Of(58));
+        check(81_559, 1, 8192, 256, captured, 0.830);
+        check(81_559, 1, 8192, 256, none, 0.835);
+        check(81_559, 8, 8192, 512, captured, 0.812);
+        check(81_559, 8, 8192, 512, none, 0.818);
+        check(143_771, 1, 8192, 256, captured, 0.903);
+        check(143_771, 1, 8192, 256, none, 0.907);
+        check(143_771, 8, 8192, 512, captured, 0.893);
+        check(143_771, 8, 8192, 512, none, 0.897);
+        // Of models with a compressed KV 1,536 MiB, and nothing for each size: 512 + 12,288 + 1,024 + 1,024 + 1,536 = 16,384.
+        check(143_771, 8, 8192, 512, PrefillGraphs::OfMla, 0.886);
+        // A decode server of 512 at most: 512 + 3,072 + 1,024 + 128 are less than what large GPUs set apart, 10,240.
+        check(81_559, 1, 512, 512, none, 0.874);
+        check(46_068, 1, 32, 32, none, 0.918);
     }
 
     #[test]
     fn captured_sizes_grow_coarser() {
-        let sizes = decode_graphs(256);
+        let sizes = decode_graphs(256, true);
         assert_eq!(&sizes[..7], [1, 2, 4, 8, 12, 16, 24]);
         assert_eq!(sizes.last(), Some(&256));
-        assert!(decode_graphs(512).ends_with(&[480, 496, 512]));
-        assert_eq!(decode_graphs(8), [1, 2, 4, 8]);
+        assert!(decode_graphs(512, true).ends_with(&[480, 496, 512]));
+        assert_eq!(decode_graphs(8, true), [1, 2, 4, 8]);
+        assert_eq!(decode_graphs(10, true), [1, 2, 4, 8, 10]);
+        assert_eq!(decode_graphs(10, false), [1, 2, 4, 8]);
         assert_eq!(prefill_graphs(8192).len(), 58);
         assert!(prefill_graphs(700).ends_with(&[512, 576, 640]));
     }

@@ -219,3 +219,165 @@ fn prompts_are_dispatched_by_python_unless_their_graphs_are_captured() {
     assert_eq!(new.capture_sizes.last(), Some(&256));
     assert!(!new.is_compiled);
 }
+
+/// The share of the memory that a server takes, by its rule.
+fn share(model: &str, gpu: &str, engine: &str, cluster: &str, flags: &str) -> f64 {
+    let text = format!(
+        "[model]\nname = \"{model}\"\n[cluster]\ngpu = \"{gpu}\"\n{cluster}\n[engine]\nprofile = \"{engine}\"\n[sglang]\n{flags}\n"
+    );
+    let document = Document::parse("test.toml", &text).unwrap();
+    let capacity = capacity(document, &FILES).unwrap_or_else(|told| panic!("{text}: {told}"));
+    capacity.options.share()
+}
+
+/// What `mem_fraction_static` comes to, if so much is taken off what the driver shows.
+fn less(memory: f64, reserved: f64) -> f64 {
+    ((memory - reserved) / memory * 1000.0).round() / 1000.0
+}
+
+const LLAMA: &str = "meta-llama/Llama-3.1-8B-Instruct";
+const NEW: &str = "sglang@0.5.23";
+const OLD: &str = "sglang@0.5.4";
+
+#[test]
+fn what_is_set_apart_for_graphs_depends_on_what_is_captured() {
+    let check = |model: &str, gpu: &str, engine: &str, flags: &str, expected: f64| {
+        let got = share(model, gpu, engine, "", flags);
+        assert!(
+            (got - expected).abs() < 1e-9,
+            "{got} for {expected} of {model} on {gpu}, {engine}: {flags}"
+        );
+    };
+    // 512 that are constant, 12,288 for a chunk and 128 for the one rank; 2 for each sequence of the largest decode batch; 8 for each of
+    // 58 prefill batches, or 1,536 where the KV is compressed.
+    let step = 512.0 + 12_288.0 + 128.0;
+    check(LLAMA, "h100-sxm", NEW, "", less(81_559.0, step + 512.0 + 464.0));
+    check(LLAMA, "h100-sxm", OLD, "", less(81_559.0, step + 512.0));
+    let lite = "deepseek-ai/DeepSeek-V2-Lite-Chat";
+    check(lite, "h100-sxm", NEW, "", less(81_559.0, step + 512.0 + 1536.0));
+    check(lite, "h100-sxm", OLD, "", less(81_559.0, step + 512.0));
+    // The older server counts graphs that it does not capture.
+    check(
+        LLAMA,
+        "h100-sxm",
+        NEW,
+        "disable_cuda_graph = true",
+        less(81_559.0, step),
+    );
+    check(
+        LLAMA,
+        "h100-sxm",
+        OLD,
+        "disable_cuda_graph = true",
+        less(81_559.0, step + 512.0),
+    );
+    // The newer captures no more than may run, unless it is told.
+    check(
+        LLAMA,
+        "h100-sxm",
+        NEW,
+        "max_running_requests = 32",
+        less(81_559.0, step + 64.0 + 464.0),
+    );
+    check(
+        LLAMA,
+        "h100-sxm",
+        OLD,
+        "max_running_requests = 32",
+        less(81_559.0, step + 512.0),
+    );
+    let both = "max_running_requests = 32\ncuda_graph_max_bs = 64";
+    check(LLAMA, "h100-sxm", NEW, both, less(81_559.0, step + 128.0 + 464.0));
+    // Prompts that are never split have no sizes to capture.
+    let whole = less(81_559.0, 512.0 + 16_384.0 * 1.5 + 128.0 + 512.0);
+    check(LLAMA, "h100-sxm", NEW, "chunked_prefill_size = -1", whole);
+}
+
+#[test]
+fn pools_with_a_role_set_apart_what_their_steps_need() {
+    let check = |role: &str, engine: &str, flags: &str, expected: f64| {
+        let pools = format!("[[cluster.pools]]\nname = \"a\"\nrole = \"{role}\"\n");
+        let got = share(LLAMA, "h100-sxm", engine, &pools, flags);
+        assert!(
+            (got - expected).abs() < 1e-9,
+            "{got} for {expected} of {role}, {engine}: {flags}"
+        );
+    };
+    let memory = 81_559.0;
+    // 2,048 tokens at least, 256 in decode graphs and none of prefill come to less than the 10 GiB that large cards set apart.
+    check("decode", NEW, "", less(memory, 10_240.0));
+    check(
+        "decode",
+        NEW,
+        "max_running_requests = 4096",
+        less(memory, 10_240.0),
+    );
+    check(
+        "decode",
+        NEW,
+        "max_running_requests = 8192",
+        less(memory, 512.0 + 12_288.0 + 128.0 + 512.0),
+    );
+    check("prefill", NEW, "", less(memory, 512.0 + 12_288.0 + 128.0 + 464.0));
+    // The older server does not know its role yet.
+    let whole = less(memory, 512.0 + 12_288.0 + 128.0 + 512.0);
+    check("decode", OLD, "", whole);
+    check("prefill", OLD, "", whole);
+}
+
+#[test]
+fn amds_attention_takes_of_the_share_where_contexts_are_long() {
+    let check = |model: &str, engine: &str, flags: &str, kept: f64| {
+        let text = format!(
+            "[model]\nname = \"{model}\"\n[cluster]\ngpu = \"mi300x\"\n[engine]\nprofile = \"{engine}\"\n[sglang]\n{flags}\n"
+        );
+        let capacity = capacity(Document::parse("test.toml", &text).unwrap(), &FILES);
+        let capacity = capacity.unwrap_or_else(|told| panic!("{text}: {told}"));
+        assert!(
+            (capacity.options.budget.kept - kept).abs() < 1e-12,
+            "{model} {engine} {flags}"
+        );
+        let is_told = capacity
+            .notes
+            .iter()
+            .any(|note| note.contains("SGLang keeps 0.85"));
+        assert_eq!(is_told, kept < 1.0, "{:?}", capacity.notes);
+    };
+    for engine in [NEW, OLD] {
+        check(LLAMA, engine, "", 0.85);
+        check(LLAMA, engine, "mem_fraction_static = 0.8", 0.85);
+        check(LLAMA, engine, "context_length = 8192", 1.0);
+        check(LLAMA, engine, "attention_backend = \"triton\"", 1.0);
+    }
+    check("openai/gpt-oss-20b", NEW, "", 0.85);
+    check("openai/gpt-oss-20b", OLD, "", 1.0);
+}
+
+#[test]
+fn qwen3_vl_has_defaults_of_its_own_on_large_hopper_cards() {
+    let interval = |gpu: &str, engine: &str, flags: &str| {
+        let line = format!(
+            "--model Qwen/Qwen3-VL-8B-Instruct --gpu {gpu} --engine {engine} --context-length 8192 --request-rate 1 --input-len 64 \
+             --output-len 8 {flags}"
+        );
+        let resolved = resolve_line(&line).unwrap_or_else(|told| panic!("{line}: {told}"));
+        match resolved.scenario.first_pool().engine.clone() {
+            crate::engine::EngineSpec::Sglang(config) => {
+                let most = resolved.placement.graphs.capture_sizes.last().copied();
+                (config.prefill_decode_interval, most)
+            }
+            _ => panic!("SGLang was asked for"),
+        }
+    };
+    assert_eq!(interval("h100-sxm", NEW, ""), (22, Some(256)));
+    assert_eq!(
+        interval("h100-sxm", NEW, "--prefill-decode-interval 0"),
+        (0, Some(256))
+    );
+    assert_eq!(
+        interval("h100-sxm", NEW, "--max-running-requests 400"),
+        (22, Some(400))
+    );
+    assert_eq!(interval("h100-sxm", OLD, ""), (0, Some(256)));
+    assert_eq!(interval("b200", NEW, ""), (0, Some(512)));
+}

@@ -5,6 +5,7 @@ use toml::Value;
 use crate::config::document::Source;
 use crate::config::judge::Judge;
 use crate::config::raw::RawScenario;
+use crate::config::sglang::is_shared;
 
 /// Keys of `[engine]` that TensorRT-LLM has, too.
 const COMMON: [&str; 4] = [
@@ -48,6 +49,9 @@ pub(super) fn refuse_others(judge: &mut Judge, raw: &RawScenario) {
         let table = table.expect("format types are representable in TOML");
         for key in table.keys().map(String::as_str) {
             if section == "engine" && COMMON.contains(&key) {
+                continue;
+            }
+            if section == "sglang" && is_shared(judge, key) {
                 continue;
             }
             let path = format!("{section}.{key}");

@@ -21,6 +21,7 @@ impl TrtllmFlags {
                 flag: "--kv-cache-free-gpu-memory-fraction",
                 usual: self.usual_fraction,
                 digits: 100.0,
+                kept: 1.0,
                 excluded: Bytes(0),
                 holds_activations: true,
                 is_of_rest: true,

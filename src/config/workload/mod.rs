@@ -124,10 +124,7 @@ fn one(
         // Every class has its own, or was reported.
         (None, false) if !raw.classes.is_empty() => UNREAD,
         (None, false) => {
-            judge.missing(
-                "no lengths are given: how long are prompts and outputs?",
-                "give --input-len 1024 --output-len 128, or [workload.lengths.random]",
-            );
+            lengths_are_missing(judge, client.draws);
             return None;
         }
     };
@@ -146,6 +143,22 @@ fn one(
         endings,
         classes: Vec::new(),
     })
+}
+
+/// Says how lengths are given. SGLang's client has a data set of its own by default, which is not shipped here.
+fn lengths_are_missing(judge: &mut Judge, draws: Draws) {
+    const MISSING: &str = "no lengths are given: how long are prompts and outputs?";
+    match draws {
+        Draws::Sglang => judge.missing(
+            &format!("{MISSING} sglang.bench_serving takes those of ShareGPT unless it is told otherwise, and downloads it"),
+            "download it and add --dataset-name sharegpt --dataset-path ShareGPT_V3_unfiltered_cleaned_split.json, or give lengths: \
+             --dataset-name random --random-input-len 1024 --random-output-len 128",
+        ),
+        Draws::Own | Draws::Vllm => judge.missing(
+            MISSING,
+            "give --input-len 1024 --output-len 128, or [workload.lengths.random]",
+        ),
+    }
 }
 
 /// What is not drawn as the client does whose draws are asked for.

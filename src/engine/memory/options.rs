@@ -13,6 +13,8 @@ pub struct Budget {
     pub usual: f64,
     /// Steps in which it is proposed, of one: 100 for hundredths.
     pub digits: f64,
+    /// What the engine keeps of the share that the flag gives: SGLang lowers it once more for AMD's attention kernels.
+    pub kept: f64,
     /// Memory that is taken before the share is counted: SGLang asks what is free once its process has started.
     pub excluded: Bytes,
     /// Activations and CUDA graphs come out of the share, too; of SGLang they live outside it (SG-45).
@@ -171,6 +173,7 @@ impl Budget {
             flag: "--gpu-memory-utilization",
             usual,
             digits: 100.0,
+            kept: 1.0,
             excluded: Bytes(0),
             holds_activations: true,
             is_of_rest: false,
@@ -179,6 +182,12 @@ impl Budget {
 }
 
 impl MemoryOptions {
+    /// The share of the memory that the engine fills.
+    #[must_use]
+    pub fn share(&self) -> f64 {
+        self.gpu_memory_utilization * self.budget.kept
+    }
+
     /// KV bytes that a token adds on a rank, in the layers of the model and of what drafts for it.
     #[must_use]
     pub fn kv_bytes_per_token(&self, model: &ModelShape) -> Bytes {

@@ -196,7 +196,7 @@ fn divide(
     estimates: Estimates,
     layout: KvLayout,
 ) -> Result<MemoryPlan, Shortage> {
-    let utilization = options.gpu_memory_utilization;
+    let utilization = options.share();
     let offered = device.memory.0.saturating_sub(options.budget.excluded.0);
     let mut plan = MemoryPlan {
         requested: match options.budget.is_of_rest {
@@ -237,7 +237,7 @@ fn pool(plan: &MemoryPlan, options: &MemoryOptions) -> Result<Bytes, Shortage> {
         }),
         None => {
             let rest = plan.requested - charged;
-            let share = options.gpu_memory_utilization;
+            let share = options.share();
             Ok(match options.budget.is_of_rest {
                 true => Bytes((rest.0 as f64 * share) as u64),
                 false => rest,

@@ -28,6 +28,11 @@ impl RawProfile {
         if let (Some(Some(size)), Some(memory)) = (size, memory) {
             check.plausible_visible(size, memory);
         }
+        let reported = self.memory.reported;
+        let reported = reported.and_then(|reported| check.memory("memory.reported", Some(reported)));
+        if let (Some(reported), Some(memory)) = (reported, memory) {
+            check.plausible_reported(reported, memory);
+        }
         let bandwidth = check.required(
             "memory.bandwidth",
             self.memory.bandwidth,
@@ -59,6 +64,7 @@ impl RawProfile {
             architecture: architecture?,
             like,
             memory: memory?,
+            reported,
             memory_bandwidth: bandwidth?,
             peaks: Peaks {
                 bf16: bf16?,
@@ -142,6 +148,17 @@ impl<'a> Resolve<'a> {
                 size.gb()
             );
             self.problem::<()>("memory.visible", message);
+        }
+    }
+
+    fn plausible_reported(&mut self, reported: Bytes, visible: Bytes) {
+        if reported < visible || visible.0 as f64 <= reported.0 as f64 * 0.8 {
+            let message = format!(
+                "{:.1} GiB does not go with {:.1} GiB visible; `nvidia-smi` shows 0 to 1.5 GiB more",
+                reported.gib(),
+                visible.gib()
+            );
+            self.problem::<()>("memory.reported", message);
         }
     }
 

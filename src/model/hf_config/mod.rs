@@ -22,7 +22,7 @@ use serde_json::Value;
 pub use self::quantization::MODELOPT_FILE;
 use self::reader::{Reader, shortened};
 use super::families::Hybrid;
-use super::{Attention, Dtype, ModelShape};
+use super::{Attention, Dtype, ModelShape, Vision};
 use crate::python::quote_bare_numbers;
 
 /// Why a `config.json` cannot be read, all reasons together.
@@ -148,6 +148,7 @@ impl Reader<'_> {
             kv_scheme: scheme.kv,
             layers: layers?,
             per_layer_input,
+            vision: Vision::read(&self.architecture, self.outer),
             other_parameters: 0,
         };
         shape.other_parameters = self.other_parameters(&shape);
@@ -259,8 +260,7 @@ impl Reader<'_> {
     }
 
     fn note_what_is_left_out(&mut self) {
-        if self.outer.contains_key("vision_config") || self.architecture.ends_with("ForConditionalGeneration")
-        {
+        if Vision::read(&self.architecture, self.outer).is_some() {
             self.notes.push(UNCOUNTED_VISION.to_string());
         }
         let predicted = ["num_nextn_predict_layers", "mtp_num_hidden_layers"]

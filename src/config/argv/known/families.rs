@@ -361,7 +361,6 @@ pub(super) const FAMILIES: &[Family] = &[
             "enable-multimodal-encoder-data-parallel",
             "enable-mm-embeds",
             "interleave-mm-strings",
-            "language-model-only",
             "mm-device-do-normalize",
             "skip-mm-profiling",
             "trust-request-mm-kwargs",

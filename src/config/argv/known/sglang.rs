@@ -7,7 +7,7 @@ use crate::config::lmcache::HICACHE;
 use super::{LOADING, LOGS, LORA, OFFLOAD, SAMPLING, SERVER, SPECULATION, TEXT};
 
 const KERNELS: &str = "the calibration says how fast kernels are";
-const DISAGGREGATION: &str = "one command starts one of the servers: give both pools to this tool, by --prefill and --decode or [[pools]]";
+const DISAGGREGATION: &str = "--pd-flow and --kv-link say how KV gets from one server to the other here";
 const EXPERTS: &str = "expert parallelism is not modelled yet";
 const TUNING: &str = "it matters for state-space and hybrid models only";
 const NODES: &str = "where processes run is not modelled";
@@ -91,7 +91,6 @@ pub(super) const SGLANG: &[Family] = &[
         &[
             "disable-fast-image-processor",
             "is-embedding",
-            "enable-multimodal",
             "keep-mm-feature-on-device",
         ],
     ),
@@ -129,8 +128,6 @@ pub(super) const SGLANG: &[Family] = &[
         One,
         Ignored(KERNELS),
         &[
-            "prefill-attention-backend",
-            "decode-attention-backend",
             "mm-attention-backend",
             "fp8-gemm-backend",
             "fp4-gemm-backend",
@@ -278,10 +275,9 @@ pub(super) const SGLANG: &[Family] = &[
             "hicache-storage-backend-extra-config",
         ],
     ),
-    (One, NotModelled("null", DISAGGREGATION), &["disaggregation-mode"]),
     (
         One,
-        Ignored("it matters with --disaggregation-mode only"),
+        Ignored(DISAGGREGATION),
         &[
             "disaggregation-transfer-backend",
             "disaggregation-bootstrap-port",
