@@ -181,7 +181,12 @@ fn runs_that_no_host_explains_are_doubtful_and_stay_a_prior() {
     std::fs::write(folder.path().join("run.json"), result).unwrap();
     let args = ["calibrate", "run.json", "--gpu", "L40S-48GB", "-o", "out.toml"];
     let ran = plimsoll(folder.path(), &args);
-    assert!(ran.status.success(), "{}", text(&ran.stderr));
+    assert_eq!(
+        ran.status.code(),
+        Some(1),
+        "nothing was fitted: {}",
+        text(&ran.stderr)
+    );
     let report = text(&ran.stdout);
     let second = report.lines().nth(1).unwrap();
     assert!(
