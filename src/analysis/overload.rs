@@ -116,11 +116,9 @@ pub(super) fn growth(evidence: &Evidence<'_>, generations: &Generations) -> Grow
     let filled_s = generations.filled_s();
     let from_s = filled_s.unwrap_or(full.from_s);
     let of = |level: fn(&SeriesPoint) -> f64| Growth::of(series, level, from_s, last_arrival_s);
-    let (inside, waiting, running) = (
-        of(|point| point.in_system),
-        of(|point| point.waiting),
-        of(|point| point.running),
-    );
+    let (inside, running) = (of(|point| point.in_system), of(|point| point.running));
+    let mut waiting = of(|point| point.waiting);
+    waiting.significant &= waiting.requests > come_in_a_step(evidence);
     let client = Growth::of_levels(&steady::client_backlog(
         batches,
         evidence.offered_per_s(),
@@ -131,10 +129,6 @@ pub(super) fn growth(evidence: &Evidence<'_>, generations: &Generations) -> Grow
     let waits = Growth {
         significant: is_queue_mostly && generations.grow(full.is_full),
         t: T_BY_GENERATIONS,
-        ..waiting
-    };
-    let waiting = Growth {
-        significant: waiting.significant && waiting.requests > come_in_a_step(evidence),
         ..waiting
     };
     let is_settled = filled_s.is_some() || full.is_full || full.is_crowd;

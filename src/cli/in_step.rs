@@ -7,9 +7,8 @@
 //! 67 ms with lengths 10 % apart.
 
 use crate::analysis::Outcome;
-use crate::cluster::router::Policy;
 use crate::config::Resolved;
-use crate::workload::{Arrivals, Lengths, WorkloadSpec};
+use crate::workload::{Arrivals, WorkloadSpec};
 
 /// Gaps between two tokens that requests wait on average, from which on they wait for each other and not only for the step
 /// under way to end.
@@ -28,7 +27,7 @@ pub(super) fn in_step(resolved: &Resolved, outcome: &Outcome) -> Option<String> 
     let in_flight = (scenario.workload.client.max_concurrency).filter(|&most| is_closed && most > 1);
     let router = (scenario.cluster.groups.iter())
         .filter(|group| group.members.len() > 1)
-        .find(|group| looks_at_loads(group.policy))
+        .find(|group| group.policy.levels_loads())
         .map(|group| group.policy.name());
     let brought_by = match (in_flight, router) {
         (Some(_), _) => {
@@ -53,38 +52,6 @@ fn one_length(workload: &WorkloadSpec) -> Option<u32> {
         workload.arrivals,
         Arrivals::Replay { .. } | Arrivals::Superposed { .. }
     );
-    match workload.lengths {
-        _ if !is_plain || is_listed => None,
-        Lengths::Fixed { output_len, .. } => Some(output_len),
-        Lengths::RandomVllm {
-            output_len,
-            output_range_ratio,
-            ..
-        } => (output_range_ratio == 0.0).then_some(output_len),
-        Lengths::RandomSglang {
-            output_len,
-            range_ratio,
-            ..
-        } => (range_ratio == 1.0).then_some(output_len),
-        _ => None,
-    }
-    .filter(|&tokens| tokens > 1)
-}
-
-/// Whether a router sends requests to whoever has least to do.
-fn looks_at_loads(policy: Policy) -> bool {
-    match policy {
-        Policy::LeastRequests
-        | Policy::LeastTokens
-        | Policy::PowerOfTwo
-        | Policy::VllmDataParallel(_)
-        | Policy::ShortestQueue { .. }
-        | Policy::TotalLoad { .. } => true,
-        Policy::RoundRobin
-        | Policy::Random
-        | Policy::SessionAffinity
-        | Policy::PrefixHash
-        | Policy::CacheAware(_)
-        | Policy::KvEvents(_) => false,
-    }
+    let (_, output) = workload.lengths.constants();
+    output.filter(|&tokens| is_plain && !is_listed && tokens > 1)
 }

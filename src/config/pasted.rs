@@ -2,6 +2,7 @@
 //! `vllm bench serve …` and `python -m sglang.bench_serving …`.
 
 mod around;
+mod environment;
 mod others;
 
 use clap::{Args, CommandFactory, FromArgMatches, Parser};
@@ -261,7 +262,7 @@ pub(super) fn serve(
     if uses_lmcache(&parsed.flags) {
         let keys = bare.settings.iter();
         parsed.flags.lmcache = keys
-            .filter_map(|(name, value)| lmcache_key(name, value))
+            .filter_map(|(name, value)| environment::lmcache_key(name, value))
             .collect();
     }
     let asked = asked.or(parsed.flags.engine.profile.as_deref());
@@ -285,21 +286,6 @@ pub(super) fn serve(
 fn uses_lmcache(flags: &ScenarioFlags) -> bool {
     let connector = flags.engine.kv_transfer_config.as_deref().unwrap_or_default();
     connector.contains("LMCache") || flags.engine.kv_offloading_backend.as_deref() == Some("lmcache")
-}
-
-/// A key of `[lmcache]` that a setting of the environment has, `LMCACHE_CHUNK_SIZE=512`; a value that is no number or truth is a word.
-fn lmcache_key(name: &str, value: &str) -> Option<(String, toml::Value)> {
-    let key = name.strip_prefix(around::LMCACHE)?.to_lowercase();
-    let number = |value: &str| value.parse().ok().map(toml::Value::Integer);
-    let float = |value: &str| value.parse().ok().map(toml::Value::Float);
-    let truth = |value: &str| value.to_lowercase().parse().ok().map(toml::Value::Boolean);
-    let value = number(value)
-        .or_else(|| float(value))
-        .or_else(|| truth(value))
-        .unwrap_or_else(|| toml::Value::String(value.to_owned()));
-    around::LMCACHE_KEYS
-        .contains(&key.as_str())
-        .then_some((key, value))
 }
 
 /// What a `vllm bench serve` command says.
@@ -387,7 +373,7 @@ fn parse<P: FromArgMatches + CommandFactory>(
     let settings = bare
         .settings
         .iter()
-        .map(|(name, value)| around::told(name, value));
+        .map(|(name, value)| environment::told(name, value));
     let ignored = settings
         .chain(in_one_line(command).1)
         .chain(bare.dropped.clone())

@@ -34,16 +34,7 @@ pub fn drawn_by_us(spec: &WorkloadSpec, seed: u64) -> Vec<&'static str> {
     if draws == Draws::Own || is_replay {
         return Vec::new();
     }
-    let is_constant = match spec.lengths {
-        Lengths::Fixed { .. } => true,
-        Lengths::RandomVllm {
-            range_ratio,
-            output_range_ratio,
-            ..
-        } => range_ratio == 0.0 && output_range_ratio == 0.0,
-        Lengths::RandomSglang { range_ratio, .. } => range_ratio == 1.0,
-        _ => false,
-    };
+    let is_constant = matches!(spec.lengths.constants(), (Some(_), Some(_)));
     let is_undrawn = match spec.arrivals {
         Arrivals::AllAtOnce => true,
         Arrivals::Constant { .. } => draws == Draws::Vllm,

@@ -243,6 +243,40 @@ pub enum Lengths {
     },
 }
 
+impl Lengths {
+    /// The prompt that all requests have, and the output, each where there is only one.
+    #[must_use]
+    pub fn constants(&self) -> (Option<u32>, Option<u32>) {
+        match *self {
+            Lengths::Fixed {
+                input_len,
+                output_len,
+            } => (Some(input_len), Some(output_len)),
+            Lengths::RandomVllm {
+                input_len,
+                output_len,
+                range_ratio,
+                output_range_ratio,
+            } => (
+                (range_ratio == 0.0).then_some(input_len),
+                (output_range_ratio == 0.0).then_some(output_len),
+            ),
+            Lengths::RandomSglang {
+                input_len,
+                output_len,
+                range_ratio,
+            } => {
+                let is_constant = range_ratio == 1.0;
+                (
+                    is_constant.then_some(input_len),
+                    is_constant.then_some(output_len),
+                )
+            }
+            Lengths::Lognormal { .. } | Lengths::Quantiles { .. } | Lengths::Empirical { .. } => (None, None),
+        }
+    }
+}
+
 /// A lognormal length by its mean and its median-to-mean spread.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct LognormalLength {

@@ -116,9 +116,7 @@ impl Pressure {
             Limiter::HbmBandwidth
         }
     }
-}
 
-impl Pressure {
     /// The resource that slows the tokens of those who are served already: who waits for a place does not, only who loses one.
     #[must_use]
     pub fn limiter_of_pace(&self) -> Limiter {

@@ -1,5 +1,6 @@
 //! `plimsoll knee`: the highest rate that keeps the promise.
 
+mod caveats;
 mod classes;
 mod model;
 mod one;
@@ -8,7 +9,6 @@ mod searches;
 mod settings;
 mod sizing;
 mod splits;
-mod streamed;
 
 pub use sizing::SizingFlags;
 pub use splits::SplitFlags;

@@ -2,8 +2,8 @@
 
 use super::super::in_step::in_step;
 use super::super::{failures, interrupt, mix, present, remarks, subject};
+use super::caveats::{self, Caveats};
 use super::rate::{LONGEST, POINT, judged, long_enough, met, precision};
-use super::streamed::{self, Streamed};
 use super::{Bracket, classes, model, sizing};
 use crate::analysis::knee::{Knee, Objective, SearchOptions, search};
 use crate::analysis::{LoadKind, Precision, silent_classes};
@@ -57,7 +57,7 @@ pub(super) fn search_one(
     let options = options(asked.bracket, own_rate, &precision);
     let Rates {
         knee,
-        streamed,
+        caveats,
         stopped,
     } = find(resolved, &objective, precision, &options, searching)?;
     let is_interrupted = stopped.is_some();
@@ -74,7 +74,7 @@ pub(super) fn search_one(
         sizing => sizing.clone(),
     };
     let mut view = view(asked, sizing, &knee, &precision, is_interrupted, model);
-    view.notes.extend(streamed::below(&knee, streamed));
+    view.notes.extend(caveats::at_the_answer(&knee, caveats));
     view.notes.extend(wide(&view, options.width));
     Ok(Searched {
         view,
@@ -119,8 +119,8 @@ pub(super) fn options(bracket: Bracket, own_rate: f64, precision: &Precision) ->
 /// What a search over rates found.
 pub(super) struct Rates {
     pub(super) knee: Knee,
-    /// What there is to say of what is streamed at which rate.
-    streamed: Streamed,
+    /// What must be said of a rate.
+    caveats: Caveats,
     /// Where the user stopped it, in words.
     stopped: Option<String>,
 }
@@ -139,7 +139,7 @@ pub(super) fn find(
     let mut tried = 0;
     let mut stopped_at = None;
     let (mut never_began, mut never_began_at) = (None, 0.0);
-    let mut streamed = Streamed::new();
+    let mut caveats = Caveats::new();
     let mut evaluate = |rate: f64, requests: u64| {
         let precision = Precision {
             min_requests: precision.min_requests.max(requests),
@@ -158,7 +158,7 @@ pub(super) fn find(
             never_began_at = rate;
             return None;
         }
-        streamed.extend(
+        caveats.extend(
             (remarks::streamed(resolved, &outcome).into_iter())
                 .chain(in_step(resolved, &outcome))
                 .map(|said| (rate, said)),
@@ -189,7 +189,7 @@ pub(super) fn find(
     }
     Ok(Rates {
         knee,
-        streamed,
+        caveats,
         stopped,
     })
 }

@@ -176,6 +176,25 @@ impl Policy {
         }
     }
 
+    /// Whether it sends a request to whoever has least to do, whatever the request is.
+    #[must_use]
+    pub fn levels_loads(self) -> bool {
+        match self {
+            Policy::LeastRequests
+            | Policy::LeastTokens
+            | Policy::PowerOfTwo
+            | Policy::VllmDataParallel(_)
+            | Policy::ShortestQueue { .. }
+            | Policy::TotalLoad { .. } => true,
+            Policy::RoundRobin
+            | Policy::Random
+            | Policy::SessionAffinity
+            | Policy::PrefixHash
+            | Policy::CacheAware(_)
+            | Policy::KvEvents(_) => false,
+        }
+    }
+
     /// The name, as a scenario spells it.
     #[must_use]
     pub fn name(self) -> &'static str {
