@@ -225,7 +225,8 @@ fn decode_evidence(
     let Rate::Absolute(bandwidth) = decode.bandwidth else {
         return Ok(None);
     };
-    let Some(floor) = value("t0_kernel_us") else {
+    // Without what engines add.
+    let (Some(floor), Some(per_seq_head_ns)) = (value("t0_kernel_us"), value("per_seq_head_ns")) else {
         return Ok(None);
     };
     let error = |point: &Value| {
@@ -234,7 +235,7 @@ fn decode_evidence(
         };
         let heads = batch * KV_HEADS;
         let tokens = heads * context * KV_BYTES / bandwidth;
-        let terms = decode.per_seq_head_ns * heads + decode.per_token_ns * context;
+        let terms = per_seq_head_ns * heads + decode.per_token_ns * context;
         Some(((floor + 1e-3 * terms + 1e6 * tokens) / us).ln())
     };
     let errors: Vec<f64> = pages.iter().filter_map(error).collect();

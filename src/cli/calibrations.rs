@@ -7,7 +7,7 @@ use serde_json::{Value, json};
 
 use super::{Exit, inputs};
 use crate::cost::Trust;
-use crate::cost::calibration::{Calibration, KernelFormat, shipped, shipped_names};
+use crate::cost::calibration::{Calibration, KernelFormat, Source, shipped, shipped_names};
 use crate::report::tables::{Column, table};
 use crate::report::{trust_mark, trust_word};
 
@@ -105,10 +105,14 @@ fn blocks(calibration: &Calibration) -> Vec<Known> {
 }
 
 fn list(all: &[Calibration]) -> String {
-    let is_fitted = |calibration: &&Calibration| calibration.evidence.is_some();
-    let fitted = all.iter().filter(is_fitted).count();
+    let fitted = all.iter().filter(|one| one.evidence.is_some()).count();
+    let probed = all
+        .iter()
+        .filter(|one| one.provenance.source == Source::Probe)
+        .count();
     let mut text = format!(
-        "{} calibrations ship, {fitted} of them fitted to published measurements, the rest priors\n\n",
+        "{} calibrations ship, {fitted} of them fitted to published measurements, {probed} measured by `plimsoll probe` (chosen by \
+         name only), the rest priors\n\n",
         all.len()
     );
     let columns = [
@@ -130,10 +134,11 @@ fn list(all: &[Calibration]) -> String {
                 _ => "–".to_owned(),
             }
         };
-        let trust = calibration.provenance.source.trust();
+        let trust = trust_of(calibration);
+        let date = &calibration.provenance.date;
         vec![
             calibration.name.clone(),
-            calibration.provenance.date.clone(),
+            date.split('T').next().unwrap_or(date).to_owned(),
             trust_mark(trust).to_owned() + " " + trust_word(trust),
             error("gemm.bf16"),
             error("attention.decode"),
@@ -148,9 +153,16 @@ fn list(all: &[Calibration]) -> String {
     text
 }
 
+/// That of its source, or of its products where those are known less well: a probe's of another card.
+fn trust_of(calibration: &Calibration) -> Trust {
+    let source = calibration.provenance.source.trust();
+    let products = calibration.gemm.get(&KernelFormat::Bf16);
+    products.map_or(source, |products| products.trust.max(source))
+}
+
 fn in_full(calibration: &Calibration) -> String {
     let provenance = &calibration.provenance;
-    let trust = provenance.source.trust();
+    let trust = trust_of(calibration);
     let mut text = format!(
         "{}: {} {}, {}, {}\n",
         calibration.name,

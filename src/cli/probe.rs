@@ -176,6 +176,16 @@ mod with_cuda {
                 report.course.wall_s
             )?;
         }
+        let findings = &report.findings;
+        let sustained = findings.gemm.iter().find_map(|gemm| gemm.sustained_over_burst);
+        if let (Some(sustained), Some(decode)) = (sustained, findings.decode_over_read()) {
+            writeln!(
+                out,
+                "under lasting load {:.0} % of these TFLOP/s; decode attention at {:.0} % of the bandwidth of a plain read",
+                100.0 * sustained,
+                100.0 * decode
+            )?;
+        }
         for note in notes {
             writeln!(out, "note: {note}")?;
         }

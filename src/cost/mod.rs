@@ -16,6 +16,8 @@ pub mod kernel;
 #[cfg(test)]
 mod latency_table;
 pub mod linear;
+#[cfg(test)]
+mod measured_steps;
 pub(crate) mod operators;
 #[cfg(test)]
 mod published_kernels;

@@ -8,7 +8,8 @@ mod attention;
 
 use attention::qkv_width;
 pub(crate) use attention::{
-    flops_per_pair, indexer, local_kv_heads, local_query_heads, query_bytes_per_token, score_flops, window,
+    flops_per_pair, indexer, local_kv_heads, local_query_heads, query_bytes_per_token, reduced_width,
+    score_flops, window,
 };
 
 use super::calibration::KernelFormat;

@@ -219,7 +219,8 @@ fn useful(gpu: &Gpu) -> Vec<Point> {
     points.extend([512, 1024, 2048, 4096, 8192, 16384].map(Point::Prefill));
     points.extend(DECODE.map(|(batch, context)| Point::KvRead { batch, context }));
     points.extend([
-        Point::Chase(gpu.l2_bytes / 4 / 128 * 128),
+        // A sixteenth is near every SM, too, where the L2 has two halves that each keep a copy.
+        Point::Chase(gpu.l2_bytes / 16 / 128 * 128),
         Point::Chase((4 * gpu.l2_bytes).clamp(64 * MIB, 512 * MIB)),
     ]);
     points.extend([MIB, 16 * MIB, 64 * MIB].map(|bytes| Point::Link(Way::Both, bytes)));

@@ -4,7 +4,7 @@
 //! datasheet. Only a host is no matter of the GPU: a card without a file has the one that was fitted elsewhere, as a prior.
 //! Law: [`for_device`] always answers, with every block filled.
 
-use super::{Calibration, Gemm, GemmForm, KernelFormat};
+use super::{Calibration, Gemm, GemmForm, KernelFormat, Source};
 use crate::cost::Trust;
 use crate::cost::kernel::peak;
 use crate::hardware::{Architecture, Device};
@@ -27,9 +27,11 @@ shipped![
     "b200-sxm-180gb-trtllm",
     "b200-sxm-180gb-vllm",
     "datasheet",
+    "h100-probe",
     "h100-sxm-80gb-sglang",
     "h100-sxm-80gb-trtllm",
     "h100-sxm-80gb-vllm",
+    "h200-probe",
     "h200-sxm-141gb-sglang",
     "h200-sxm-141gb-trtllm",
     "h200-sxm-141gb-vllm",
@@ -63,11 +65,15 @@ pub fn shipped_names() -> impl Iterator<Item = &'static str> {
     SHIPPED.iter().map(|(name, _)| *name)
 }
 
-/// A shipped calibration by its name, as its file has it.
+/// A shipped calibration by its name, as its file has it; but what a probe measured, it measured on another card of the model.
 #[must_use]
 pub fn shipped(name: &str) -> Option<Calibration> {
     let (name, text) = SHIPPED.iter().find(|(known, _)| *known == name)?;
-    Some(Calibration::parse(name, text).expect("shipped calibrations are parsed by a test"))
+    let found = Calibration::parse(name, text).expect("shipped calibrations are parsed by a test");
+    Some(match found.provenance.source {
+        Source::Probe => found.distrusted(Trust::Calibrated),
+        _ => found,
+    })
 }
 
 /// The best shipped calibration for `device` under `engine` (`vllm`, `sglang`).
@@ -234,6 +240,25 @@ mod tests {
             let calibration = Calibration::parse(name, text).unwrap_or_else(|error| panic!("{error}"));
             assert!(!calibration.provenance.credit.is_empty(), "{name} credits nobody");
         }
+    }
+
+    #[test]
+    fn what_a_probe_measured_on_one_card_is_another_cards_calibration() {
+        for name in ["h100-probe", "h200-probe"] {
+            let found = shipped(name).expect("it ships");
+            let attention = found.attention.expect("it was measured");
+            assert_eq!(attention.trust, Trust::Calibrated, "{name}");
+            assert!(
+                found.gemm.values().all(|gemm| gemm.trust == Trust::Calibrated),
+                "{name}"
+            );
+        }
+        let (card, _) = crate::hardware::find("h200").expect("it ships");
+        assert_eq!(
+            for_device(&card, "vllm").calibration.name,
+            "h200-sxm-141gb-vllm",
+            "it is chosen by name only"
+        );
     }
 
     #[test]

@@ -57,6 +57,16 @@ pub(crate) fn flops_per_pair(attention: &Attention, tensor_parallel: u32, decodi
     }
 }
 
+/// Width of what decoding rescales, reduces over splits and writes for each query head, over the 128 of the kernels that were
+/// published: over a latent cache that is a value of the compressed space. Kernels for it were measured to take as much more (four times
+/// for DeepSeek-V3: FlashAttention 3 on an H200 and an H100, 16 to 128 heads).
+pub(crate) fn reduced_width(attention: &Attention) -> f64 {
+    match *attention {
+        Attention::Latent { kv_rank, .. } => f64::from(kv_rank) / 128.0,
+        Attention::Grouped { .. } | Attention::Recurrent(_) | Attention::Absent => 1.0,
+    }
+}
+
 /// Bytes of queries read and outputs written by one rank and layer for each new token.
 pub(crate) fn query_bytes_per_token(attention: &Attention, dtype: Dtype, tensor_parallel: u32) -> f64 {
     let heads = f64::from(local_query_heads(attention, tensor_parallel));

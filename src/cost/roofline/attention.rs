@@ -5,7 +5,8 @@
 //! multiplies in the compressed space, as decoding does. What gathers of picked rows take more is left out, so of such layers
 //! nothing is calibrated, and their kernels have no least time.
 //!
-//! Decoding: `t0 + max(c·batch·n_kv + h·batch·n_q + k·S_max + KV_bytes/W, r·batch·n_kv)` a layer. A layer whose window is shorter
+//! Decoding: `t0 + max(c·batch·n_kv + h·batch·n_q + k·S_max + KV_bytes/W, r·batch·n_kv)` a layer; over a latent cache `h` grows with the
+//! width of a value, and compute may take the place of `W`. A layer whose window is shorter
 //! than the typical context counts as `batch` full windows, any other as unwindowed. Chunks: `o + (F + θ·SMs·F1)/(ec·PEAK) +
 //! (bytes − s·min(new, R))/(eb·BW) + w·tokens`, with the cached prefix in `F` and `bytes`, windows exact, `F1` that of
 //! the step's longest block, and `new` the bytes of all chunks' own tokens. A mixed step has one kernel and so one floor.
@@ -14,7 +15,7 @@ use super::Placement;
 use crate::cost::calibration::{DecodeAttention, PrefillAttention};
 use crate::cost::kernel::{longest_block_pairs, resident_bytes};
 use crate::cost::operators::{
-    flops_per_pair, indexer, local_kv_heads, local_query_heads, query_bytes_per_token, window,
+    flops_per_pair, indexer, local_kv_heads, local_query_heads, query_bytes_per_token, reduced_width, window,
 };
 use crate::cost::{Chunk, Part, StepLoad, Trust};
 use crate::hardware::Device;
@@ -114,7 +115,8 @@ impl AttentionTerms {
             let query_bytes = layers * query_bytes_per_token(attention, shape.dtype, tp);
             let kv_heads = f64::from(local_kv_heads(attention, tp));
             let query_heads = f64::from(local_query_heads(attention, tp));
-            let row = decode.per_seq_head_ns * kv_heads + decode.per_query_head_ns * query_heads;
+            let reduced_heads = query_heads * reduced_width(attention);
+            let row = decode.per_seq_head_ns * kv_heads + decode.per_query_head_ns * reduced_heads;
             let row = layers * row * 1e-9;
             // What is missing to a row's least time where its context is short.
             let missing = (layers * decode.row_ns * 1e-9 * kv_heads - row).max(0.0);

@@ -20,8 +20,14 @@ const PAGE_BYTES: u64 = PAGE * KV_HEADS * HEAD_DIM * 2;
 static PAGE_LOG2: u32 = PAGE.ilog2();
 /// `log₂e/√128`.
 static SCALE: f32 = std::f32::consts::LOG2_E / 11.313_708;
-/// Most pieces that the KV of a sequence is split into.
-const MOST_SPLITS: u64 = 64;
+/// Most pieces that the KV of a sequence is split into, for the kernel that merges them.
+const MOST_SPLITS: u64 = 128;
+/// Fewest tokens of a piece: four tiles.
+const LEAST_SPLIT: u64 = 64;
+/// Blocks of the decode kernel that a multiprocessor runs at a time, one warp each.
+const DECODE_BLOCKS: u64 = 8;
+/// Blocks of the kernel that only reads, four warps each.
+const READ_BLOCKS: u64 = 16;
 
 fn prepare(bench: &mut Bench) -> Result<(), Refusal> {
     bench.fill_kv()?;
@@ -37,20 +43,22 @@ fn prepare(bench: &mut Bench) -> Result<(), Refusal> {
     Ok(())
 }
 
-/// Blocks that share one sequence's KV: three a multiprocessor in all, each with 128 tokens at least.
-fn splits(sms: u32, batch: u64, context: u64) -> u64 {
-    let wanted = (3 * u64::from(sms)).div_ceil(batch * KV_HEADS);
-    wanted.min(context / 128).clamp(1, MOST_SPLITS)
+/// Blocks that share the KV of one head of one sequence: as many as run at a time, so that none of them waits for a second
+/// wave that leaves most of the card idle.
+fn splits(sms: u32, blocks_an_sm: u64, batch: u64, context: u64) -> u64 {
+    let at_a_time = blocks_an_sm * u64::from(sms);
+    let wanted = at_a_time / (batch * KV_HEADS);
+    wanted.min(context / LEAST_SPLIT).clamp(1, MOST_SPLITS)
 }
 
-/// One decode step's attention: the split kernel and the one that merges.
+/// One decode step's attention: the split kernel and, where there are splits, the one that merges.
 pub(super) fn decode(bench: &mut Bench, batch: u64, context: u64, group: u64) -> Result<Vec<f64>, Refusal> {
     prepare(bench)?;
     let (first, second) = (
         bench.device.kernel("attn_decode_bf16")?,
         bench.device.kernel("attn_combine")?,
     );
-    let splits = splits(bench.device.sms, batch, context);
+    let splits = splits(bench.device.sms, DECODE_BLOCKS, batch, context);
     let query = Memory::new(batch * KV_HEADS * group * HEAD_DIM * 2)?;
     let out = Memory::new(query.bytes)?;
     let partial = Memory::new(batch * KV_HEADS * splits * 16 * HEAD_DIM * 4)?;
@@ -74,7 +82,7 @@ pub(super) fn decode(bench: &mut Bench, batch: u64, context: u64, group: u64) ->
             device.launch(
                 &first,
                 grid,
-                128,
+                32,
                 arguments!(
                     query.at,
                     keys,
@@ -88,15 +96,18 @@ pub(super) fn decode(bench: &mut Bench, batch: u64, context: u64, group: u64) ->
                     SCALE,
                     partial.at,
                     sums.at,
+                    out.at,
                 ),
             )?;
-            let grid = (heads * group, batch as u32, 1);
-            device.launch(
-                &second,
-                grid,
-                128,
-                arguments!(partial.at, sums.at, split_count, heads, group, out.at,),
-            )?;
+            if split_count > 1 {
+                let grid = (heads * group, batch as u32, 1);
+                device.launch(
+                    &second,
+                    grid,
+                    128,
+                    arguments!(partial.at, sums.at, split_count, heads, group, out.at,),
+                )?;
+            }
         }
         Ok(())
     };
@@ -122,12 +133,13 @@ fn fill_query(bench: &mut Bench, query: &Memory) -> Result<(), Refusal> {
 pub(super) fn read(bench: &mut Bench, batch: u64, context: u64) -> Result<Vec<f64>, Refusal> {
     prepare(bench)?;
     let kernel = bench.device.kernel("kv_read_paged")?;
-    let splits = splits(bench.device.sms, batch, context) as u32;
-    let (lengths, sink) = (Memory::new(batch * 4)?, Memory::new(4096)?);
+    let splits = splits(bench.device.sms, READ_BLOCKS, batch, context) as u32;
+    // One word for each of a block's four warps.
+    let words = 4 * u64::from(splits) * KV_HEADS * batch;
+    let (lengths, sink) = (Memory::new(batch * 4)?, Memory::new(4 * words)?);
     bench
         .device
         .put(lengths.at, &vec![context as u32; batch as usize])?;
-    bench.device.put(sink.at, &[0_u32; 64])?;
     let pages = bench.pages.as_ref().expect("made above");
     let (per_sequence, used) = (context.div_ceil(PAGE) as u32, batch * context.div_ceil(PAGE));
     let (keys, values) = (bench.kv.at, bench.kv.at + bench.kv.bytes / 2);

@@ -25,10 +25,10 @@ pub(super) fn stream(bench: &mut Bench, stream: Stream, bytes: u64) -> Result<Ve
         Stream::Triad => "bw_triad",
     };
     let kernel = bench.device.kernel(name)?;
-    let sink = Memory::new(4096)?;
-    bench.device.put(sink.at, &[0_u32; 64])?;
     let pieces = bytes / 16;
     let grid = (blocks(pieces, bench.device.sms), 1, 1);
+    // One word for each of a block's eight warps.
+    let sink = Memory::new(4 * 8 * u64::from(grid.0))?;
     let (arena, kv, scale, seed) = (&bench.arena, &bench.kv, 2.0_f32, bench.seed as u32);
     let (slots, slots_out) = ((arena.bytes / bytes).max(1), (kv.bytes / bytes).max(1));
     let (device, turn) = (&bench.device, &mut bench.turn);
@@ -75,9 +75,25 @@ pub(super) fn chase(bench: &mut Bench, bytes: u64) -> Result<Vec<f64>, Refusal> 
     let (table, at) = (Memory::new(next.len() as u64 * 4)?, Memory::new(256)?);
     bench.device.put(table.at, &next)?;
     bench.device.put(at.at, &[0_u32; 64])?;
+    // The copy left the table's end in the L2: either all of it is to be there, or nothing.
     if bytes > bench.gpu.l2_bytes {
-        // The copy left its end in the L2.
         stream(bench, Stream::ReadCold, bench.arena.bytes.min(1 << 30))?;
+    } else {
+        let pieces = bytes / 16;
+        let grid = (blocks(pieces, bench.device.sms), 1, 1);
+        let (read, sink) = (
+            bench.device.kernel("bw_read")?,
+            Memory::new(4 * 8 * u64::from(grid.0))?,
+        );
+        for _ in 0..2 {
+            // SAFETY: arguments as the kernel has them; the table is that long.
+            unsafe {
+                bench
+                    .device
+                    .launch(&read, grid, 256, arguments!(table.at, pieces, sink.at))
+            }?;
+        }
+        bench.device.wait()?;
     }
     let kernel = bench.device.kernel("ptr_chase")?;
     let device = &bench.device;

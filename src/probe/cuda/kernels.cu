@@ -8,7 +8,7 @@
 //   comparable between versions. A change to any kernel body must bump PROBE_KERNELS_VERSION, and VERSION of
 //   kernels.rs with it (it is written into the calibration file).
 
-#define PROBE_KERNELS_VERSION 2
+#define PROBE_KERNELS_VERSION 3
 
 typedef unsigned char u8;
 typedef unsigned short u16;
@@ -148,9 +148,10 @@ KERNEL bw_read(const uint4* p, u64 n16, u32* sink) {
         for (int k = 0; k < 8; k++) x ^= v[k].x ^ v[k].y ^ v[k].z ^ v[k].w;
     }
     for (; i < n16; i += step) { uint4 v = ld16(p + i); x ^= v.x ^ v.y ^ v.z ^ v.w; }
-    // XOR over the warp, so that the self-check can compare with a host-side XOR
+    // One word a warp, so that a host can compare the XOR of all with its own. Atomics would meet in the L2: on an H200
+    // they made a read of 8 MiB four times slower.
     for (int m = 16; m; m >>= 1) x ^= __shfl_xor_sync(0xffffffffu, x, m);
-    if ((threadIdx.x & 31) == 0) atomicXor(sink + (blockIdx.x & 63u), x);
+    if ((threadIdx.x & 31) == 0) sink[(blockIdx.x * blockDim.x + threadIdx.x) >> 5] = x;
 }
 KERNEL bw_write(uint4* p, u64 n16, u32 seed) {
     u64 step = (u64)gridDim.x * blockDim.x;
@@ -233,8 +234,8 @@ KERNEL kv_read_paged(const uint4* kc, const uint4* vc, const u32* table, const u
             for (int k = 0; k < 8; k++) x ^= v[k].x ^ v[k].y ^ v[k].z ^ v[k].w;
         }
     for (int m = 16; m; m >>= 1) x ^= __shfl_xor_sync(0xffffffffu, x, m);
-    // With one split every block would add to the same word, which the L2 does one by one.
-    if ((threadIdx.x & 31) == 0) atomicXor(sink + ((blockIdx.x + 7u * h + 13u * b) & 63u), x);
+    const u32 block = (b * gridDim.y + h) * gridDim.x + blockIdx.x;
+    if ((threadIdx.x & 31) == 0) sink[(block * blockDim.x + threadIdx.x) >> 5] = x;
 }
 
 // Split-KV GQA decode attention, bf16, head_dim 128, group <= 16 query heads per KV head,
@@ -242,18 +243,39 @@ KERNEL kv_read_paged(const uint4* kc, const uint4* vc, const u32* table, const u
 // probability of 0 times a NaN of V is a NaN.  No shared memory on the load path: the order of the head
 // dimension inside Q.K^T and of the output columns inside P.V is free, so each thread picks
 // the 16-byte pieces that it can load whole (see "perm" comments).
-// grid (splits, n_kv, batch), 128 threads.
+// One warp a block and eight blocks a multiprocessor, each with the next tile's K and V under way while it computes the
+// present one's: nothing is shared between warps, so that none waits for another at its start or its end.
+// grid (splits, n_kv, batch), 32 threads; a split is whole tiles of 16 tokens.
 //   q   [batch][n_kv*group][128]          kc, vc [page][token][n_kv][128]
 //   po  [batch][n_kv][splits][16][128] f32 (unnormalised)    pml [...][16][2] (max, sum)
-KERNEL __launch_bounds__(128, 3) attn_decode_bf16(
+//   out [batch][n_kv*group][128], written where there is one split, for which attn_combine is not needed
+KERNEL __launch_bounds__(32, 8) attn_decode_bf16(
     const u16* q, const u16* kc, const u16* vc, const u32* table, const u32* ctx_len,
-    u32 max_pages, u32 page_log2, u32 n_kv, u32 group, float scale_log2e, float* po, float* pml) {
-    SMEM float so[16][128];
-    SMEM float sml[4][16][2];
+    u32 max_pages, u32 page_log2, u32 n_kv, u32 group, float scale_log2e, float* po, float* pml, u16* out) {
     const u32 b = blockIdx.z, h = blockIdx.y, n = ctx_len[b];
-    const u32 warp = threadIdx.x >> 5, lane = threadIdx.x & 31u, g = lane >> 2, c4 = lane & 3u;
+    const u32 lane = threadIdx.x & 31u, g = lane >> 2, c4 = lane & 3u;
     const u32 tiles = (n + 15) >> 4, per = (tiles + gridDim.x - 1) / gridDim.x;
     const u32 j0 = blockIdx.x * per, j1 = j0 + per < tiles ? j0 + per : tiles;
+    const u64 ts = (u64)n_kv * 128;  // token stride, elements
+    const u32 in_page = (1u << page_log2) - 1u;
+    const u32* tb = table + b * max_pages;
+
+    uint4 kn[2][4], vn[4][2];  // of the tile ahead
+    u32 page = j0 < j1 ? tb[(j0 << 4) >> page_log2] : 0;
+    if (j0 < j1) {
+        const u64 row = (((u64)page << page_log2) + ((j0 << 4) & in_page)) * n_kv + h;
+        const u16 *kp = kc + row * 128, *vp = vc + row * 128;
+#pragma unroll
+        for (int i = 0; i < 2; i++)
+#pragma unroll
+            for (int p = 0; p < 4; p++) kn[i][p] = ld16(kp + (g + 8 * i) * ts + p * 32 + c4 * 8);
+#pragma unroll
+        for (int i = 0; i < 4; i++)  // tokens 2c4, 2c4+1, 2c4+8, 2c4+9
+#pragma unroll
+            for (int s = 0; s < 2; s++)
+                vn[i][s] = ld16(vp + (2 * c4 + (i & 1) + 8 * (i >> 1)) * ts + s * 64 + g * 8);
+    }
+    page = j0 + 1 < j1 ? tb[((j0 + 1) << 4) >> page_log2] : 0;
 
     // perm: 16-byte piece p of a row covers dims p*32 + c4*8 .. +8 -> A/B regs of k-steps 2p, 2p+1
     u32 qa[8][4];
@@ -269,26 +291,31 @@ KERNEL __launch_bounds__(128, 3) attn_decode_bf16(
 #pragma unroll
     for (int i = 0; i < 16; i++) acc[i][0] = acc[i][1] = acc[i][2] = acc[i][3] = 0.0f;
 
-    const u32* tb = table + b * max_pages;
-    u32 pnext = j0 + warp < j1 ? tb[((j0 + warp) << 4) >> page_log2] : 0;
-    for (u32 j = j0 + warp; j < j1; j += 4) {  // one 16-token tile per warp and turn
+    for (u32 j = j0; j < j1; j++) {
         const u32 t = j << 4;
-        const u64 pg = pnext;
-        if (j + 4 < j1) pnext = tb[((j + 4) << 4) >> page_log2];  // page number one turn ahead
-        const u64 row = ((pg << page_log2) + (t & ((1u << page_log2) - 1u))) * n_kv + h;
-        const u16* kp = kc + row * 128;
-        const u16* vp = vc + row * 128;
-        const u64 ts = (u64)n_kv * 128;  // token stride, elements
         uint4 kf[2][4], vf[4][2];
 #pragma unroll
         for (int i = 0; i < 2; i++)
 #pragma unroll
-            for (int p = 0; p < 4; p++) kf[i][p] = ld16(kp + (g + 8 * i) * ts + p * 32 + c4 * 8);
+            for (int p = 0; p < 4; p++) kf[i][p] = kn[i][p];
 #pragma unroll
-        for (int i = 0; i < 4; i++)  // tokens 2c4, 2c4+1, 2c4+8, 2c4+9
+        for (int i = 0; i < 4; i++)
 #pragma unroll
-            for (int s = 0; s < 2; s++)
-                vf[i][s] = ld16(vp + (2 * c4 + (i & 1) + 8 * (i >> 1)) * ts + s * 64 + g * 8);
+            for (int s = 0; s < 2; s++) vf[i][s] = vn[i][s];
+        if (j + 1 < j1) {
+            const u64 row = (((u64)page << page_log2) + ((t + 16) & in_page)) * n_kv + h;
+            const u16 *kp = kc + row * 128, *vp = vc + row * 128;
+#pragma unroll
+            for (int i = 0; i < 2; i++)
+#pragma unroll
+                for (int p = 0; p < 4; p++) kn[i][p] = ld16(kp + (g + 8 * i) * ts + p * 32 + c4 * 8);
+#pragma unroll
+            for (int i = 0; i < 4; i++)
+#pragma unroll
+                for (int s = 0; s < 2; s++)
+                    vn[i][s] = ld16(vp + (2 * c4 + (i & 1) + 8 * (i >> 1)) * ts + s * 64 + g * 8);
+        }
+        if (j + 2 < j1) page = tb[((j + 2) << 4) >> page_log2];  // page number two turns ahead
 
         float s[2][4];
 #pragma unroll
@@ -343,52 +370,62 @@ KERNEL __launch_bounds__(128, 3) attn_decode_bf16(
     l0 += __shfl_xor_sync(0xffffffffu, l0, 1); l0 += __shfl_xor_sync(0xffffffffu, l0, 2);
     l1 += __shfl_xor_sync(0xffffffffu, l1, 1); l1 += __shfl_xor_sync(0xffffffffu, l1, 2);
 
-    // merge the four warps
-    if (c4 == 0) { sml[warp][g][0] = m0; sml[warp][g][1] = l0; sml[warp][g + 8][0] = m1; sml[warp][g + 8][1] = l1; }
-    __syncthreads();
-    float t0 = neg_inf(), t1 = neg_inf();
+    // Element e of the eight tiles of a half is eight consecutive dims: columns 2c4 and 2c4+1 of rows g and g+8.
+    const u64 base = ((u64)(b * n_kv + h) * gridDim.x + blockIdx.x) * 16;
 #pragma unroll
-    for (int w = 0; w < 4; w++) { t0 = fmaxf(t0, sml[w][g][0]); t1 = fmaxf(t1, sml[w][g + 8][0]); }
-    float f0 = m0 == neg_inf() ? 0.0f : exp2f(m0 - t0), f1 = m1 == neg_inf() ? 0.0f : exp2f(m1 - t1);
-    for (u32 w = 0; w < 4; w++) {
-        if (warp == w) {
+    for (int e = 0; e < 4; e++) {
+        const u32 r = e < 2 ? g : g + 8;
+        if (r >= group) continue;
 #pragma unroll
-            for (int i = 0; i < 16; i++) {
-                u32 d = (i >> 3) * 64 + 16 * c4 + (i & 7);
-                float z = w == 0 ? 0.0f : 1.0f;
-                so[g][d] = acc[i][0] * f0 + (z == 0.0f ? 0.0f : so[g][d]);
-                so[g][d + 8] = acc[i][1] * f0 + (z == 0.0f ? 0.0f : so[g][d + 8]);
-                so[g + 8][d] = acc[i][2] * f1 + (z == 0.0f ? 0.0f : so[g + 8][d]);
-                so[g + 8][d + 8] = acc[i][3] * f1 + (z == 0.0f ? 0.0f : so[g + 8][d + 8]);
+        for (int sl = 0; sl < 2; sl++) {
+            const u32 d = sl * 64 + 16 * c4 + 8 * (e & 1);
+            if (gridDim.x == 1) {
+                const float z = 1.0f / (e < 2 ? l0 : l1);
+                *(uint4*)(out + ((u64)(b * n_kv + h) * group + r) * 128 + d) =
+                    make_uint4(pack_bf16(acc[sl * 8][e] * z, acc[sl * 8 + 1][e] * z),
+                               pack_bf16(acc[sl * 8 + 2][e] * z, acc[sl * 8 + 3][e] * z),
+                               pack_bf16(acc[sl * 8 + 4][e] * z, acc[sl * 8 + 5][e] * z),
+                               pack_bf16(acc[sl * 8 + 6][e] * z, acc[sl * 8 + 7][e] * z));
+            } else {
+                float4* to = (float4*)(po + (base + r) * 128 + d);
+                to[0] = make_float4(acc[sl * 8][e], acc[sl * 8 + 1][e], acc[sl * 8 + 2][e], acc[sl * 8 + 3][e]);
+                to[1] = make_float4(acc[sl * 8 + 4][e], acc[sl * 8 + 5][e], acc[sl * 8 + 6][e], acc[sl * 8 + 7][e]);
             }
         }
-        __syncthreads();
     }
-    const u64 base = ((u64)(b * n_kv + h) * gridDim.x + blockIdx.x) * 16;
-    for (u32 r = 0; r < group; r++) po[(base + r) * 128 + threadIdx.x] = so[r][threadIdx.x];
-    if (threadIdx.x < group) {
-        u32 r = threadIdx.x;
-        float mm = neg_inf(), ll = 0.0f;
-        for (int w = 0; w < 4; w++) mm = fmaxf(mm, sml[w][r][0]);
-        for (int w = 0; w < 4; w++) if (sml[w][r][0] != neg_inf()) ll += sml[w][r][1] * exp2f(sml[w][r][0] - mm);
-        pml[(base + r) * 2] = mm; pml[(base + r) * 2 + 1] = ll;
+    if (gridDim.x > 1 && c4 == 0) {
+        if (g < group) { pml[(base + g) * 2] = m0; pml[(base + g) * 2 + 1] = l0; }
+        if (g + 8 < group) { pml[(base + g + 8) * 2] = m1; pml[(base + g + 8) * 2 + 1] = l1; }
     }
 }
-// grid (n_kv*group, batch), 128 threads: merge the splits, write bf16
+// grid (n_kv*group, batch), 128 threads: merge at most 128 splits, write bf16. Each warp adds up every fourth split.
 KERNEL __launch_bounds__(128) attn_combine(const float* po, const float* pml, u32 splits, u32 n_kv,
                                            u32 group, u16* out) {
+    SMEM float sm[128];
+    SMEM float sl[128];
+    SMEM float so[4][128];
     const u32 b = blockIdx.y, hq = blockIdx.x, h = hq / group, r = hq % group;
+    const u32 warp = threadIdx.x >> 5, lane = threadIdx.x & 31u;
     const u64 base = (u64)(b * n_kv + h) * splits;
-    float mm = neg_inf(), ll = 0.0f, o = 0.0f;
-    for (u32 s = 0; s < splits; s++) mm = fmaxf(mm, pml[((base + s) * 16 + r) * 2]);
-    for (u32 s = 0; s < splits; s++) {
-        float ms = pml[((base + s) * 16 + r) * 2];
-        if (ms == neg_inf()) continue;
-        float f = exp2f(ms - mm);
-        ll += f * pml[((base + s) * 16 + r) * 2 + 1];
-        o += f * po[((base + s) * 16 + r) * 128 + threadIdx.x];
+    if (threadIdx.x < splits) {
+        sm[threadIdx.x] = pml[((base + threadIdx.x) * 16 + r) * 2];
+        sl[threadIdx.x] = pml[((base + threadIdx.x) * 16 + r) * 2 + 1];
     }
-    out[((u64)b * n_kv * group + hq) * 128 + threadIdx.x] = (u16)(pack_bf16(o / ll, 0.0f) & 0xffffu);
+    __syncthreads();
+    float mm = neg_inf(), ll = 0.0f;
+    for (u32 s = 0; s < splits; s++) mm = fmaxf(mm, sm[s]);
+    for (u32 s = 0; s < splits; s++) ll += exp2f(sm[s] - mm) * sl[s];
+    float4 o = make_float4(0.0f, 0.0f, 0.0f, 0.0f);
+#pragma unroll 8
+    for (u32 s = warp; s < splits; s += 4) {  // a split without a token has a maximum of -inf and a weight of 0
+        const float f = exp2f(sm[s] - mm);
+        const float4 x = *(const float4*)(po + ((base + s) * 16 + r) * 128 + lane * 4);
+        o.x += f * x.x; o.y += f * x.y; o.z += f * x.z; o.w += f * x.w;
+    }
+    so[warp][lane * 4] = o.x; so[warp][lane * 4 + 1] = o.y; so[warp][lane * 4 + 2] = o.z; so[warp][lane * 4 + 3] = o.w;
+    __syncthreads();
+    const float sum = so[0][threadIdx.x] + so[1][threadIdx.x] + so[2][threadIdx.x] + so[3][threadIdx.x];
+    out[((u64)b * n_kv * group + hq) * 128 + threadIdx.x] = (u16)(pack_bf16(sum / ll, 0.0f) & 0xffffu);
 }
 
 // ------------------------------------------------------------------ prefill attention proxy

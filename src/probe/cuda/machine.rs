@@ -44,10 +44,19 @@ pub(super) struct Bench<'p> {
     file: Option<disk::TemporaryFile>,
     peers: link::Peers,
     begun: Instant,
+    /// How long the last large product kept the card busy.
+    busy: Duration,
     goes_on: &'p mut dyn FnMut(usize) -> bool,
     /// Last, so that it is closed after everything on it was freed.
     pub(super) device: Device,
 }
+
+/// Operations of a product from which it loads the card.
+const LARGE_FLOPS: f64 = 2e10;
+/// Rest before a large product, over the last one's time, and the longest.
+const REST: (f64, Duration) = (1.5, Duration::from_millis(300));
+/// The same before a sentinel, which is to find the card as the sentinels before did.
+const SENTINEL_REST: (f64, Duration) = (15.0, Duration::from_millis(1000));
 
 /// The card's instruments and what was read from them.
 struct Panel {
@@ -149,6 +158,7 @@ impl<'p> Bench<'p> {
             file: None,
             peers: link::Peers::default(),
             begun,
+            busy: Duration::ZERO,
             goes_on,
         };
         bench.panel.read_at_rest();
@@ -213,7 +223,8 @@ impl<'p> Bench<'p> {
             last.len() == 5 && most < 1.01 * least
         };
         while begun.elapsed() < Duration::from_secs(3) && medians.len() < 150 {
-            let samples = match self.time(Point::Gemm(Format::Bf16, SENTINEL_GEMM)) {
+            let contents = Contents::Normal(Format::Bf16);
+            let samples = match self.products(Format::Bf16, SENTINEL_GEMM, contents, 1) {
                 Ok(samples) => samples,
                 Err(Refusal::Fatal(error)) => return Err(error),
                 Err(Refusal::Unsupported(why)) => return Err(driver_error("warm-up", why)),
@@ -224,7 +235,15 @@ impl<'p> Bench<'p> {
                 break;
             }
         }
+        self.busy = begun.elapsed();
         Ok(())
+    }
+
+    /// Lets the card rest before a large product, `times` as long as the last one kept it busy: within a tenth of a second at
+    /// full load a card at its power limit lowers its clock (an H200 from 1980 to 1440 MHz), and a product
+    /// would be as slow as those before it were large. What load on end does is a point of its own.
+    fn rest(&self, times: f64, most: Duration) {
+        std::thread::sleep(self.busy.mul_f64(times).min(most));
     }
 
     /// A product for three seconds; the samples are those of the last third.
@@ -254,6 +273,7 @@ impl<'p> Bench<'p> {
             }
         }
         drop(call);
+        self.busy = begun.elapsed();
         Ok(samples.split_off(samples.len() * 2 / 3))
     }
 
@@ -270,14 +290,14 @@ impl Machine for Bench<'_> {
             Point::Stream(stream, bytes) => bandwidth::stream(self, stream, bytes),
             Point::Chase(bytes) => bandwidth::chase(self, bytes),
             Point::Gemm(format, shape) => {
-                let samples = self.products(format, shape, Contents::Normal(format), 1);
+                let samples = self.rested(format, shape, Contents::Normal(format), 1);
                 if shape == SENTINEL_GEMM {
                     self.panel.read_under_load(false);
                 }
                 samples
             }
-            Point::GemmBest(format, shape) => self.products(format, shape, Contents::Normal(format), 8),
-            Point::GemmZeros(shape) => self.products(Format::Bf16, shape, Contents::Zeros, 1),
+            Point::GemmBest(format, shape) => self.rested(format, shape, Contents::Normal(format), 8),
+            Point::GemmZeros(shape) => self.rested(Format::Bf16, shape, Contents::Zeros, 1),
             Point::GemmSustained(shape) => self.sustained(shape),
             Point::Decode {
                 batch,
@@ -323,6 +343,28 @@ impl Machine for Bench<'_> {
 }
 
 impl Bench<'_> {
+    /// A product of a rested card.
+    fn rested(
+        &mut self,
+        format: Format,
+        shape: Shape,
+        contents: Contents,
+        algorithms: usize,
+    ) -> Result<Vec<f64>, Refusal> {
+        let is_large = shape.flops() >= LARGE_FLOPS;
+        if is_large {
+            let is_sentinel = shape == SENTINEL_GEMM && algorithms == 1;
+            let (times, most) = if is_sentinel { SENTINEL_REST } else { REST };
+            self.rest(times, most);
+        }
+        let begun = Instant::now();
+        let samples = self.products(format, shape, contents, algorithms);
+        if is_large {
+            self.busy = begun.elapsed();
+        }
+        samples
+    }
+
     /// A product by the best of the library's first `algorithms` answers.
     fn products(
         &mut self,

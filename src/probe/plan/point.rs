@@ -51,6 +51,14 @@ pub struct Shape {
     pub k: u64,
 }
 
+impl Shape {
+    /// Floating-point operations.
+    #[must_use]
+    pub fn flops(self) -> f64 {
+        2.0 * (self.m * self.n * self.k) as f64
+    }
+}
+
 /// Direction of a copy over the host link.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Way {
@@ -184,6 +192,8 @@ impl Point {
     pub fn expected_s(self) -> f64 {
         match self {
             Point::GemmSustained(_) => 3.4,
+            // With the rest before it.
+            Point::Gemm(_, shape) if shape.flops() > 1e11 => 0.2,
             Point::Disk(..) => 1.2,
             Point::GemmBest(..) => 0.2,
             Point::Link(..) | Point::Chase(_) => 0.15,

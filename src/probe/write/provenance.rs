@@ -23,8 +23,8 @@ pub fn notes(account: &Account) -> Vec<String> {
     }
     if course.repeated > 0 {
         notes.push(format!(
-            "{} points were measured twice for their wide intervals",
-            course.repeated
+            "{} measured twice for wide intervals",
+            points(course.repeated, "was", "were")
         ));
     }
     if let Some(ratio) = account
@@ -43,13 +43,24 @@ pub fn notes(account: &Account) -> Vec<String> {
         .filter(|timed| super::super::sample::is_ragged(&timed.samples))
         .count();
     if ragged > 0 {
-        notes.push(format!("{ragged} points have a sample 20 % above their median"));
+        notes.push(format!(
+            "{} a sample 20 % above the median",
+            points(ragged, "has", "have")
+        ));
     }
     notes.extend(unsupported(course));
     if account.instruments.sm_max.is_none() {
         notes.push("NVML was not there: clocks, power and neighbours are unknown".to_owned());
     }
     notes
+}
+
+/// `1 point was` or `2 points were`.
+fn points(count: usize, one: &str, more: &str) -> String {
+    match count {
+        1 => format!("1 point {one}"),
+        _ => format!("{count} points {more}"),
+    }
 }
 
 /// Points that the card or its library cannot do, counted by block.

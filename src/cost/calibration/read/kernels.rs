@@ -126,7 +126,8 @@ pub(super) fn read_attention(fields: &mut Fields, trust: Trust, bf16: Option<&C5
     let decode_fp8_kv = fp8.unwrap_or_else(|| {
         let ratio = fp8_ratio.unwrap_or(1.0);
         let bandwidth = match decode.bandwidth {
-            Rate::Absolute(rate) => Rate::Absolute(rate * ratio),
+            // Whole bytes, which survive being written in GB/s.
+            Rate::Absolute(rate) => Rate::Absolute((rate * ratio).round()),
             Rate::Share(share) => Rate::Share(share * ratio),
         };
         DecodeAttention {
@@ -207,17 +208,18 @@ fn read_prefill_shares(fields: &mut Fields) -> Option<PrefillAttention> {
 fn read_decode_attention(fields: &mut Fields) -> DecodeAttention {
     let kernel_us = fields.optional_number("t0_kernel_us", NOT_NEGATIVE);
     let engine_extra_us = fields.number_or("t0_engine_extra_us", NOT_NEGATIVE, 0.0);
+    let seq_head_extra_ns = fields.number_or("per_seq_head_engine_extra_ns", NOT_NEGATIVE, 0.0);
     DecodeAttention {
         t0_us: match kernel_us {
             Some(kernel_us) => kernel_us + engine_extra_us,
             None => fields.number("t0_us", NOT_NEGATIVE),
         },
-        per_seq_head_ns: fields.number("per_seq_head_ns", NOT_NEGATIVE),
+        per_seq_head_ns: fields.number("per_seq_head_ns", NOT_NEGATIVE) + seq_head_extra_ns,
         per_query_head_ns: fields.number_or("per_query_head_ns", NOT_NEGATIVE, 0.0),
         row_ns: fields.number_or("row_ns", NOT_NEGATIVE, 0.0),
         per_token_ns: fields.number("per_token_ns", NOT_NEGATIVE),
         bandwidth: match fields.optional_number("w_att_gbs", POSITIVE) {
-            Some(gbs) => Rate::Absolute(gbs * 1e9),
+            Some(gbs) => Rate::Absolute((gbs * 1e9).round()),
             None => Rate::Share(fields.number("decode_eb", EFFICIENCY)),
         },
     }

@@ -1,0 +1,151 @@
+//! Whole steps and kernels that this project timed on GPUs itself (`calibrations/measured/engine_kernels.py`), against what ships, as
+//! tests. Nothing was fitted to them.
+//!
+//! The steps are of Llama-3.1-8B in one CUDA graph, with the kernels of vLLM 0.33 and no host; so the host is left out of what is
+//! predicted, too. Each has three times: of a rested card, the median of a second on end, and after it, when the card is at its power limit.
+
+use super::calibration::{Calibration, KernelFormat, for_device, shipped};
+use super::roofline::{Placement, RooflineCost};
+use super::testing::{device, placement};
+use super::{StepCost, StepLoad};
+
+type Row = std::collections::HashMap<String, String>;
+
+fn rows(card: &str, file: &str) -> Vec<Row> {
+    let path = format!(
+        "{}/tests/data/measured/{card}-{file}.csv",
+        env!("CARGO_MANIFEST_DIR")
+    );
+    let mut reader = csv::Reader::from_path(path).unwrap();
+    reader.deserialize().map(Result::unwrap).collect()
+}
+
+fn number(row: &Row, key: &str) -> f64 {
+    row[key].parse().unwrap()
+}
+
+fn whole(row: &Row, key: &str) -> u32 {
+    row[key].parse().unwrap()
+}
+
+/// Least, median and greatest of predicted over measured, less one, in percent.
+fn spread(mut errors: Vec<f64>) -> [f64; 3] {
+    errors.sort_by(f64::total_cmp);
+    [errors[0], errors[errors.len() / 2], errors[errors.len() - 1]].map(|error| 100.0 * error)
+}
+
+/// Demands a least and a greatest error, and between them a median no further from none than said.
+fn within(what: &str, [least, median, most]: [f64; 3], bars: [f64; 3]) {
+    assert!(
+        least >= bars[0] && median.abs() <= bars[1] && most <= bars[2],
+        "{what}: {least:+.1} {median:+.1} {most:+.1} %, demanded {bars:?}"
+    );
+}
+
+fn load(row: &Row) -> StepLoad {
+    let mut load = StepLoad::default();
+    for _ in 0..whole(row, "decodes") {
+        load.add(whole(row, "context") - 1, 1);
+    }
+    for _ in 0..whole(row, "chunks") {
+        load.add(whole(row, "chunk_context") - whole(row, "new"), whole(row, "new"));
+    }
+    load.sampled_rows = whole(row, "decodes") + whole(row, "chunks");
+    load
+}
+
+/// Errors of the GPU's part of the steps that `keep` keeps.
+fn steps(card: &str, calibration: &Calibration, time: fn(&Row) -> f64, keep: fn(&Row) -> bool) -> [f64; 3] {
+    let (shape, _) = crate::model::find("meta-llama/Llama-3.1-8B-Instruct").unwrap();
+    let cost = RooflineCost::new(&device(card), &shape, calibration, &placement()).unwrap();
+    let error = |row: &Row| {
+        let parts = cost.breakdown(&load(row)).parts;
+        let gpu = parts.iter().filter(|part| part.operator != "host");
+        let seconds: f64 = gpu.map(|part| part.seconds).sum();
+        1e3 * seconds / time(row) - 1.0
+    };
+    let kept: Vec<Row> = rows(card, "steps").into_iter().filter(keep).collect();
+    assert!(kept.len() > 5, "{card}: {} rows", kept.len());
+    spread(kept.iter().map(error).collect())
+}
+
+/// A rested card's; an H100 woke up in the first replay of some.
+fn rested(row: &Row) -> f64 {
+    number(row, "first_ms").min(number(row, "median_ms"))
+}
+
+/// After a second on end.
+fn lasting(row: &Row) -> f64 {
+    number(row, "last_ms")
+}
+
+fn only_decodes(row: &Row) -> bool {
+    row["chunks"] == "0"
+}
+
+fn has_chunks(row: &Row) -> bool {
+    !only_decodes(row)
+}
+
+#[test]
+fn decode_steps_are_what_a_rested_card_takes() {
+    for card in ["h100", "h200"] {
+        let calibration = for_device(&device(card), "vllm").calibration;
+        let errors = steps(card, &calibration, rested, only_decodes);
+        within(card, errors, [-5.0, 2.5, 6.0]);
+    }
+}
+
+#[test]
+fn steps_with_prompts_lie_between_a_rested_card_and_one_at_its_power_limit() {
+    for card in ["h100", "h200"] {
+        let calibration = for_device(&device(card), "vllm").calibration;
+        let fresh = steps(card, &calibration, rested, has_chunks);
+        let tired = steps(card, &calibration, lasting, has_chunks);
+        within(&format!("{card} rested"), fresh, [-6.5, 5.0, 11.0]);
+        within(&format!("{card} lasting"), tired, [-21.0, 14.0, 1.0]);
+    }
+}
+
+#[test]
+fn a_probes_file_tells_the_steps_of_a_card_under_lasting_load() {
+    for card in ["h100", "h200"] {
+        let base = for_device(&device(card), "vllm").calibration;
+        let calibration = shipped(&format!("{card}-probe")).unwrap().over(&base);
+        let decodes = steps(card, &calibration, rested, only_decodes);
+        let prompts = steps(card, &calibration, lasting, has_chunks);
+        within(&format!("{card} decodes"), decodes, [-6.0, 2.0, 12.0]);
+        within(&format!("{card} prompts"), prompts, [-13.5, 8.0, 14.0]);
+    }
+}
+
+#[test]
+fn decoding_over_a_latent_cache_takes_what_flash_attention_takes() {
+    let (shape, _) = crate::model::find("deepseek-ai/DeepSeek-V3").unwrap();
+    for card in ["h100", "h200"] {
+        let calibration = for_device(&device(card), "vllm").calibration;
+        let error = |row: &Row| {
+            let heads = whole(row, "heads");
+            let placement = Placement {
+                tensor_parallel: 128 / heads,
+                fp8_experts: KernelFormat::Fp8,
+                ..placement()
+            };
+            let cost = RooflineCost::new(&device(card), &shape, &calibration, &placement).unwrap();
+            let load = StepLoad::of_decodes(whole(row, "batch"), whole(row, "context"));
+            let parts = cost.breakdown(&load).parts;
+            let attention = parts.iter().filter(|part| part.operator == "decode_attention");
+            let seconds: f64 = attention.map(|part| part.seconds).sum();
+            1e6 * seconds / 61.0 / number(row, "us") - 1.0
+        };
+        let batches: Vec<Row> = rows(card, "latent")
+            .into_iter()
+            .filter(|row| whole(row, "batch") > 1)
+            .collect();
+        within(
+            card,
+            spread(batches.iter().map(error).collect()),
+            [-15.0, 6.0, 28.0],
+        );
+    }
+}
