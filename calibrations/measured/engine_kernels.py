@@ -171,7 +171,7 @@ def decode(folder, gpu):
 def block_tables(pages, sequences, context, page):
     """As many tables as the cache has room for, so that a call finds none of its pages in the L2."""
     order, needed = torch.randperm(pages, device=DEVICE, dtype=torch.int32), sequences * context // page
-    return [order[i * needed : (i + 1) * needed].view(sequences, -1) for i in range(max(1, min(pages // needed, 32)))]
+    return [order[i * needed : (i + 1) * needed].view(sequences, -1) for i in range(max(1, min(pages // needed, 200)))]
 
 
 def latent(folder, gpu):

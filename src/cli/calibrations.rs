@@ -61,14 +61,14 @@ struct Known {
 
 fn blocks(calibration: &Calibration) -> Vec<Known> {
     let evidence = |name: &str| calibration.evidence.as_ref()?.blocks.get(name).cloned();
-    let known = |name: String, trust: Trust, residual: (Option<f64>, Option<f64>)| {
+    let known = |name: String, trust: Trust, residual: (Option<f64>, Option<f64>, Option<f64>)| {
         let evidence = evidence(&name);
         Known {
             trust,
             median_pct: evidence.as_ref().map(|e| e.residual_median_pct).or(residual.0),
             p95_pct: evidence.as_ref().map(|e| e.residual_p95_pct).or(residual.1),
             hold_out_median_pct: evidence.as_ref().and_then(|e| e.hold_out_median_pct),
-            sigma_ln: evidence.as_ref().map(|e| e.sigma_ln),
+            sigma_ln: evidence.as_ref().map(|e| e.sigma_ln).or(residual.2),
             rows: evidence.as_ref().map(|e| e.rows),
             name,
         }
@@ -76,18 +76,24 @@ fn blocks(calibration: &Calibration) -> Vec<Known> {
     let mut all = Vec::new();
     for (format, name) in KernelFormat::ALL {
         if let Some(gemm) = calibration.gemm.get(&format) {
-            let residual = (gemm.residual.median_pct, gemm.residual.p95_pct);
+            let residual = &gemm.residual;
+            let residual = (residual.median_pct, residual.p95_pct, residual.sigma_ln);
             all.push(known(format!("gemm.{name}"), gemm.trust, residual));
         }
     }
     if let Some(attention) = &calibration.attention {
         for part in ["decode", "fp8_kv", "prefill"] {
-            all.push(known(format!("attention.{part}"), attention.trust, (None, None)));
+            all.push(known(
+                format!("attention.{part}"),
+                attention.trust,
+                (None, None, None),
+            ));
         }
     }
     for (format, name) in KernelFormat::ALL {
         if let Some(moe) = calibration.moe.get(&format) {
-            let residual = (moe.residual.median_pct, moe.residual.p95_pct);
+            let residual = &moe.residual;
+            let residual = (residual.median_pct, residual.p95_pct, residual.sigma_ln);
             all.push(known(format!("moe.{name}"), moe.trust, residual));
         }
     }
@@ -95,11 +101,11 @@ fn blocks(calibration: &Calibration) -> Vec<Known> {
         all.push(known(
             format!("allreduce.{}", link.gpus),
             link.trust,
-            (None, None),
+            (None, None, None),
         ));
     }
     for (engine, host) in &calibration.host {
-        all.push(known(format!("host.{engine}"), host.trust, (None, None)));
+        all.push(known(format!("host.{engine}"), host.trust, (None, None, None)));
     }
     all
 }
@@ -134,7 +140,7 @@ fn list(all: &[Calibration]) -> String {
                 _ => "–".to_owned(),
             }
         };
-        let trust = trust_of(calibration);
+        let trust = calibration.trust();
         let date = &calibration.provenance.date;
         vec![
             calibration.name.clone(),
@@ -153,16 +159,9 @@ fn list(all: &[Calibration]) -> String {
     text
 }
 
-/// That of its source, or of its products where those are known less well: a probe's of another card.
-fn trust_of(calibration: &Calibration) -> Trust {
-    let source = calibration.provenance.source.trust();
-    let products = calibration.gemm.get(&KernelFormat::Bf16);
-    products.map_or(source, |products| products.trust.max(source))
-}
-
 fn in_full(calibration: &Calibration) -> String {
     let provenance = &calibration.provenance;
-    let trust = trust_of(calibration);
+    let trust = calibration.trust();
     let mut text = format!(
         "{}: {} {}, {}, {}\n",
         calibration.name,

@@ -178,13 +178,17 @@ mod with_cuda {
         }
         let findings = &report.findings;
         let sustained = findings.gemm.iter().find_map(|gemm| gemm.sustained_over_burst);
-        if let (Some(sustained), Some(decode)) = (sustained, findings.decode_over_read()) {
-            writeln!(
-                out,
-                "under lasting load {:.0} % of these TFLOP/s; decode attention at {:.0} % of the bandwidth of a plain read",
-                100.0 * sustained,
-                100.0 * decode
-            )?;
+        let sustained =
+            sustained.map(|share| format!("under lasting load {:.0} % of these TFLOP/s", 100.0 * share));
+        let decode = findings.decode_over_read().map(|share| {
+            format!(
+                "decode attention at {:.0} % of the bandwidth of a plain read",
+                100.0 * share
+            )
+        });
+        let more: Vec<String> = sustained.into_iter().chain(decode).collect();
+        if !more.is_empty() {
+            writeln!(out, "{}", more.join("; "))?;
         }
         for note in notes {
             writeln!(out, "note: {note}")?;

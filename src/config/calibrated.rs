@@ -100,7 +100,15 @@ pub(super) fn calibration(
             return None;
         }
     };
-    let mut trust = asked.provenance.source.trust();
+    if let Some(beyond) = asked.beyond(device) {
+        let help = format!(
+            "{beyond}; leave it out, or name its card by --gpu: {}",
+            asked.provenance.gpu
+        );
+        judge.wrong_help(key, "is of a faster card", name.clone(), help);
+        return None;
+    }
+    let mut trust = asked.trust();
     let made_on = asked.provenance.gpu.clone();
     let is_shipped = !is_path(name, ".toml");
     // A file of one's own may describe its GPU in any words; only a known name of another card speaks against it.

@@ -85,13 +85,17 @@ impl Ceilings {
 /// has no units for the format (QZ-7).
 #[must_use]
 pub fn peak(peaks: &Peaks, format: KernelFormat) -> FlopsPerSec {
-    let own = match format {
-        KernelFormat::Bf16 | KernelFormat::Int4 | KernelFormat::Mxfp4 => None,
+    own_peak(peaks, format).unwrap_or(peaks.bf16)
+}
+
+/// The same; `None` where the profile does not say how fast the device multiplies that format itself.
+pub(super) fn own_peak(peaks: &Peaks, format: KernelFormat) -> Option<FlopsPerSec> {
+    match format {
+        KernelFormat::Bf16 | KernelFormat::Int4 | KernelFormat::Mxfp4 => Some(peaks.bf16),
         KernelFormat::Fp8 | KernelFormat::Fp8Block => peaks.fp8,
         KernelFormat::Int8 => peaks.int8,
         KernelFormat::Nvfp4 => peaks.fp4,
-    };
-    own.unwrap_or(peaks.bf16)
+    }
 }
 
 impl KernelFormat {

@@ -2,7 +2,8 @@
 //! tests. Nothing was fitted to them.
 //!
 //! The steps are of Llama-3.1-8B in one CUDA graph, with the kernels of vLLM 0.33 and no host; so the host is left out of what is
-//! predicted, too. Each has three times: of a rested card, the median of a second on end, and after it, when the card is at its power limit.
+//! predicted, too. Each has three times: of a rested card, the median of a second on end, and after it, when the card is at its power limit;
+//! an H100's are of five or seven steps on end, and its steps of decodes alone had no rest before.
 
 use super::calibration::{Calibration, KernelFormat, for_device, shipped};
 use super::roofline::{Placement, RooflineCost};
@@ -69,12 +70,12 @@ fn steps(card: &str, calibration: &Calibration, time: fn(&Row) -> f64, keep: fn(
     spread(kept.iter().map(error).collect())
 }
 
-/// A rested card's; an H100 woke up in the first replay of some.
+/// A rested card's. Of an H100's decodes, which had no rest before, the first replay was in some cases the slowest: there the median stands in.
 fn rested(row: &Row) -> f64 {
     number(row, "first_ms").min(number(row, "median_ms"))
 }
 
-/// After a second on end.
+/// After a second on end, or what an H100 was given.
 fn lasting(row: &Row) -> f64 {
     number(row, "last_ms")
 }
@@ -108,7 +109,7 @@ fn steps_with_prompts_lie_between_a_rested_card_and_one_at_its_power_limit() {
 }
 
 #[test]
-fn a_probes_file_tells_the_steps_of_a_card_under_lasting_load() {
+fn a_probes_file_tells_decodes_and_prompts_under_lasting_load() {
     for card in ["h100", "h200"] {
         let base = for_device(&device(card), "vllm").calibration;
         let calibration = shipped(&format!("{card}-probe")).unwrap().over(&base);

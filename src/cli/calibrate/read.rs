@@ -18,7 +18,7 @@ use crate::cli::course::measured::{FigureName, Measured, MeasuredRow, MeasuredTa
 use crate::cli::disk::Disk;
 use crate::config::{Document, axes, files as config_files, resolve};
 use crate::cost::calibration::{Calibration, Input};
-use crate::hardware::Device;
+use crate::hardware::{self, Device};
 use crate::report::calibrated::Told;
 use crate::results::{self, Tool};
 use crate::validate::impossible;
@@ -96,6 +96,17 @@ impl<'a> Read<'a> {
     /// A probe's output: its blocks stay, and its points are fitted to again.
     fn calibration(&mut self, path: &str, text: &str, index: usize) -> anyhow::Result<u64> {
         let read = measured_file::read(path, text, index)?;
+        if let Some(beyond) = read.calibration.beyond(self.device) {
+            let made_on = &read.calibration.provenance.gpu;
+            bail!("{path} was measured on a faster card ({beyond}): give --gpu as it was, {made_on}");
+        }
+        let made_on = hardware::find(&read.calibration.provenance.gpu);
+        if let Ok((other, _)) = made_on
+            && other.id != self.device.id
+        {
+            let note = format!("{path} was measured on {}, not on {}", other.id, self.device.id);
+            self.notes.push(note);
+        }
         self.told.took.push(format!("{}: {}", file_name(path), read.took));
         let left = read.left.into_iter().map(|left| (file_name(path), left));
         self.told.left.extend(left);

@@ -1,6 +1,6 @@
 //! One calibration over another: what one lacks, the other lends, at the trust that it then has.
 
-use super::Calibration;
+use super::{Calibration, KernelFormat};
 use crate::cost::Trust;
 
 impl Calibration {
@@ -38,6 +38,14 @@ impl Calibration {
         self.attention = self.attention.or_else(|| base.attention.clone());
         self.elementwise = self.elementwise.or_else(|| base.elementwise.clone());
         self
+    }
+
+    /// Trust of its source, or of its products where those are known less well, as in a file that a probe wrote on another card.
+    #[must_use]
+    pub fn trust(&self) -> Trust {
+        let source = self.provenance.source.trust();
+        let products = self.gemm.get(&KernelFormat::Bf16);
+        products.map_or(source, |products| products.trust.max(source))
     }
 
     /// Lowers every block's trust to `worst` at best, as when parameters of one card are used for another.

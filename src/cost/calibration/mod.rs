@@ -5,6 +5,7 @@
 //! [`Calibration::parse`] and [`Calibration::to_toml`]. Left out: covariances between parameters.
 //! Law: parsing what was written gives the same calibration.
 
+mod ceilings;
 mod evidence;
 mod merge;
 mod read;

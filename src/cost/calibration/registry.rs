@@ -4,7 +4,7 @@
 //! datasheet. Only a host is no matter of the GPU: a card without a file has the one that was fitted elsewhere, as a prior.
 //! Law: [`for_device`] always answers, with every block filled.
 
-use super::{Calibration, Gemm, GemmForm, KernelFormat, Source};
+use super::{Calibration, Gemm, GemmForm, KernelFormat};
 use crate::cost::Trust;
 use crate::cost::kernel::peak;
 use crate::hardware::{Architecture, Device};
@@ -65,15 +65,11 @@ pub fn shipped_names() -> impl Iterator<Item = &'static str> {
     SHIPPED.iter().map(|(name, _)| *name)
 }
 
-/// A shipped calibration by its name, as its file has it; but what a probe measured, it measured on another card of the model.
+/// A shipped calibration by its name, as its file has it.
 #[must_use]
 pub fn shipped(name: &str) -> Option<Calibration> {
     let (name, text) = SHIPPED.iter().find(|(known, _)| *known == name)?;
-    let found = Calibration::parse(name, text).expect("shipped calibrations are parsed by a test");
-    Some(match found.provenance.source {
-        Source::Probe => found.distrusted(Trust::Calibrated),
-        _ => found,
-    })
+    Some(Calibration::parse(name, text).expect("shipped calibrations are parsed by a test"))
 }
 
 /// The best shipped calibration for `device` under `engine` (`vllm`, `sglang`).
@@ -243,7 +239,7 @@ mod tests {
     }
 
     #[test]
-    fn what_a_probe_measured_on_one_card_is_another_cards_calibration() {
+    fn what_a_probe_measured_on_one_card_is_calibrated_for_another() {
         for name in ["h100-probe", "h200-probe"] {
             let found = shipped(name).expect("it ships");
             let attention = found.attention.expect("it was measured");

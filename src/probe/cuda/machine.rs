@@ -44,15 +44,13 @@ pub(super) struct Bench<'p> {
     file: Option<disk::TemporaryFile>,
     peers: link::Peers,
     begun: Instant,
-    /// How long the last large product kept the card busy.
+    /// How long the last large product took with all that was around it.
     busy: Duration,
     goes_on: &'p mut dyn FnMut(usize) -> bool,
     /// Last, so that it is closed after everything on it was freed.
     pub(super) device: Device,
 }
 
-/// Operations of a product from which it loads the card.
-const LARGE_FLOPS: f64 = 2e10;
 /// Rest before a large product, over the last one's time, and the longest.
 const REST: (f64, Duration) = (1.5, Duration::from_millis(300));
 /// The same before a sentinel, which is to find the card as the sentinels before did.
@@ -351,7 +349,7 @@ impl Bench<'_> {
         contents: Contents,
         algorithms: usize,
     ) -> Result<Vec<f64>, Refusal> {
-        let is_large = shape.flops() >= LARGE_FLOPS;
+        let is_large = shape.is_large();
         if is_large {
             let is_sentinel = shape == SENTINEL_GEMM && algorithms == 1;
             let (times, most) = if is_sentinel { SENTINEL_REST } else { REST };

@@ -2,8 +2,8 @@
 
 use super::super::facts::{Gpu, Instruments};
 
-/// Drift of the sentinels above which a result is no steady card's. An H200 whose products reach its power limit scattered by 3.8 %
-/// from one to the next however long it rested before, an H100 by 0.6 %.
+/// Drift of the sentinels above which a result is no steady card's. H200s, whose products reach the power limit, scattered by up to
+/// 3.4 % after a second of rest each, an H100 by 0.6 %.
 pub const MOST_DRIFT: f64 = 0.05;
 
 /// What keeps a result from being a picture of this card at rest from others; nothing where it is clean.

@@ -9,7 +9,7 @@ use super::super::sample::Estimate;
 /// The GPU's memory.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct Memory {
-    /// bytes/s of the largest of each kernel, by the key of a file.
+    /// bytes/s by the key of a file: of the largest of each kernel, and of the L2 by the slope.
     pub rates: Vec<(&'static str, Estimate)>,
     /// Fixed time of a read, seconds.
     pub t0: Option<Estimate>,
@@ -30,8 +30,8 @@ pub(super) fn memory(course: &Course, gpu: &Gpu) -> Memory {
         Some(seconds.map(|seconds| moved / seconds))
     };
     let (cold, warm) = (curve(Stream::ReadCold), curve(Stream::ReadWarm));
-    // What more bytes take more, the launch aside. From a sixth of the L2 on some of them may be gone: an H200, whose L2 has two
-    // halves, read 16 of 60 MB now at 5 TB/s and now from memory.
+    // The slope of time over bytes, which leaves the launch out. Of more than a sixth of the L2 some may be gone: an H200, whose L2
+    // has two halves, read 16 of its 60 MB at 5 TB/s in one run and at memory's rate in the next.
     let in_l2: Vec<(f64, f64)> = warm
         .iter()
         .filter(|(bytes, _)| *bytes <= gpu.l2_bytes / 6)

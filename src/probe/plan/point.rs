@@ -1,6 +1,6 @@
 //! What can be timed: one operation on one size, and what is known of it before it is.
 
-use super::KIB;
+use super::{KIB, SENTINEL_GEMM};
 
 /// Number formats of matrix products. Without fp16: it shares bf16's tensor cores, and a calibration has one entry for both.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
@@ -51,11 +51,14 @@ pub struct Shape {
     pub k: u64,
 }
 
+/// Operations of a product from which it loads a card so much that the card rests before.
+const LARGE_FLOPS: f64 = 2e10;
+
 impl Shape {
-    /// Floating-point operations.
+    /// Whether a card rests before it.
     #[must_use]
-    pub fn flops(self) -> f64 {
-        2.0 * (self.m * self.n * self.k) as f64
+    pub fn is_large(self) -> bool {
+        2.0 * (self.m * self.n * self.k) as f64 >= LARGE_FLOPS
     }
 }
 
@@ -193,7 +196,9 @@ impl Point {
         match self {
             Point::GemmSustained(_) => 3.4,
             // With the rest before it.
-            Point::Gemm(_, shape) if shape.flops() > 1e11 => 0.2,
+            Point::Gemm(_, shape) if shape == SENTINEL_GEMM => 1.1,
+            Point::GemmZeros(_) => 0.3,
+            Point::Gemm(_, shape) if shape.is_large() => 0.15,
             Point::Disk(..) => 1.2,
             Point::GemmBest(..) => 0.2,
             Point::Link(..) | Point::Chase(_) => 0.15,
