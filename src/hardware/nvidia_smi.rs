@@ -8,8 +8,8 @@ use super::product::Product;
 use super::{Architecture, Device, all};
 use crate::units::Bytes;
 
-/// Of the memory that `nvidia-smi` prints as total, the share that an engine is offered: 139.8 of 140.4 GiB on an
-/// H200, 79.1 of 79.6 on an H100, 44.4 of 45.0 on an L40S, 22.0 of 22.5 on an L4.
+/// Of the memory that `nvidia-smi` prints as total, the share that an engine is offered where it does not print what the driver keeps:
+/// 139.8 of 140.4 GiB on an H200, 79.2 of 79.6 on an H100, 44.4 of 45.0 on an L40S, 22.0 of 22.5 on an L4.
 pub const VISIBLE_SHARE: f64 = 0.99;
 
 /// The first GPU of a report.
@@ -21,6 +21,8 @@ pub struct Report {
     pub architecture: Option<Architecture>,
     /// Frame buffer total, before what the driver keeps.
     pub memory: Bytes,
+    /// What the driver keeps of it, where it says so.
+    pub reserved: Option<Bytes>,
     /// Board power limit in watts, as the card is sold.
     pub power_w: Option<f64>,
     /// The limit that it runs under now.
@@ -48,7 +50,7 @@ pub enum ReportError {
 pub fn parse(text: &str) -> Result<Report, ReportError> {
     let mut product = None;
     let mut architecture = None;
-    let mut memory = None;
+    let (mut memory, mut reserved) = (None, None);
     let mut power_w: Option<f64> = None;
     let mut current_power_w = None;
     let (mut lanes, mut lanes_max, mut is_sliced) = (None, None, false);
@@ -71,6 +73,9 @@ pub fn parse(text: &str) -> Result<Report, ReportError> {
             (_, "Product Architecture") => architecture = Architecture::from_name(value),
             ("FB Memory Usage", "Total") if memory.is_none() => {
                 memory = crate::quantity::parse_bytes(value).ok()
+            }
+            ("FB Memory Usage", "Reserved") if reserved.is_none() => {
+                reserved = crate::quantity::parse_bytes(value).ok();
             }
             (_, "Default Power Limit" | "Max Power Limit") if power_w.is_none() => {
                 power_w = crate::quantity::parse_watts(value).ok();
@@ -97,6 +102,7 @@ pub fn parse(text: &str) -> Result<Report, ReportError> {
         architecture: architecture.map(|told| of_kind(told, &product)),
         product,
         memory: memory.ok_or(ReportError::NoMemory)?,
+        reserved,
         power_w,
         current_power_w,
         lanes: lanes.zip(lanes_max),
@@ -169,10 +175,13 @@ impl Report {
         remarks
     }
 
-    /// Memory that an engine is offered, estimated by [`VISIBLE_SHARE`].
+    /// Memory that an engine is offered: what the driver does not keep (on an H100 and an H200 to the MiB what
+    /// `torch.cuda.mem_get_info` says is there), or else an estimate by [`VISIBLE_SHARE`].
     #[must_use]
     pub fn visible_memory(&self) -> Bytes {
-        Bytes((self.memory.0 as f64 * VISIBLE_SHARE) as u64)
+        let left = |reserved: Bytes| self.memory.0.checked_sub(reserved.0).filter(|left| *left > 0);
+        let estimate = || (self.memory.0 as f64 * VISIBLE_SHARE) as u64;
+        Bytes(self.reserved.and_then(left).unwrap_or_else(estimate))
     }
 }
 
@@ -203,6 +212,12 @@ GPU 00000000:1A:00.0
         assert_eq!(report.product, "NVIDIA H100 80GB HBM3");
         assert_eq!(report.architecture, Some(Architecture::Hopper));
         assert_eq!(report.memory, Bytes(81_559 << 20));
+        assert_eq!(report.visible_memory(), Bytes((81_559 - 551) << 20));
+        let older = parse(&REPORT.replace("Reserved", "Used")).unwrap();
+        assert_eq!(
+            older.visible_memory(),
+            Bytes((81_559.0 * VISIBLE_SHARE * 1048576.0) as u64)
+        );
         assert_eq!(report.power_w, Some(700.0));
         assert_eq!(report.known_device().unwrap().id, "H100-SXM-80GB");
     }
@@ -227,6 +242,7 @@ GPU 00000000:1A:00.0
                 product: product.to_string(),
                 architecture: None,
                 memory: Bytes(mib << 20),
+                reserved: None,
                 power_w: None,
                 current_power_w: None,
                 lanes: None,

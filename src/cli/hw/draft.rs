@@ -178,11 +178,14 @@ impl Sources<'_> {
     /// The first comment: where the numbers are from.
     fn comment(&self) -> String {
         match (self.report, self.known) {
-            (Some(_), Some(known)) => format!(
-                "Source: nvidia-smi -q for memory (times {}) and power, {} for the rest.",
-                nvidia_smi::VISIBLE_SHARE,
-                known.id
-            ),
+            (Some(report), Some(known)) => {
+                let visible = match report.reserved {
+                    Some(_) => "less what the driver keeps".to_owned(),
+                    None => format!("times {}", nvidia_smi::VISIBLE_SHARE),
+                };
+                let known = &known.id;
+                format!("Source: nvidia-smi -q for memory ({visible}) and power, {known} for the rest.")
+            }
             (Some(_), None) => "Source: nvidia-smi -q and flags of `plimsoll hw add`.".to_string(),
             (None, _) => {
                 "Source: flags of `plimsoll hw add`; say here which datasheet and its date.".to_string()
