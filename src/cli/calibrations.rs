@@ -7,7 +7,7 @@ use serde_json::{Value, json};
 
 use super::{Exit, inputs};
 use crate::cost::Trust;
-use crate::cost::calibration::{Calibration, KernelFormat, Source, shipped, shipped_names};
+use crate::cost::calibration::{Calibration, KernelFormat, Residual, Source, shipped, shipped_names};
 use crate::report::tables::{Column, table};
 use crate::report::{trust_mark, trust_word};
 
@@ -61,14 +61,17 @@ struct Known {
 
 fn blocks(calibration: &Calibration) -> Vec<Known> {
     let evidence = |name: &str| calibration.evidence.as_ref()?.blocks.get(name).cloned();
-    let known = |name: String, trust: Trust, residual: (Option<f64>, Option<f64>, Option<f64>)| {
+    let known = |name: String, trust: Trust, residual: Residual| {
         let evidence = evidence(&name);
         Known {
             trust,
-            median_pct: evidence.as_ref().map(|e| e.residual_median_pct).or(residual.0),
-            p95_pct: evidence.as_ref().map(|e| e.residual_p95_pct).or(residual.1),
+            median_pct: evidence
+                .as_ref()
+                .map(|e| e.residual_median_pct)
+                .or(residual.median_pct),
+            p95_pct: evidence.as_ref().map(|e| e.residual_p95_pct).or(residual.p95_pct),
             hold_out_median_pct: evidence.as_ref().and_then(|e| e.hold_out_median_pct),
-            sigma_ln: evidence.as_ref().map(|e| e.sigma_ln).or(residual.2),
+            sigma_ln: evidence.as_ref().map(|e| e.sigma_ln).or(residual.sigma_ln),
             rows: evidence.as_ref().map(|e| e.rows),
             name,
         }
@@ -76,9 +79,7 @@ fn blocks(calibration: &Calibration) -> Vec<Known> {
     let mut all = Vec::new();
     for (format, name) in KernelFormat::ALL {
         if let Some(gemm) = calibration.gemm.get(&format) {
-            let residual = &gemm.residual;
-            let residual = (residual.median_pct, residual.p95_pct, residual.sigma_ln);
-            all.push(known(format!("gemm.{name}"), gemm.trust, residual));
+            all.push(known(format!("gemm.{name}"), gemm.trust, gemm.residual));
         }
     }
     if let Some(attention) = &calibration.attention {
@@ -86,26 +87,24 @@ fn blocks(calibration: &Calibration) -> Vec<Known> {
             all.push(known(
                 format!("attention.{part}"),
                 attention.trust,
-                (None, None, None),
+                Residual::default(),
             ));
         }
     }
     for (format, name) in KernelFormat::ALL {
         if let Some(moe) = calibration.moe.get(&format) {
-            let residual = &moe.residual;
-            let residual = (residual.median_pct, residual.p95_pct, residual.sigma_ln);
-            all.push(known(format!("moe.{name}"), moe.trust, residual));
+            all.push(known(format!("moe.{name}"), moe.trust, moe.residual));
         }
     }
     for link in &calibration.allreduce {
         all.push(known(
             format!("allreduce.{}", link.gpus),
             link.trust,
-            (None, None, None),
+            Residual::default(),
         ));
     }
     for (engine, host) in &calibration.host {
-        all.push(known(format!("host.{engine}"), host.trust, (None, None, None)));
+        all.push(known(format!("host.{engine}"), host.trust, Residual::default()));
     }
     all
 }

@@ -8,24 +8,12 @@ use super::kernel::{
     Ceilings, DecodeAttentionShape, GemmShape, PrefillAttentionShape, decode_attention_seconds, gemm_seconds,
     prefill_attention_seconds,
 };
-use super::testing::device;
-
-type Row = std::collections::HashMap<String, String>;
+use super::testing::{self, Row, device, number, whole};
 
 fn rows(file: &str, gpu: &str, keep: impl Fn(&Row) -> bool) -> Vec<Row> {
-    let path = format!("{}/tests/data/kernels/{file}.csv", env!("CARGO_MANIFEST_DIR"));
-    let mut reader = csv::Reader::from_path(path).unwrap();
-    let rows = reader.deserialize().map(Result::unwrap);
-    rows.filter(|row: &Row| row["gpu"] == gpu && row["fw"] == "vllm" && keep(row))
+    let rows = testing::rows(&format!("kernels/{file}.csv"));
+    rows.filter(|row| row["gpu"] == gpu && row["fw"] == "vllm" && keep(row))
         .collect()
-}
-
-fn number(row: &Row, key: &str) -> f64 {
-    row[key].parse().unwrap()
-}
-
-fn whole(row: &Row, key: &str) -> u64 {
-    row[key].parse().unwrap()
 }
 
 fn calibration(short: &str) -> Calibration {

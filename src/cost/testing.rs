@@ -119,3 +119,21 @@ pub(crate) fn placement() -> Placement {
         pipeline: None,
     }
 }
+
+/// A row of a table, by its columns.
+pub(super) type Row = std::collections::HashMap<String, String>;
+
+/// The rows of a table in `tests/data`.
+pub(super) fn rows(path: &str) -> impl Iterator<Item = Row> + use<> {
+    let path = format!("{}/tests/data/{path}", env!("CARGO_MANIFEST_DIR"));
+    let reader = csv::Reader::from_path(path).unwrap();
+    reader.into_deserialize().map(Result::unwrap)
+}
+
+pub(super) fn number(row: &Row, key: &str) -> f64 {
+    row[key].parse().unwrap()
+}
+
+pub(super) fn whole(row: &Row, key: &str) -> u64 {
+    row[key].parse().unwrap()
+}

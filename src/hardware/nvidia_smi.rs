@@ -21,7 +21,7 @@ pub struct Report {
     pub architecture: Option<Architecture>,
     /// Frame buffer total, before what the driver keeps.
     pub memory: Bytes,
-    /// What the driver keeps of it, where it says so.
+    /// What the driver keeps of it, less than all, where it says so.
     pub reserved: Option<Bytes>,
     /// Board power limit in watts, as the card is sold.
     pub power_w: Option<f64>,
@@ -98,11 +98,12 @@ pub fn parse(text: &str) -> Result<Report, ReportError> {
         }
     }
     let product = product.ok_or(ReportError::NoProduct)?;
+    let memory = memory.ok_or(ReportError::NoMemory)?;
     Ok(Report {
         architecture: architecture.map(|told| of_kind(told, &product)),
         product,
-        memory: memory.ok_or(ReportError::NoMemory)?,
-        reserved,
+        memory,
+        reserved: reserved.filter(|reserved: &Bytes| reserved.0 < memory.0),
         power_w,
         current_power_w,
         lanes: lanes.zip(lanes_max),
@@ -179,9 +180,10 @@ impl Report {
     /// `torch.cuda.mem_get_info` says is there), or else an estimate by [`VISIBLE_SHARE`].
     #[must_use]
     pub fn visible_memory(&self) -> Bytes {
-        let left = |reserved: Bytes| self.memory.0.checked_sub(reserved.0).filter(|left| *left > 0);
-        let estimate = || (self.memory.0 as f64 * VISIBLE_SHARE) as u64;
-        Bytes(self.reserved.and_then(left).unwrap_or_else(estimate))
+        match self.reserved {
+            Some(reserved) => Bytes(self.memory.0 - reserved.0),
+            None => Bytes((self.memory.0 as f64 * VISIBLE_SHARE) as u64),
+        }
     }
 }
 

@@ -53,7 +53,7 @@ pub(super) struct Bench<'p> {
 
 /// Rest before a large product, over the last one's time, and the longest.
 const REST: (f64, Duration) = (1.5, Duration::from_millis(300));
-/// The same before a sentinel, which is to find the card as the sentinels before did.
+/// The same before a product of the sentinel's size, which is to find the card as the sentinels before did.
 const SENTINEL_REST: (f64, Duration) = (15.0, Duration::from_millis(1000));
 
 /// The card's instruments and what was read from them.
@@ -284,18 +284,44 @@ impl<'p> Bench<'p> {
 
 impl Machine for Bench<'_> {
     fn time(&mut self, point: Point) -> Result<Vec<f64>, Refusal> {
+        let Some(shape) = point.large_product() else {
+            return self.measure(point);
+        };
+        let (times, most) = if shape == SENTINEL_GEMM {
+            SENTINEL_REST
+        } else {
+            REST
+        };
+        self.rest(times, most);
+        let begun = Instant::now();
+        let samples = self.measure(point);
+        self.busy = begun.elapsed();
+        samples
+    }
+
+    fn elapsed_s(&self) -> f64 {
+        self.begun.elapsed().as_secs_f64()
+    }
+
+    fn goes_on(&mut self, done: usize) -> bool {
+        (self.goes_on)(done)
+    }
+}
+
+impl Bench<'_> {
+    fn measure(&mut self, point: Point) -> Result<Vec<f64>, Refusal> {
         match point {
             Point::Stream(stream, bytes) => bandwidth::stream(self, stream, bytes),
             Point::Chase(bytes) => bandwidth::chase(self, bytes),
             Point::Gemm(format, shape) => {
-                let samples = self.rested(format, shape, Contents::Normal(format), 1);
+                let samples = self.products(format, shape, Contents::Normal(format), 1);
                 if shape == SENTINEL_GEMM {
                     self.panel.read_under_load(false);
                 }
                 samples
             }
-            Point::GemmBest(format, shape) => self.rested(format, shape, Contents::Normal(format), 8),
-            Point::GemmZeros(shape) => self.rested(Format::Bf16, shape, Contents::Zeros, 1),
+            Point::GemmBest(format, shape) => self.products(format, shape, Contents::Normal(format), 8),
+            Point::GemmZeros(shape) => self.products(Format::Bf16, shape, Contents::Zeros, 1),
             Point::GemmSustained(shape) => self.sustained(shape),
             Point::Decode {
                 batch,
@@ -329,38 +355,6 @@ impl Machine for Bench<'_> {
                 })
             }
         }
-    }
-
-    fn elapsed_s(&self) -> f64 {
-        self.begun.elapsed().as_secs_f64()
-    }
-
-    fn goes_on(&mut self, done: usize) -> bool {
-        (self.goes_on)(done)
-    }
-}
-
-impl Bench<'_> {
-    /// A product of a rested card.
-    fn rested(
-        &mut self,
-        format: Format,
-        shape: Shape,
-        contents: Contents,
-        algorithms: usize,
-    ) -> Result<Vec<f64>, Refusal> {
-        let is_large = shape.is_large();
-        if is_large {
-            let is_sentinel = shape == SENTINEL_GEMM && algorithms == 1;
-            let (times, most) = if is_sentinel { SENTINEL_REST } else { REST };
-            self.rest(times, most);
-        }
-        let begun = Instant::now();
-        let samples = self.products(format, shape, contents, algorithms);
-        if is_large {
-            self.busy = begun.elapsed();
-        }
-        samples
     }
 
     /// A product by the best of the library's first `algorithms` answers.

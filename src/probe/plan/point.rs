@@ -54,14 +54,6 @@ pub struct Shape {
 /// Operations of a product from which it loads a card so much that the card rests before.
 const LARGE_FLOPS: f64 = 2e10;
 
-impl Shape {
-    /// Whether a card rests before it.
-    #[must_use]
-    pub fn is_large(self) -> bool {
-        2.0 * (self.m * self.n * self.k) as f64 >= LARGE_FLOPS
-    }
-}
-
 /// Direction of a copy over the host link.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Way {
@@ -190,17 +182,26 @@ impl Point {
         }
     }
 
+    /// The product that is so large that the card rests before it; load for seconds on end is meant to find it as it is.
+    #[must_use]
+    pub fn large_product(self) -> Option<Shape> {
+        let (Point::Gemm(_, shape) | Point::GemmBest(_, shape) | Point::GemmZeros(shape)) = self else {
+            return None;
+        };
+        let flops = 2.0 * (shape.m * shape.n * shape.k) as f64;
+        (flops >= LARGE_FLOPS).then_some(shape)
+    }
+
     /// Wall time that it takes with everything around it, as far as one can say beforehand, seconds.
     #[must_use]
     pub fn expected_s(self) -> f64 {
         match self {
             Point::GemmSustained(_) => 3.4,
             // With the rest before it.
-            Point::Gemm(_, shape) if shape == SENTINEL_GEMM => 1.1,
-            Point::GemmZeros(_) => 0.3,
-            Point::Gemm(_, shape) if shape.is_large() => 0.15,
-            Point::Disk(..) => 1.2,
             Point::GemmBest(..) => 0.2,
+            _ if self.large_product() == Some(SENTINEL_GEMM) => 1.1,
+            _ if self.large_product().is_some() => 0.15,
+            Point::Disk(..) => 1.2,
             Point::Link(..) | Point::Chase(_) => 0.15,
             _ => 0.1,
         }
