@@ -4,10 +4,12 @@
 
 use super::books::{Books, Both, Nobody};
 use super::bursts::cycle_s;
+use super::judge::judge_beside;
+use super::longer::settles_in;
 use super::refusals::{self, RefusedAgain};
 use super::silent;
 use super::{
-    Decision, Load, LoadKind, Precision, RunResult, Verdict, bursts_span_s, decide, failures_span_s, judge,
+    Decision, Load, LoadKind, Precision, RunResult, Verdict, bursts_span_s, decide, failures_span_s,
 };
 use crate::cluster::{LockStepAccount, Payroll};
 use crate::metrics::{Fleet, Recorder, RecorderOptions, Records, Room, SloLimits, Summary};
@@ -232,7 +234,9 @@ fn simulate_traffic<S: Source, B: Books>(
         ..load(&simulation)
     };
     let seen = books.close().finish(simulation.now());
-    let mut result = judge(seen, load, &experiment.precision);
+    let mut result = judge_beside(seen, load, &experiment.precision, |sent| {
+        settles_in(scenario, experiment, sent)
+    });
     let silent = silent::told(&result, &scenario.workload);
     // Where somebody never began, that was waited for, and no precision.
     let gave_up = gave_up(&result, experiment).filter(|_| silent.is_none());

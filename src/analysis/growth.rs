@@ -56,6 +56,11 @@ pub struct Growth {
 }
 
 impl Growth {
+    /// Whether it is the load on a growing batch that tells of overload, and nobody who waits.
+    pub(super) fn is_by_load(&self) -> bool {
+        self.significant && !self.is_queue && !self.is_client && self.drain_s.is_none()
+    }
+
     /// Looks at a level (in the system, waiting) between two instants in seconds: from when the first requests could
     /// have left until the last request was sent.
     #[must_use]

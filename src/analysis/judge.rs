@@ -72,6 +72,8 @@ pub(super) struct Assessment {
     pub(super) generations: usize,
     /// Seconds that requests must be sent for, to have a stretch that may be steady; where that is known.
     pub(super) needed_s: Option<f64>,
+    /// Requests in which the same traffic settles, where the load of this run said that it is overloaded.
+    pub(super) settles_in: Option<u64>,
 }
 
 /// What an assessment looks at.
@@ -170,12 +172,34 @@ pub(super) fn assess(evidence: &Evidence<'_>, kind: LoadKind, max_requests: u64)
         requests_needed,
         generations: generations.count(),
         needed_s,
+        settles_in: None,
+    }
+}
+
+impl Assessment {
+    /// Takes back an overload that a longer run does not show.
+    fn settling_in(mut self, requests: u64) -> Assessment {
+        (self.growth.significant, self.growth.ambiguous) = (false, true);
+        self.verdict = Verdict::TooShort;
+        self.settles_in = Some(requests);
+        self
     }
 }
 
 /// Judges a finished run.
 #[must_use]
 pub fn judge(seen: Observation, load: impl Into<Load>, precision: &Precision) -> RunResult {
+    judge_beside(seen, load, precision, |_| None)
+}
+
+/// The same where the traffic of a run of that many requests can be let go on until it settles, if it does: that is asked where the
+/// load alone says that it is overloaded.
+pub(super) fn judge_beside(
+    seen: Observation,
+    load: impl Into<Load>,
+    precision: &Precision,
+    settles_in: impl FnOnce(u64) -> Option<u64>,
+) -> RunResult {
     let load = load.into();
     let (kind, output_tokens) = (load.kind_seen(&seen.sending), load.output_tokens);
     let batches = &seen.stretches[..seen.whole_batches];
@@ -190,6 +214,11 @@ pub fn judge(seen: Observation, load: impl Into<Load>, precision: &Precision) ->
         replicas: seen.fleet.replicas(),
     };
     let mut assessment = assess(&evidence, kind, precision.max_requests);
+    if assessment.growth.is_by_load()
+        && let Some(requests) = settles_in(evidence.sent)
+    {
+        assessment = assessment.settling_in(requests);
+    }
     let too_few_cycles = load.too_few_cycles(&seen.sending);
     if too_few_cycles.is_some() && assessment.verdict != Verdict::Finite {
         assessment.verdict = Verdict::TooShort;

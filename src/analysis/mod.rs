@@ -13,6 +13,7 @@ mod judge;
 pub mod knee;
 mod length;
 mod load;
+mod longer;
 mod memory;
 mod overload;
 mod paired;

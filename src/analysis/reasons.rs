@@ -209,13 +209,16 @@ fn verdict_reason(seen: &Observation, assessment: &Assessment, asked: Asked) -> 
         Verdict::TooShort if growth.ambiguous => format!(
             "after {ended} requests the number in the system still grows by {:.3} requests/s{}",
             growth.per_s,
-            match growth.load {
-                Some(load) if load > 1.0 => format!(
+            match (assessment.settles_in, growth.load) {
+                (Some(requests), _) => format!(
+                    ": it is filling up; the same traffic settles in a run of {requests} requests"
+                ),
+                (None, Some(load)) if load > 1.0 => format!(
                     ": {load:.2} times what the engine can do is asked of it, within the error of that estimate; a longer run would \
                      tell overload from filling up"
                 ),
-                Some(load) => format!(": it is filling up, at {load:.2} of what the engine can do"),
-                None => ": a longer run would tell overload from filling up".to_owned(),
+                (None, Some(load)) => format!(": it is filling up, at {load:.2} of what the engine can do"),
+                (None, None) => ": a longer run would tell overload from filling up".to_owned(),
             }
         ),
         Verdict::TooShort if assessment.requests_needed.is_finite() && assessment.steady.is_some() => {

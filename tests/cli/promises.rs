@@ -363,3 +363,24 @@ fn a_calm_stretch_after_congestion_is_no_steady_state() {
     let first = String::from_utf8(printed.stdout).unwrap();
     assert!(first.starts_with("TOO SHORT at 35.5 req/s"), "{first}");
 }
+
+/// This engine takes everybody in, so that a run of 1,000 requests ends while its batch still grows; what larger batches cost is
+/// extrapolated, and says 1.1 times what it can do. Of 20,000 requests all is steady.
+#[test]
+fn a_batch_that_is_still_filling_up_is_no_overload_where_a_longer_run_settles() {
+    let line = "run meta-llama/Llama-3.1-8B-Instruct --engine sglang@0.5.23 --gpu b200 --quantization fp8 --input-len 46 \
+                --output-len 103 --seed 5 --num-prompts 1000";
+    let told = |rate: u32| {
+        let printed = Desk::new().run(&format!("{line} --request-rate {rate}"));
+        let text = String::from_utf8(printed.stdout).unwrap();
+        text.split_whitespace().collect::<Vec<_>>().join(" ")
+    };
+    let filling = told(271);
+    assert!(
+        filling.starts_with("TOO SHORT at 271 req/s")
+            && filling.contains("the same traffic settles in a run of"),
+        "{filling}"
+    );
+    let overload = told(500);
+    assert!(overload.starts_with("UNSTABLE at 500 req/s"), "{overload}");
+}
