@@ -6,13 +6,20 @@
 //! few per cent ends it: of 1,024/256 tokens, 64 in flight, Llama-3.1-8B on an H100, mean TTFT is 419 ms with equal lengths and
 //! 67 ms with lengths 10 % apart.
 
+use super::what_if::WhatIf;
 use crate::analysis::Outcome;
 use crate::config::Resolved;
+use crate::report::figures::time;
 use crate::workload::{Arrivals, WorkloadSpec};
 
 /// Gaps between two tokens that requests wait on average, from which on they wait for each other and not only for the step
 /// under way to end.
 const LONG_WAIT: f64 = 1.2;
+
+/// How far lengths are spread either way to see what equal ones do: `--random-range-ratio 0.05`.
+const SPREAD: f64 = 0.05;
+/// Of the mean TTFT of lengths so spread, from which on equal ones are worth a word.
+const WORTH: f64 = 1.1;
 
 /// Says where a run's TTFT holds for answers of one length alone.
 pub(super) fn in_step(resolved: &Resolved, outcome: &Outcome) -> Option<String> {
@@ -39,10 +46,20 @@ pub(super) fn in_step(resolved: &Resolved, outcome: &Outcome) -> Option<String> 
         ),
         (None, None) => return None,
     };
-    Some(format!(
-        "every answer has {tokens} tokens, so {brought_by}: this TTFT is one of equal lengths, and a scatter of a few per cent ends it \
-         (--random-range-ratio 0.05 shows by how much)"
-    ))
+    let spread = scenario.workload.lengths.spread(SPREAD)?;
+    let WhatIf { as_is, changed } = WhatIf::of(scenario, outcome.result.whole.sent, |workload| {
+        workload.lengths = spread
+    });
+    let (equal_s, spread_s) = (as_is.ttft.mean_s()?, changed.ttft.mean_s()?);
+    (equal_s > WORTH * spread_s).then(|| {
+        format!(
+            "every answer has {tokens} tokens, so {brought_by}: this TTFT is one of equal lengths. Of the first {} requests its mean is {}, \
+             and {} with lengths 5 % apart (--random-range-ratio {SPREAD})",
+            as_is.sent,
+            time(equal_s),
+            time(spread_s)
+        )
+    })
 }
 
 /// The length of every answer, where they are all equal.

@@ -46,6 +46,7 @@ pub mod terminal;
 pub mod trace;
 pub mod validate;
 mod values;
+mod what_if;
 mod why;
 pub mod working_set;
 

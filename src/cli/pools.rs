@@ -184,14 +184,29 @@ fn of_pool(
     let host = components::host_share(pool, result.sampled_steps.get(index)?);
     Some(Pressure {
         pool: Some(index),
+        // Of a pool only the mean wait is kept.
+        steps_waited: 0.0,
         ..Pressure::of(&own, &limits, used.mfu, used.memory_bandwidth, host)
     })
 }
 
-/// A step that fills the token budget with prompts of which `computed` tokens are there already and `new` are not, or with a
-/// piece of one, and with the beginning of one more where some room is left.
+/// A step that fills the token budget with prompts.
 pub(super) fn full_prefill_step(pool: &Pool, computed: u32, new: u32) -> StepLoad {
-    let budget = pool.engine.prompt_tokens_per_step().max(1);
+    prefill_step(pool, pool.engine.prompt_tokens_per_step(), computed, new)
+}
+
+/// A step that holds as many tokens of prompts as those which held any did on average.
+pub(super) fn mean_prefill_step(pool: &Pool, work: &WorkCounters, computed: u32, new: u32) -> StepLoad {
+    let steps = work.steps - work.decode_only_steps;
+    let mean = work.prefill_tokens as f64 / steps.max(1) as f64;
+    let tokens = (mean.round() as u32).min(pool.engine.prompt_tokens_per_step());
+    prefill_step(pool, tokens, computed, new)
+}
+
+/// A step of so many tokens of prompts of which `computed` are there already and `new` are not, or of a piece of one, and with the
+/// beginning of one more where some room is left.
+fn prefill_step(pool: &Pool, tokens: u32, computed: u32, new: u32) -> StepLoad {
+    let budget = tokens.max(1);
     let each = new.clamp(1, budget);
     let prompts = (budget / each).clamp(1, pool.engine.max_num_seqs().max(1));
     let mut load = StepLoad {

@@ -3,6 +3,7 @@
 
 use super::failures;
 use super::in_step::in_step;
+use super::what_if::{WhatIf, answered_per_s};
 use crate::analysis::{IN_FLIGHT_MAX, Outcome, RefusedAgain};
 use crate::config::Resolved;
 use crate::engine::EngineSpec;
@@ -33,20 +34,44 @@ pub(super) fn of_run(resolved: &Resolved, outcome: &Outcome) -> Vec<String> {
 fn held_back(resolved: &Resolved, outcome: &Outcome) -> Option<String> {
     /// Of the rate that was meant, as chance in a short run leaves it.
     const MOST: f64 = 0.8;
+    /// Of what is pushed, from which on it is the limit that costs it, and not the server.
+    const MORE: f64 = 1.1;
+    /// Of a stay, from which on the wait at the client is worth a word.
+    const WAITS: f64 = 0.25;
     let workload = &resolved.scenario.workload;
     let most = workload.client.max_concurrency?;
     let meant = mean_rate(workload)?;
     let whole = &outcome.result.whole;
     let (wait_s, stay_s) = (whole.client_queue_time.mean_s()?, whole.e2el.mean_s()?);
-    let pushed = whole.completed as f64 / whole.duration_s;
-    (wait_s > stay_s && pushed < MOST * meant).then(|| {
-        format!(
-            "the client is the limit: with {most} in flight it pushes {} of the {} req/s that were meant, and a request waits {} there on \
-             average, in no latency; a larger --max-concurrency, or none, shows what the server takes",
+    let pushed = answered_per_s(whole);
+    let is_listed = matches!(
+        workload.arrivals,
+        Arrivals::Replay { .. } | Arrivals::Superposed { .. }
+    );
+    if wait_s < WAITS * stay_s || pushed >= MOST * meant || is_listed {
+        return None;
+    }
+    let WhatIf { as_is, changed } = WhatIf::of(&resolved.scenario, whole.sent, |workload| {
+        workload.client.max_concurrency = None;
+    });
+    let (limited, free) = (answered_per_s(&as_is), answered_per_s(&changed));
+    let waits = format!(
+        "of the {} req/s that were meant, and a request waits {} there on average, in no latency",
+        significant(meant),
+        time(wait_s)
+    );
+    Some(match free > MORE * limited {
+        true => format!(
+            "the client is the limit: with {most} in flight it pushes {} {waits}; without --max-concurrency the server answers {} req/s",
             significant(pushed),
-            significant(meant),
-            time(wait_s)
-        )
+            significant(free)
+        ),
+        false => format!(
+            "the client hides that the server is full: with {most} in flight it pushes {} {waits}; without --max-concurrency the server \
+             answers no more ({} req/s), and they would wait in it",
+            significant(pushed),
+            significant(free)
+        ),
     })
 }
 

@@ -9,7 +9,7 @@ use crate::report::figures::{bytes_per_s, flops_per_s, percent, significant, tim
 use crate::report::{counted, trust_mark};
 use crate::sim::{Pool, Role};
 
-/// Explains a typical decode step and a prefill step that fills the token budget, of each pool by its own steps.
+/// Explains a decode step and a prefill step as they were on average, of each pool by its own steps.
 pub(super) fn explain(resolved: &Resolved, result: &RunResult) -> String {
     let all = resolved.scenario.pools.as_slice();
     if result.whole.work.steps == 0 {
@@ -79,7 +79,7 @@ fn sections(pool: &Pool, work: &WorkCounters, (cached, new): Prompt) -> String {
     // Pieces of a long prompt take the longer the more of it is there: that in its middle is as long as they are on average.
     let budget = pool.engine.prompt_tokens_per_step().max(1);
     let before = new.saturating_sub(budget) / 2;
-    let prefill = pools::full_prefill_step(pool, cached + before, new - before);
+    let prefill = pools::mean_prefill_step(pool, work, cached + before, new - before);
     let mut text = String::new();
     // A replica that only prefills has no decode step to explain.
     if pool.role != Role::Prefill {
@@ -96,7 +96,10 @@ fn sections(pool: &Pool, work: &WorkCounters, (cached, new): Prompt) -> String {
             _ if before > 0 => format!(", in the middle of a prompt of {new}"),
             _ => String::new(),
         };
-        let title = format!("a prefill step of {}{of}", counted(prefill.tokens(), "token"));
+        let title = format!(
+            "a prefill step of {}{of}, as they had on average",
+            counted(prefill.tokens(), "token")
+        );
         text += &section(pool, &title, &prefill);
     }
     text

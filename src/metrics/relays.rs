@@ -20,7 +20,7 @@ pub enum Stage {
     Prefill,
     /// From the prefill's end to the decode engine: answer, proxy, front end.
     Forward,
-    /// Waiting at the decode engine for memory.
+    /// Waiting at the decode engine until its scheduler looks, half a step as a rule, and for memory.
     DecodeMemory,
     /// Waiting for what is left of the transfer.
     Transfer,

@@ -233,11 +233,16 @@ fn of_class(binding: &Binding, classes: &[ClassPromise]) -> String {
 
 /// What the latency of a promise that breaks is spent on.
 fn why_late(binding: &Binding, limiter: Limiter, pressure: &Pressure, words: EngineWords) -> String {
+    let held = match pressure.batch {
+        0.0 => "its steps hold pieces of prompts alone".to_owned(),
+        batch => format!(
+            "a step decodes {} sequences on average, {} of the steps carry pieces of prompts too",
+            significant(batch),
+            percent(pressure.mixed)
+        ),
+    };
     let steps = format!(
-        "a step decodes {} sequences on average, {} of the steps carry pieces of prompts too, and the engine is busy {} \
-         of the time",
-        significant(pressure.batch),
-        percent(pressure.mixed),
+        "{held}, and the engine is busy {} of the time",
         percent(pressure.busy)
     );
     let spent = binding.stages.map(spent);
@@ -267,7 +272,7 @@ fn spent(stages: [f64; 7]) -> String {
         (share(&[Stage::Transfer]), "the KV's transfer and the wait for it"),
         (
             share(&[Stage::DecodeMemory, Stage::DecodePlace, Stage::DecodeStep]),
-            "the decode replica's memory, place and first step",
+            "the decode replica's queue, place and first step",
         ),
         (share(&[Stage::Forward]), "the way between the two"),
     ];

@@ -42,7 +42,7 @@ fn first_token(relays: &RelaySummary) -> String {
         (Stage::PrefillQueue, "queue"),
         (Stage::Prefill, "prefill"),
         (Stage::Forward, "forward"),
-        (Stage::DecodeMemory, "decode memory"),
+        (Stage::DecodeMemory, "decode queue"),
         (Stage::Transfer, "transfer"),
         (Stage::DecodePlace, "decode loop"),
         (Stage::DecodeStep, "decode step"),

@@ -275,6 +275,36 @@ impl Lengths {
             Lengths::Lognormal { .. } | Lengths::Quantiles { .. } | Lengths::Empirical { .. } => (None, None),
         }
     }
+
+    /// The same with lengths that are always the same evenly spread about it, by that share either way; `None` of a law that draws
+    /// them.
+    #[must_use]
+    pub fn spread(&self, share: f64) -> Option<Lengths> {
+        let (input_len, output_len, drawn) = match *self {
+            Lengths::Fixed {
+                input_len,
+                output_len,
+            } => (input_len, output_len, (0.0, 0.0)),
+            Lengths::RandomVllm {
+                input_len,
+                output_len,
+                range_ratio,
+                output_range_ratio,
+            } => (input_len, output_len, (range_ratio, output_range_ratio)),
+            Lengths::RandomSglang {
+                input_len,
+                output_len,
+                range_ratio: 1.0,
+            } => (input_len, output_len, (0.0, 0.0)),
+            _ => return None,
+        };
+        Some(Lengths::RandomVllm {
+            input_len,
+            output_len,
+            range_ratio: drawn.0.max(share),
+            output_range_ratio: drawn.1.max(share),
+        })
+    }
 }
 
 /// A lognormal length by its mean and its median-to-mean spread.

@@ -40,6 +40,8 @@ pub struct Pressure {
     pub batch: f64,
     /// Mean number waiting over the mean number in the system.
     pub waiting: f64,
+    /// What the unluckiest hundredth wait before their first step, in mean steps; 0 where that is not known.
+    pub steps_waited: f64,
     /// Preemptions per completed request.
     pub preemptions: f64,
 }
@@ -87,6 +89,10 @@ impl Pressure {
             mixed: share(mixed_steps, work.steps as f64),
             batch: riding,
             waiting: share(occupancy.waiting, occupancy.in_system),
+            steps_waited: share(
+                summary.queue_time.quantile_s(0.99).unwrap_or_default(),
+                share(work.busy_s, work.steps as f64),
+            ),
             preemptions: share(summary.preemptions as f64, summary.completed as f64),
         }
     }
@@ -98,7 +104,8 @@ impl Pressure {
         if self.links.is_some() {
             return Limiter::KvLinks;
         }
-        let queueing = self.waiting >= QUEUEING;
+        // Promises of a percentile break over the few who wait, long before many do.
+        let queueing = self.waiting >= QUEUEING || self.steps_waited >= STEPS_WAITED;
         if self.preemptions > PREEMPTING || (queueing && self.kv_blocks >= FULL) {
             return Limiter::KvBlocks;
         }
@@ -122,6 +129,7 @@ impl Pressure {
     pub fn limiter_of_pace(&self) -> Limiter {
         Pressure {
             waiting: 0.0,
+            steps_waited: 0.0,
             ..*self
         }
         .limiter()
@@ -134,6 +142,8 @@ impl Pressure {
 const FULL: f64 = 0.98;
 /// Of the requests inside that wait, from which on there is a queue.
 const QUEUEING: f64 = 0.02;
+/// Steps that the unluckiest wait, from which on it is for more than the front end, the step under way and prompts before theirs.
+const STEPS_WAITED: f64 = 20.0;
 /// Preemptions per answered request above which blocks are short.
 const PREEMPTING: f64 = 0.001;
 /// Of the token budget in steps with a prompt, from which on it is full; such steps end with what is left of prompts.
@@ -181,6 +191,20 @@ mod tests {
             Pressure { seqs: 1.0, ..base }.limiter_of_pace(),
             Limiter::HbmBandwidth
         );
+        // One in a hundred waits for a place, and hardly anybody on average.
+        let unlucky = Pressure {
+            seqs: 1.0,
+            waiting: 0.01,
+            steps_waited: 60.0,
+            ..base
+        };
+        check(unlucky, Limiter::MaxNumSeqs);
+        assert_eq!(unlucky.limiter_of_pace(), Limiter::HbmBandwidth);
+        let served = Pressure {
+            steps_waited: 4.0,
+            ..unlucky
+        };
+        check(served, Limiter::HbmBandwidth);
         let preempting = Pressure {
             preemptions: 0.1,
             ..base

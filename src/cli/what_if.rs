@@ -1,0 +1,38 @@
+//! The same traffic with one thing changed, beside a run as short of it unchanged: whether what a remark supposes is so.
+
+use crate::analysis::simulate_whole;
+use crate::metrics::Summary;
+use crate::sim::Scenario;
+use crate::workload::WorkloadSpec;
+
+/// Requests of either run at most: some ten milliseconds.
+const REQUESTS_MAX: u64 = 4_000;
+
+/// Whole runs, ramp and drain included.
+pub(super) struct WhatIf {
+    /// Of the traffic as it is.
+    pub as_is: Summary,
+    /// Of the traffic as it would be.
+    pub changed: Summary,
+}
+
+impl WhatIf {
+    /// Simulates as many requests as were sent, or the first of them.
+    pub(super) fn of(scenario: &Scenario, sent: u64, change: impl FnOnce(&mut WorkloadSpec)) -> WhatIf {
+        let mut scenario = scenario.clone();
+        let workload = &mut scenario.workload;
+        workload.num_prompts = Some(sent.min(REQUESTS_MAX));
+        workload.duration = None;
+        let as_is = simulate_whole(&scenario, None);
+        change(&mut scenario.workload);
+        WhatIf {
+            as_is,
+            changed: simulate_whole(&scenario, None),
+        }
+    }
+}
+
+/// Requests that a whole run answered in a second.
+pub(super) fn answered_per_s(run: &Summary) -> f64 {
+    run.completed as f64 / run.duration_s.max(f64::MIN_POSITIVE)
+}
