@@ -81,6 +81,12 @@ pub(super) fn check_version(judge: &mut Judge, profile: &Profile, model: &ModelS
             "--quantization fp8 has as many bits",
         );
     }
+    if device.architecture == Architecture::Volta && !profile.startup.runs_on_volta {
+        judge.notes.push(format!(
+            "{} is of compute capability 7.0, and the published packages of {} begin at 7.5: it takes one of your own build",
+            device.id, profile.profile
+        ));
+    }
     let is_turing = device.architecture == Architecture::Turing;
     if is_turing && model.quantization == Quantization::Fp8 && !profile.startup.fp8_on_turing {
         judge.wrong_help(
@@ -91,6 +97,21 @@ pub(super) fn check_version(judge: &mut Judge, profile: &Profile, model: &ModelS
                 device.id, profile.profile
             ),
             "a newer profile runs it",
+        );
+    }
+}
+
+/// Tells a judge that SGLang does not run on the GPU (`ModelRunner.load_model`: "SGLang only supports sm75 and above").
+pub(super) fn check_sglang(judge: &mut Judge, device: &Device) {
+    if device.architecture == Architecture::Volta {
+        judge.wrong_help(
+            "cluster.gpu",
+            "is a GPU that SGLang does not run on",
+            format!(
+                "{} is of compute capability 7.0, and SGLang begins at 7.5",
+                device.id
+            ),
+            "give another GPU, or --engine vllm",
         );
     }
 }
@@ -132,9 +153,36 @@ pub(super) fn check_trtllm(judge: &mut Judge, model: &ModelShape, device: &Devic
     );
 }
 
-/// Turing has no bfloat16: vLLM refuses it where it is asked for and takes float16 where it is not.
+/// Compute capability, in tenths, of NVIDIA's cards before Ampere, which have no bfloat16; `None` of all others.
+fn early_capability(device: &Device) -> Option<u32> {
+    match device.architecture {
+        Architecture::Volta => Some(70),
+        Architecture::Turing => Some(75),
+        _ => None,
+    }
+}
+
+/// Compute capability, in tenths, from which vLLM runs a format (`get_min_capability`): of 4-bit integers, GPTQ's kernels run on all.
+fn least_capability(quantization: Quantization) -> u32 {
+    match quantization {
+        Quantization::Mxfp4 => 80,
+        Quantization::Fp8
+        | Quantization::Fp8Block
+        | Quantization::Int8
+        | Quantization::Nvfp4
+        | Quantization::AWQ => 75,
+        _ => 70,
+    }
+}
+
+/// `7.5`, of 75 tenths.
+fn decimal(tenths: u32) -> String {
+    format!("{}.{}", tenths / 10, tenths % 10)
+}
+
+/// Volta and Turing have no bfloat16: vLLM refuses it where it is asked for and takes float16 where it is not.
 fn dtype(found: &mut FormatFindings, asked: AskedFormats, model: &mut ModelShape, device: &Device) {
-    if model.dtype == Dtype::Bf16 && device.architecture == Architecture::Turing {
+    if model.dtype == Dtype::Bf16 && early_capability(device).is_some() {
         if asked.dtype {
             found.problems.push(FormatProblem {
                 key: "model.dtype",
@@ -158,11 +206,17 @@ fn dtype(found: &mut FormatFindings, asked: AskedFormats, model: &mut ModelShape
     }
 }
 
-/// What vLLM's `get_min_capability` refuses (mxfp4 before Ampere), and what its kernels widen to 16 bits.
+/// What vLLM's `get_min_capability` refuses (mxfp4 before Ampere, nearly all on Volta), and what its kernels widen to 16 bits.
 fn quantization(found: &mut FormatFindings, asked: AskedFormats, model: &ModelShape, device: &Device) {
     let peaks = &device.peaks;
     let has_experts = model.has_experts();
-    let name = model.quantization.name();
+    let name = match model.quantization {
+        // Its kernels ask for more than those of other 4-bit integers.
+        Quantization::AWQ => "awq".to_owned(),
+        other => other.name(),
+    };
+    let needed = least_capability(model.quantization);
+    let lacking = early_capability(device).filter(|has| *has < needed);
     let missing = match model.quantization {
         Quantization::Mxfp4 if asked.quantization && !has_experts => {
             found.problems.push(FormatProblem {
@@ -173,11 +227,15 @@ fn quantization(found: &mut FormatFindings, asked: AskedFormats, model: &ModelSh
             });
             return;
         }
-        Quantization::Mxfp4 if device.architecture == Architecture::Turing => {
+        _ if let Some(has) = lacking => {
+            let (has, needed) = (decimal(has), decimal(needed));
             found.problems.push(FormatProblem {
                 key: "model.quantization",
                 problem: "is a format that the engine does not run on this GPU",
-                label: format!("{} is of compute capability 7.5, and mxfp4 needs 8.0", device.id),
+                label: format!(
+                    "{} is of compute capability {has}, and {name} needs {needed}",
+                    device.id
+                ),
                 help: "give a newer GPU, or a checkpoint in another format",
             });
             return;

@@ -110,6 +110,8 @@ pub struct Startup {
     pub always_chunks: bool,
     /// fp8 weights run on Turing, expanded to 16 bits (`Fp8Config.get_min_capability`).
     pub fp8_on_turing: bool,
+    /// The published packages have kernels for Volta (compute capability 7.0).
+    pub runs_on_volta: bool,
     /// A data-parallel server ranks its engines by four times the waiting and the running (V1-86).
     pub data_parallel_by_waiting: bool,
     /// `-O` is short for the mode of the compilation config, not for a level of optimizations (before 0.12).

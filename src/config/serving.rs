@@ -52,6 +52,9 @@ pub(super) fn flags(
     sglang::refuse_foreign(judge, &raw.engine, &raw.sglang, serves_sglang);
     if serves_sglang {
         trtllm::refuse_trtllms(judge, raw, "SGLang");
+        if let Some(device) = device {
+            formats::check_sglang(judge, device);
+        }
         scheduled::note_batching(judge, &raw.batching, "SGLang");
         let flags = sglang::resolve(
             judge,

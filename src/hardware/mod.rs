@@ -60,6 +60,8 @@ pub struct Device {
 /// The GPU generations whose kernels behave alike.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum Architecture {
+    /// V100: compute capability 7.0, with units for float16 alone.
+    Volta,
     /// T4.
     Turing,
     /// A100, A10.
@@ -72,11 +74,13 @@ pub enum Architecture {
     Blackwell,
     /// B300, GB300: compute capability 10.3.
     BlackwellUltra,
-    /// RTX 5090, RTX PRO 6000: compute capability 12.0. They have neither the tensor memory of [`Architecture::Blackwell`] nor its
+    /// RTX 5090, RTX PRO 6000, GB10: compute capability 12. They have neither the tensor memory of [`Architecture::Blackwell`] nor its
     /// kernels: engines serve them by those of Ada.
     BlackwellRtx,
-    /// MI300X, MI355X.
+    /// MI210 to MI355X.
     Cdna,
+    /// Radeon RX 7900 XTX, PRO W7900, AI PRO R9700.
+    Rdna,
     /// Anything else: no prior applies.
     Other,
 }
@@ -84,7 +88,7 @@ pub enum Architecture {
 /// Dense peak rates; `None` where the hardware has no such units.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Peaks {
-    /// bfloat16 and float16 with 32-bit accumulation; T4 has float16 only.
+    /// bfloat16 and float16 with 32-bit accumulation; V100 and T4 have float16 only.
     pub bf16: FlopsPerSec,
     /// 8-bit floating point.
     pub fp8: Option<FlopsPerSec>,

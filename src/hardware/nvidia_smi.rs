@@ -274,8 +274,10 @@ GPU 00000000:1A:00.0
         for variant in [
             ("NVIDIA GeForce RTX 4090 D", 24_564),
             ("NVIDIA GeForce RTX 4090 Laptop GPU", 24_564),
-            ("NVIDIA H200 NVL", 143_771),
-            ("NVIDIA RTX PRO 6000 Blackwell Max-Q Workstation Edition", 97_887),
+            ("NVIDIA GeForce RTX 4060 Ti", 8_188),
+            ("NVIDIA GeForce RTX 3080", 12_288),
+            ("NVIDIA GeForce RTX 4070 Ti", 12_282),
+            ("NVIDIA RTX PRO 4000 Blackwell SFF Edition", 24_467),
             ("NVIDIA H100 80GB HBM3 MIG 7g.80gb", 81_559),
         ] {
             check(variant.0, variant.1, None);
@@ -293,8 +295,31 @@ GPU 00000000:1A:00.0
         );
         check("NVIDIA GeForce RTX 3090", 24_576, Some("RTX-3090-24GB"));
         check("NVIDIA GH200 480GB", 97_871, Some("GH200-96GB"));
-        check("NVIDIA RTX 5000 Ada Generation", 32_760, None);
-        check("NVIDIA GeForce RTX 3080", 10_240, None);
+        check("NVIDIA H200 NVL", 143_771, Some("H200-NVL-141GB"));
+        check(
+            "NVIDIA RTX PRO 6000 Blackwell Max-Q Workstation Edition",
+            97_887,
+            Some("RTX-PRO-6000-MAX-Q-96GB"),
+        );
+        check("Tesla V100-SXM2-16GB", 16_160, Some("V100-SXM-16GB"));
+        check("Tesla V100-SXM2-32GB", 32_768, Some("V100-SXM-32GB"));
+        check("Tesla V100-PCIE-16GB", 16_384, Some("V100-PCIE-16GB"));
+        check("NVIDIA GeForce RTX 3090 Ti", 24_564, Some("RTX-3090-TI-24GB"));
+        check("NVIDIA GeForce RTX 4080", 16_376, Some("RTX-4080-16GB"));
+        check(
+            "NVIDIA GeForce RTX 4080 SUPER",
+            16_376,
+            Some("RTX-4080-SUPER-16GB"),
+        );
+        check("NVIDIA GeForce RTX 4060 Ti", 16_380, Some("RTX-4060-TI-16GB"));
+        check(
+            "NVIDIA RTX 5000 Ada Generation",
+            32_760,
+            Some("RTX-5000-ADA-32GB"),
+        );
+        check("NVIDIA RTX 4500 Ada Generation", 24_570, None);
+        check("NVIDIA GeForce RTX 3080", 10_240, Some("RTX-3080-10GB"));
+        check("NVIDIA GeForce RTX 3070", 8_192, None);
     }
 
     #[test]

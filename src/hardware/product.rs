@@ -6,11 +6,12 @@
 use super::Device;
 
 /// Words that tell the maker or the brand, or what all cards of that name are.
-const EPITHETS: [&str; 12] = [
+const EPITHETS: [&str; 13] = [
     "nvidia",
     "amd",
     "tesla",
     "geforce",
+    "radeon",
     "instinct",
     "blackwell",
     "workstation",
@@ -23,6 +24,12 @@ const EPITHETS: [&str; 12] = [
     "ac",
 ];
 
+/// Parts of ids that stand before the chip's and name none.
+pub(super) const BRANDS: [&str; 5] = ["rtx", "rx", "radeon", "ai", "pro"];
+
+/// Parts of ids that tell a card from the one without them: another chip, or the same one at another clock.
+pub(super) const VARIANTS: [&str; 5] = ["ti", "super", "max", "q", "xtx"];
+
 /// Lower-case words of a product's name.
 pub(super) struct Product(Vec<String>);
 
@@ -33,9 +40,11 @@ impl Product {
         Product(words.map(str::to_lowercase).collect())
     }
 
-    /// Whether a device may be this one: its chip is named, and no word speaks against it.
+    /// Whether a device may be this one: its chip and its variant are named, and no word speaks against it.
     pub(super) fn may_be(&self, device: &Device) -> bool {
-        self.names_chip(device) && self.0.iter().all(|word| is_word_of(word, device))
+        self.names_chip(device)
+            && self.names_variant(device)
+            && self.0.iter().all(|word| is_word_of(word, device))
     }
 
     /// Whether a device is the one that a driver calls so: the form of every card but the SXM one is in its name.
@@ -48,9 +57,16 @@ impl Product {
 
     /// Whether the chip of the name is the device's, which may be of another form or variant.
     pub(super) fn names_chip(&self, device: &Device) -> bool {
-        let chip = device.id.split('-').find(|part| !["RTX", "PRO"].contains(part));
-        chip.is_some_and(|chip| self.has(&chip.to_lowercase()))
-            && device.id.contains("-PRO-") == self.has("pro")
+        let mut parts = device.id.split('-').map(str::to_lowercase);
+        let chip = parts.find(|part| !BRANDS.contains(&part.as_str()));
+        chip.is_some_and(|chip| self.has(&chip)) && device.id.contains("-PRO-") == self.has("pro")
+    }
+
+    /// Whether all that tells the device from the card without it is named.
+    fn names_variant(&self, device: &Device) -> bool {
+        let parts = device.id.split('-').map(str::to_lowercase);
+        let mut told = parts.filter(|part| VARIANTS.contains(&part.as_str()));
+        told.all(|part| self.has(&part))
     }
 
     /// Whether the kind of memory is in the name (`HBM3`), which a driver writes and a person seldom does.

@@ -109,7 +109,8 @@ struct RawPrice {
     date: Option<String>,
 }
 
-const ARCHITECTURES: [(&str, Architecture); 9] = [
+const ARCHITECTURES: [(&str, Architecture); 11] = [
+    ("volta", Architecture::Volta),
     ("turing", Architecture::Turing),
     ("ampere", Architecture::Ampere),
     ("ada", Architecture::Ada),
@@ -118,6 +119,7 @@ const ARCHITECTURES: [(&str, Architecture); 9] = [
     ("blackwell-ultra", Architecture::BlackwellUltra),
     ("blackwell-rtx", Architecture::BlackwellRtx),
     ("cdna", Architecture::Cdna),
+    ("rdna", Architecture::Rdna),
     ("other", Architecture::Other),
 ];
 
@@ -263,7 +265,7 @@ mod tests {
         let error = Device::from_toml(&text, "my.toml").unwrap_err();
         insta::assert_snapshot!(error, @r#"
         my.toml is not a hardware profile
-          line 8: `architecture`: `hoper` is not one of turing, ampere, ada, hopper, blackwell, blackwell-ultra, blackwell-rtx, cdna, other; did you mean `hopper`?
+          line 8: `architecture`: `hoper` is not one of volta, turing, ampere, ada, hopper, blackwell, blackwell-ultra, blackwell-rtx, cdna, rdna, other; did you mean `hopper`?
           line 9: `like`: `h200-sxm` is no shipped card's id; did you mean `H200-SXM-141GB`?
           line 15: `memory.bandwidth`: `TB` in `3.35 TB` is not a unit of bandwidth; known are B/s, kB/s, MB/s, GB/s, TB/s, KiB/s, MiB/s, GiB/s, TiB/s and Mbit/s, Gbit/s, Tbit/s
           line 23: `peak.sm_count`: 0 must lie between 1 and 4096

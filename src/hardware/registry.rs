@@ -1,15 +1,16 @@
 //! The shipped devices, and finding one by any reasonable shortening of its name.
 //!
 //! A name is an id's parts in order with any left out (`l40s`, `h200_sxm`, `RTX4090`, `a100 80`), whatever its case and
-//! separators. Where several cards fit, the SXM one with the most memory is meant, and a note says so. What fits none may be the
-//! name that a driver prints (`NVIDIA H100 80GB HBM3`), which [`Product`] reads word by word. A name that is neither gets the cards
-//! of which a shortening is nearest to it (most people write `rtx4091` and not `RTX-4091-24GB`), then those with its chip.
+//! separators; the parts that tell a variant (`ti`, `super`) stay. Where several cards fit, the SXM one with the most memory is meant,
+//! and a note says so. What fits none may be the name that a driver prints (`NVIDIA H100 80GB HBM3`), which [`Product`] reads word by
+//! word. A name that is neither gets the cards of which a shortening is nearest to it (most people write `rtx4091` and not
+//! `RTX-4091-24GB`), then those with its chip.
 
 use std::fmt;
 use std::sync::LazyLock;
 
 use super::Device;
-use super::product::Product;
+use super::product::{BRANDS, Product, VARIANTS};
 use crate::nearest::{nearest, slips, squash};
 
 macro_rules! profiles {
@@ -19,13 +20,14 @@ macro_rules! profiles {
 }
 
 /// File stem and text of each shipped profile, in the order of listings.
-const PROFILES: [(&str, &str); 35] = profiles![
+const PROFILES: [(&str, &str); 71] = profiles![
     "b300-sxm-288gb",
     "gb300-288gb",
     "gb200-186gb",
     "b200-sxm-180gb",
     "gh200-144gb",
     "h200-sxm-141gb",
+    "h200-nvl-141gb",
     "gh200-96gb",
     "h100-sxm-80gb",
     "h100-nvl-94gb",
@@ -39,22 +41,68 @@ const PROFILES: [(&str, &str); 35] = profiles![
     "a800-sxm-80gb",
     "a40-48gb",
     "a30-24gb",
+    "v100-sxm-32gb",
+    "v100-pcie-32gb",
+    "v100-sxm-16gb",
+    "v100-pcie-16gb",
     "rtx-pro-6000-96gb",
+    "rtx-pro-6000-max-q-96gb",
+    "rtx-pro-5000-48gb",
+    "rtx-pro-4500-32gb",
+    "rtx-pro-4000-24gb",
     "l40s-48gb",
     "l40-48gb",
     "l20-48gb",
     "rtx-6000-ada-48gb",
+    "rtx-5000-ada-32gb",
+    "rtx-4000-ada-20gb",
+    "rtx-2000-ada-16gb",
     "rtx-a6000-48gb",
+    "rtx-a5000-24gb",
+    "rtx-a4000-16gb",
     "rtx-5090-32gb",
+    "rtx-5080-16gb",
+    "rtx-5070-ti-16gb",
+    "rtx-5070-12gb",
+    "rtx-5060-ti-16gb",
     "rtx-4090-24gb",
+    "rtx-4080-super-16gb",
+    "rtx-4080-16gb",
+    "rtx-4070-ti-super-16gb",
+    "rtx-4070-12gb",
+    "rtx-4060-ti-16gb",
+    "rtx-3090-ti-24gb",
     "rtx-3090-24gb",
+    "rtx-3080-10gb",
+    "rtx-3060-12gb",
     "l4-24gb",
     "a10-24gb",
+    "a16-16gb",
+    "a2-16gb",
     "t4-16gb",
+    "gb10-128gb",
+    "jetson-agx-thor-128gb",
+    "jetson-agx-orin-64gb",
     "mi355x-288gb",
     "mi350x-288gb",
     "mi325x-256gb",
     "mi300x-192gb",
+    "mi250x-64gb",
+    "mi210-64gb",
+    "radeon-pro-w7900-48gb",
+    "radeon-ai-pro-r9700-32gb",
+    "rx-7900-xtx-24gb",
+];
+
+/// Other names, squashed and without their vendor, and the shortening of an id that each is: those of machines that have no other GPU, and
+/// what AMD's driver prints for two cards alike.
+const ALIASES: [(&str, &str); 6] = [
+    ("dgxspark", "gb10"),
+    ("spark", "gb10"),
+    ("jetsont5000", "jetsonagxthor"),
+    ("t5000", "jetsonagxthor"),
+    ("instinctmi250xmi250", "mi250x"),
+    ("radeon7900xtx", "rx7900xtx"),
 ];
 
 static DEVICES: LazyLock<Vec<Device>> = LazyLock::new(|| {
@@ -140,6 +188,14 @@ pub fn readings(name: &str) -> Vec<&'static Device> {
     };
     if fitting.is_empty() {
         fitting = of_product(name);
+    } else if fitting.len() > 1 && squash(name).starts_with("nvidia") {
+        // `NVIDIA H200` is what the driver prints for the SXM one: it would name any other form.
+        let product = Product::new(name);
+        let printed = |device: &&Device| product.is_drivers_name_of(device);
+        let drivers: Vec<&Device> = fitting.iter().copied().filter(printed).collect();
+        if !drivers.is_empty() {
+            fitting = drivers;
+        }
     }
     fitting.sort_by_key(|device| (!device.id.contains("-SXM-"), std::cmp::Reverse(device.memory)));
     fitting
@@ -162,10 +218,12 @@ fn wanted(name: &str) -> String {
     let stripped = ["nvidia", "amd"]
         .iter()
         .find_map(|vendor| wanted.strip_prefix(vendor));
-    stripped.unwrap_or(&wanted).to_string()
+    let wanted = stripped.unwrap_or(&wanted);
+    let alias = ALIASES.iter().find(|(alias, _)| *alias == wanted);
+    alias.map_or(wanted, |(_, meant)| meant).to_string()
 }
 
-/// Whether `wanted` is the id's parts in order with some left out. The part that names the chip must stay.
+/// Whether `wanted` is the id's parts in order with some left out. The parts that name the chip and its variant must stay.
 fn is_shortening(wanted: &str, id: &str) -> bool {
     shortenings(id).any(|short| short == wanted)
 }
@@ -173,15 +231,21 @@ fn is_shortening(wanted: &str, id: &str) -> bool {
 /// Every shortening of an id, squashed: `h100`, `h100sxm`, `h10080`, `h100sxm80g` ….
 fn shortenings(id: &str) -> impl Iterator<Item = String> {
     let parts: Vec<String> = id.split('-').map(squash).collect();
-    (1u32..1 << parts.len()).flat_map(move |kept| {
+    let tells_variant = |part: &String| VARIANTS.contains(&part.as_str());
+    let bits = parts.iter().map(|part| u32::from(tells_variant(part)));
+    let variant: u32 = bits.enumerate().map(|(index, bit)| bit << index).sum();
+    let names_variant = move |kept: &u32| kept & variant == variant;
+    let choices = (1u32..1 << parts.len()).filter(names_variant);
+    choices.flat_map(move |kept| {
         let is_kept = |index: &usize| kept & (1 << *index) != 0;
         let kept: Vec<&str> = (0..parts.len())
             .filter(is_kept)
             .map(|index| parts[index].as_str())
             .collect();
-        let names_chip = kept
-            .iter()
-            .any(|part| !is_size(part) && !["sxm", "pcie", "nvl", "rtx", "pro", "ada"].contains(part));
+        let names_chip = kept.iter().any(|part| {
+            let is_form = ["sxm", "pcie", "nvl", "ada"].contains(part);
+            !is_size(part) && !is_form && !BRANDS.contains(part) && !VARIANTS.contains(part)
+        });
         let whole = kept.concat();
         // A size may be written without its unit.
         let unit = if kept.last().is_some_and(|part| is_size(part)) {
@@ -240,10 +304,10 @@ mod tests {
             assert_eq!(device.id, stem.to_uppercase());
             assert!(text.contains("# Source: "), "{stem} names no source");
             let ridge = device.peaks.bf16.0 / device.memory_bandwidth.0;
-            // Two have far more bandwidth for their compute than all others.
+            // GeForce cards of small chips have 70 FLOP a byte and more; H20 has far more bandwidth for its compute than all others.
             let least = match stem {
-                "h20-96gb" | "rtx-3090-24gb" => 30.0,
-                _ => 100.0,
+                "h20-96gb" => 30.0,
+                _ => 60.0,
             };
             assert!((least..1000.0).contains(&ridge), "{stem}: {ridge} FLOP per byte");
         }
@@ -280,8 +344,27 @@ mod tests {
         assert_eq!(found("a100-40gb"), "A100-SXM-40GB");
         assert_eq!(found("a100 80"), "A100-SXM-80GB");
         assert_eq!(found("RTX4090-24G"), "RTX-4090-24GB");
+        assert_eq!(found("rtx4080"), "RTX-4080-16GB");
+        assert_eq!(found("rtx 4080 super"), "RTX-4080-SUPER-16GB");
+        assert_eq!(found("4070ti-super"), "RTX-4070-TI-SUPER-16GB");
+        assert_eq!(found("3090ti"), "RTX-3090-TI-24GB");
+        assert_eq!(found("rtx-pro-6000"), "RTX-PRO-6000-96GB");
+        assert_eq!(found("rtx pro 6000 max-q"), "RTX-PRO-6000-MAX-Q-96GB");
+        assert_eq!(found("a4000"), "RTX-A4000-16GB");
+        assert_eq!(found("v100"), "V100-SXM-32GB");
+        assert_eq!(found("v100-16gb"), "V100-SXM-16GB");
+        assert_eq!(found("gb10"), "GB10-128GB");
+        assert_eq!(found("dgx-spark"), "GB10-128GB");
+        assert_eq!(found("NVIDIA DGX Spark"), "GB10-128GB");
+        assert_eq!(found("orin"), "JETSON-AGX-ORIN-64GB");
+        assert_eq!(found("jetson-thor"), "JETSON-AGX-THOR-128GB");
+        assert_eq!(found("7900xtx"), "RX-7900-XTX-24GB");
+        assert_eq!(found("w7900"), "RADEON-PRO-W7900-48GB");
+        assert_eq!(found("r9700"), "RADEON-AI-PRO-R9700-32GB");
         assert!(find("80gb").is_err());
         assert!(find("sxm").is_err());
+        assert!(find("super").is_err());
+        assert!(find("radeon").is_err());
         assert!(find("").is_err());
     }
 
@@ -290,6 +373,17 @@ mod tests {
         let (device, note) = find("a100").unwrap();
         assert_eq!(device.id, "A100-SXM-80GB");
         insta::assert_snapshot!(note.unwrap(), @r#""a100" read as A100-SXM-80GB; it could also be A100-SXM-40GB, A100-PCIE-80GB, A100-PCIE-40GB"#);
+    }
+
+    /// Another chip, or another clock: nobody who writes `3090` has a 3090 Ti.
+    #[test]
+    fn the_parts_that_tell_a_variant_are_never_left_out() {
+        for name in ["3090", "4080", "rtx5070", "rtx-pro-6000-96gb"] {
+            assert_eq!(find(name).unwrap().1, None, "{name}");
+        }
+        for name in ["4060", "rtx-4070-ti", "7900"] {
+            assert!(find(name).is_err(), "{name}");
+        }
     }
 
     #[test]
@@ -302,6 +396,7 @@ mod tests {
             ("B200-SXM-180GB", &["NVIDIA B200"]),
             ("GH200-144GB", &["NVIDIA GH200 144G HBM3e"]),
             ("H200-SXM-141GB", &["NVIDIA H200"]),
+            ("H200-NVL-141GB", &["NVIDIA H200 NVL"]),
             ("GH200-96GB", &["NVIDIA GH200 480GB"]),
             ("H100-SXM-80GB", &["NVIDIA H100 80GB HBM3", "NVIDIA_H100_80GB_HBM3"]),
             ("H100-NVL-94GB", &["NVIDIA H100 NVL"]),
@@ -315,25 +410,60 @@ mod tests {
             ("A800-SXM-80GB", &["NVIDIA A800-SXM4-80GB"]),
             ("A40-48GB", &["NVIDIA A40"]),
             ("A30-24GB", &["NVIDIA A30"]),
+            ("V100-SXM-32GB", &["Tesla V100-SXM2-32GB"]),
+            ("V100-PCIE-32GB", &["Tesla V100-PCIE-32GB"]),
+            ("V100-SXM-16GB", &["Tesla V100-SXM2-16GB"]),
+            ("V100-PCIE-16GB", &["Tesla V100-PCIE-16GB"]),
             ("RTX-PRO-6000-96GB", &[
                 "NVIDIA RTX PRO 6000 Blackwell Server Edition",
                 "NVIDIA RTX PRO 6000 Blackwell Workstation Edition",
             ]),
+            ("RTX-PRO-6000-MAX-Q-96GB", &["NVIDIA RTX PRO 6000 Blackwell Max-Q Workstation Edition"]),
+            ("RTX-PRO-5000-48GB", &["NVIDIA RTX PRO 5000 Blackwell"]),
+            ("RTX-PRO-4500-32GB", &["NVIDIA RTX PRO 4500 Blackwell"]),
+            ("RTX-PRO-4000-24GB", &["NVIDIA RTX PRO 4000 Blackwell"]),
             ("L40S-48GB", &["NVIDIA L40S"]),
             ("L40-48GB", &["NVIDIA L40"]),
             ("L20-48GB", &["NVIDIA L20"]),
             ("RTX-6000-ADA-48GB", &["NVIDIA RTX 6000 Ada Generation"]),
+            ("RTX-5000-ADA-32GB", &["NVIDIA RTX 5000 Ada Generation"]),
+            ("RTX-4000-ADA-20GB", &["NVIDIA RTX 4000 Ada Generation"]),
+            ("RTX-2000-ADA-16GB", &["NVIDIA RTX 2000 Ada Generation"]),
             ("RTX-A6000-48GB", &["NVIDIA RTX A6000"]),
+            ("RTX-A5000-24GB", &["NVIDIA RTX A5000"]),
+            ("RTX-A4000-16GB", &["NVIDIA RTX A4000"]),
             ("RTX-5090-32GB", &["NVIDIA GeForce RTX 5090"]),
+            ("RTX-5080-16GB", &["NVIDIA GeForce RTX 5080"]),
+            ("RTX-5070-TI-16GB", &["NVIDIA GeForce RTX 5070 Ti"]),
+            ("RTX-5070-12GB", &["NVIDIA GeForce RTX 5070"]),
+            ("RTX-5060-TI-16GB", &["NVIDIA GeForce RTX 5060 Ti"]),
             ("RTX-4090-24GB", &["NVIDIA GeForce RTX 4090"]),
+            ("RTX-4080-SUPER-16GB", &["NVIDIA GeForce RTX 4080 SUPER"]),
+            ("RTX-4080-16GB", &["NVIDIA GeForce RTX 4080"]),
+            ("RTX-4070-TI-SUPER-16GB", &["NVIDIA GeForce RTX 4070 Ti SUPER"]),
+            ("RTX-4070-12GB", &["NVIDIA GeForce RTX 4070"]),
+            ("RTX-4060-TI-16GB", &["NVIDIA GeForce RTX 4060 Ti"]),
+            ("RTX-3090-TI-24GB", &["NVIDIA GeForce RTX 3090 Ti"]),
             ("RTX-3090-24GB", &["NVIDIA GeForce RTX 3090"]),
+            ("RTX-3080-10GB", &["NVIDIA GeForce RTX 3080"]),
+            ("RTX-3060-12GB", &["NVIDIA GeForce RTX 3060"]),
             ("L4-24GB", &["NVIDIA L4"]),
             ("A10-24GB", &["NVIDIA A10"]),
+            ("A16-16GB", &["NVIDIA A16"]),
+            ("A2-16GB", &["NVIDIA A2"]),
             ("T4-16GB", &["Tesla T4", "NVIDIA T4"]),
+            ("GB10-128GB", &["NVIDIA GB10"]),
+            ("JETSON-AGX-THOR-128GB", &["NVIDIA Thor"]),
+            ("JETSON-AGX-ORIN-64GB", &["Orin"]),
             ("MI355X-288GB", &["AMD Instinct MI355X"]),
             ("MI350X-288GB", &["AMD Instinct MI350X"]),
             ("MI325X-256GB", &["AMD Instinct MI325X"]),
             ("MI300X-192GB", &["AMD Instinct MI300X", "AMD Instinct MI300X OAM"]),
+            ("MI250X-64GB", &["AMD Instinct MI250X", "AMD Instinct MI250X/MI250"]),
+            ("MI210-64GB", &["AMD Instinct MI210"]),
+            ("RADEON-PRO-W7900-48GB", &["AMD Radeon PRO W7900"]),
+            ("RADEON-AI-PRO-R9700-32GB", &["AMD Radeon AI PRO R9700"]),
+            ("RX-7900-XTX-24GB", &["AMD Radeon RX 7900 XTX", "Radeon RX 7900 XTX"]),
         ];
         for (device, (id, printed)) in all().iter().zip(PRINTED) {
             assert_eq!(device.id, id);
@@ -349,7 +479,10 @@ mod tests {
         for (name, alike) in [
             ("NVIDIA GeForce RTX 4090 D", "RTX-4090-24GB"),
             ("NVIDIA GeForce RTX 4090 Laptop GPU", "RTX-4090-24GB"),
-            ("NVIDIA H200 NVL", "H200-SXM-141GB"),
+            ("NVIDIA H800 NVL", "H800-SXM-80GB"),
+            ("NVIDIA GeForce RTX 3060 Ti", "RTX-3060-12GB"),
+            ("NVIDIA GeForce RTX 4070 Ti", "RTX-4070-12GB"),
+            ("NVIDIA RTX PRO 4000 Blackwell SFF Edition", "RTX-PRO-4000-24GB"),
             ("NVIDIA H100 80GB HBM3 MIG 7g.80gb", "H100-SXM-80GB"),
             ("NVIDIA A100-SXM-64GB", "A100-SXM-80GB"),
             ("AMD Instinct MI300X VF", "MI300X-192GB"),
@@ -360,15 +493,15 @@ mod tests {
                 "{name}: {unknown}"
             );
         }
-        assert!(readings("NVIDIA RTX 5000 Ada Generation").is_empty());
-        assert!(readings("NVIDIA GeForce RTX 3080").is_empty());
+        assert!(readings("NVIDIA RTX 4500 Ada Generation").is_empty());
+        assert!(readings("NVIDIA GeForce RTX 3070").is_empty());
     }
 
     #[test]
     fn an_unknown_name_gets_the_nearest_ones() {
         insta::assert_snapshot!(found("RTX4091"), @r#"
         unknown GPU "RTX4091"
-          did you mean RTX-4090-24GB or RTX-5090-32GB or RTX-3090-24GB?
+          did you mean RTX-4090-24GB or RTX-PRO-4000-24GB or RTX-4000-ADA-20GB?
           `plimsoll hw` lists the known ones, `plimsoll hw add` makes a new one
         "#);
         let first = |name: &str| find(name).unwrap_err().suggestions.first().cloned();

@@ -66,7 +66,7 @@ pub struct AddArgs {
     /// nvidia, amd or other.
     #[arg(long)]
     pub vendor: Option<String>,
-    /// turing, ampere, ada, hopper, blackwell, blackwell-ultra, blackwell-rtx, cdna or other.
+    /// volta, turing, ampere, ada, hopper, blackwell, blackwell-ultra, blackwell-rtx, cdna, rdna or other.
     #[arg(long)]
     pub architecture: Option<String>,
     /// A shipped card with the same chip, whose measurements are taken as a prior.
@@ -166,7 +166,7 @@ fn known() -> (Vec<Device>, Vec<String>) {
 fn list(out: &mut dyn Write) -> anyhow::Result<()> {
     writeln!(
         out,
-        "{:<20} {:>8}  {:>10}  {:>8}  {:>8}  {:>4}  {:>8}  {:>6}  {:>7}",
+        "{:<24} {:>8}  {:>10}  {:>8}  {:>8}  {:>4}  {:>8}  {:>6}  {:>7}",
         "GPU", "GiB", "bandwidth", "bf16 TF", "fp8 TF", "SMs", "NVLink", "W", "$/h"
     )?;
     let (known, unusable) = known();
@@ -184,7 +184,7 @@ fn list(out: &mut dyn Write) -> anyhow::Result<()> {
             .map_or("-".to_string(), |price| format!("{:.2}", price.usd_per_hour));
         writeln!(
             out,
-            "{:<20} {:>8.1}  {:>10}  {:>8.0}  {fp8:>8}  {:>4}  {nvlink:>8}  {:>6.0}  {price:>7}",
+            "{:<24} {:>8.1}  {:>10}  {:>8.0}  {fp8:>8}  {:>4}  {nvlink:>8}  {:>6.0}  {price:>7}",
             device.id,
             device.memory.gib(),
             format_rate(device.memory_bandwidth),

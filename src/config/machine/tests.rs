@@ -57,11 +57,25 @@ fn formats_that_the_card_or_the_model_lacks_are_not_taken_in_silence() {
             "--gpu t4 --quantization fp8 --engine vllm@0.11",
             "fp8 needs 8.0 in vllm@0.11",
         ),
+        (
+            "--gpu v100-sxm-16gb --dtype bfloat16",
+            "V100-SXM-16GB has no bfloat16",
+        ),
+        (
+            "--gpu v100-sxm-16gb --quantization awq",
+            "of compute capability 7.0, and awq needs 7.5",
+        ),
+        ("--gpu v100-sxm-16gb", "it takes one of your own build"),
+        (
+            "--gpu v100-sxm-16gb --engine sglang",
+            "compute capability 7.0, and SGLang begins at 7.5",
+        ),
     ] {
         let told = on(flags);
         assert!(told.contains(part), "{flags}: {told}");
     }
     assert!(!on("--gpu t4 --dtype float16").contains("bfloat16"));
+    assert!(!on("--gpu v100-sxm-16gb --engine vllm@0.11").contains("your own build"));
     let told = said(&format!(
         "openai/gpt-oss-20b --gpu t4 --tensor-parallel-size 4 {TRAFFIC}"
     ));

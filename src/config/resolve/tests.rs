@@ -168,7 +168,7 @@ fn mistakes_in_model_and_cluster_are_located_and_mended() {
     5 | gpu = "RTX4091"
       |       ^^^^^^^^^
       |
-    help: did you mean RTX-4090-24GB or RTX-5090-32GB or RTX-3090-24GB?
+    help: did you mean RTX-4090-24GB or RTX-PRO-4000-24GB or RTX-4000-ADA-20GB?
     help: `plimsoll hw` lists the known ones; the path of a hardware profile will do, too
     "#);
     assert_snapshot!(told("gpu = \"H100-SXM-80GB\"", "gpu = \"H100-SXM-80GB\"\npipeline_parallel_size = 33"), @r#"

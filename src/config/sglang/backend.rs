@@ -213,7 +213,7 @@ impl Machine<'_> {
     }
 
     fn is_amd(&self) -> bool {
-        self.device.architecture == Architecture::Cdna
+        matches!(self.device.architecture, Architecture::Cdna | Architecture::Rdna)
     }
 
     /// What the server chooses. `is_unset`: neither half is given, on which the choice of some models depends.

@@ -145,7 +145,7 @@ fn cards_and_formats_that_it_does_not_run_are_refused() {
             .map(|_| ())
             .map_err(|problems| problems.0[0].message.clone())
     };
-    for gpu in ["mi300x", "t4"] {
+    for gpu in ["mi300x", "t4", "v100", "7900xtx"] {
         let problem = on(gpu, "").unwrap_err();
         assert!(problem.contains("does not run on"), "{gpu}: {problem}");
     }

@@ -43,7 +43,9 @@ shipped![
     "prior-blackwell-rtx",
     "prior-cdna",
     "prior-hopper",
+    "prior-rdna",
     "prior-turing",
+    "prior-volta",
 ];
 
 /// The file whose host terms were fitted to the most servers.
@@ -180,6 +182,7 @@ fn with_known_host(mut prior: Calibration) -> Calibration {
 #[must_use]
 pub fn prior(device: &Device) -> Calibration {
     let name = match device.architecture {
+        Architecture::Volta => Some("prior-volta"),
         Architecture::Turing => Some("prior-turing"),
         Architecture::Ampere => Some("prior-ampere"),
         Architecture::Ada => Some("prior-ada"),
@@ -187,6 +190,7 @@ pub fn prior(device: &Device) -> Calibration {
         Architecture::Blackwell | Architecture::BlackwellUltra => Some("prior-blackwell"),
         Architecture::BlackwellRtx => Some("prior-blackwell-rtx"),
         Architecture::Cdna => Some("prior-cdna"),
+        Architecture::Rdna => Some("prior-rdna"),
         Architecture::Other => None,
     };
     let datasheet = shipped("datasheet").expect("the datasheet file ships");
