@@ -203,7 +203,7 @@ pub enum Command {
     Validate(validate::Args),
     /// How large a prefix cache can the prompts use? Hit rate over size, in one pass
     WorkingSet(Box<working_set::Args>),
-    /// Describe, convert or fit a request trace
+    /// Describe a request trace, or fit a shareable workload to it
     Trace(trace::Args),
     /// List, show or add GPUs
     Hw(hw::Args),

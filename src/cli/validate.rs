@@ -4,6 +4,7 @@ use std::collections::BTreeMap;
 use std::io::Write;
 use std::path::Path;
 use std::process::ExitCode;
+use std::sync::{Mutex, PoisonError};
 
 use clap::ValueEnum;
 use rayon::prelude::*;
@@ -12,6 +13,7 @@ mod rows;
 
 use super::Exit;
 use super::disk::Disk;
+use super::progress::Progress;
 use super::terminal::Terminal;
 use super::{files, inputs, interrupt, ledger};
 use crate::calibrate::plan::plan;
@@ -172,8 +174,17 @@ pub fn run(args: &Args, out: &mut dyn Write, terminal: &Terminal) -> anyhow::Res
     };
     let all = rows.as_ref().map_or(0, Vec::len) + unread.len();
     let scored = rows.map(|rows| {
-        let unless_asked = |row: &Measured| (!interrupt::is_asked()).then(|| predict(row));
+        let progress = Mutex::new((Progress::new(terminal, Some(rows.len() as u64), "rows"), 0));
+        let unless_asked = |row: &Measured| {
+            let predicted = (!interrupt::is_asked()).then(|| predict(row));
+            let mut progress = progress.lock().unwrap_or_else(PoisonError::into_inner);
+            progress.1 += 1;
+            let done = progress.1;
+            progress.0.at(done);
+            predicted
+        };
         let mut rows: Vec<Row> = rows.par_iter().filter_map(unless_asked).collect();
+        drop(progress);
         rows.extend(unread);
         terminal.notes(&rows::few(off_by_thousand(&rows), ""));
         let (families, overall) = scores(&rows);

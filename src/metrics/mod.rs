@@ -10,6 +10,7 @@ mod audit;
 mod batches;
 mod buckets;
 mod by_replica;
+mod concurrent;
 mod detail;
 mod distribution;
 mod exact;

@@ -15,6 +15,7 @@ mod returned;
 use super::audit::Audit;
 use super::batches::Batches;
 use super::by_replica::ByReplica;
+use super::concurrent::Concurrent;
 use super::detail::Detail;
 use super::distribution::Distribution;
 use super::in_flight::{InFlight, Live, Place};
@@ -55,6 +56,7 @@ pub struct Recorder {
     sending: Option<Sending>,
     series: Series,
     seconds: Seconds,
+    concurrent: Concurrent,
     /// Of each pool.
     samples: Vec<Samples>,
     audit: Audit,
@@ -86,6 +88,7 @@ impl Recorder {
             sending: None,
             series: Series::new(),
             seconds: Seconds::default(),
+            concurrent: Concurrent::default(),
             samples: vec![Samples::new(); options.fleet.pool_count()],
             audit: Audit::default(),
             detail: match options.records {
@@ -183,6 +186,7 @@ impl Recorder {
             self.options.slo.any() || self.parts.as_ref().is_some_and(|parts| parts.any_limit());
         let mut whole = joined.summary(&fleet, inside, second_peak, counts_good);
         whole.duration_s = end.seconds();
+        whole.max_concurrent = self.concurrent.most();
         let mut little = self.audit.little(&joined, end, &self.in_flight);
         let mut violations = self.audit.conclude(&whole, &little);
         let by_replica = self.by_replica.map_or_else(Vec::new, |replicas| {
@@ -229,6 +233,11 @@ impl Recorder {
     /// Levels change. Inlined, so that the constant changes of each caller fold away.
     #[inline(always)]
     fn shift(&mut self, now: Picos, change: Change) {
+        let inside = self.level[0].max(0) as u64;
+        match change[0] {
+            come if come > 0 => self.concurrent.arrive(now, inside, come as u64),
+            _ => self.concurrent.passes(now, inside),
+        }
         for (which, by) in change.into_iter().enumerate() {
             self.level[which] += by;
             self.moment[which] -= i128::from(by) * i128::from(now.0);

@@ -337,6 +337,7 @@ impl Stretch {
             cache_queries_tokens: counts.cache_queries,
             cache_hit_tokens: counts.cache_hits,
             max_in_flight: self.tally.peaks.in_system,
+            max_concurrent: 0,
             max_output_tokens_per_s: second_peak as f64,
         }
     }

@@ -51,6 +51,8 @@ pub struct Summary {
     pub cache_hit_tokens: u64,
     /// Largest number of requests in flight.
     pub max_in_flight: u64,
+    /// Most requests in flight at some time within one second, whoever ended in it among them (B-14); of a whole run.
+    pub max_concurrent: u64,
     /// Most output tokens in any whole second (B-14).
     pub max_output_tokens_per_s: f64,
 }

@@ -46,7 +46,7 @@ pub fn run(result: &RunResult, meta: &ResultMeta, arrays: Arrays) -> String {
         per_request(&mut object, records, arrays);
     }
     object.put("max_output_tokens_per_s", result.whole.max_output_tokens_per_s);
-    object.put("max_concurrent_requests", result.whole.max_in_flight);
+    object.put("max_concurrent_requests", result.whole.max_concurrent);
     object.put("rtfx", 0.0);
     if let Some(account) = &result.speculation {
         speculation(&mut object, account);
