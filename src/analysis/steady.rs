@@ -330,6 +330,29 @@ fn good_share(batches: &[Stretch], of: impl Fn(&Stretch) -> (u64, u64)) -> Optio
     })
 }
 
+/// The share of good requests among all that left, with such an interval by their number alone: what can be said where there are
+/// no batches of a steady stretch. `None` without limits, and where nobody left.
+pub(super) fn good_share_of_all(summary: &Summary) -> Option<Estimate> {
+    let ended = summary.ended();
+    let good = summary.good.filter(|_| ended > 0)?;
+    let misses = Misses {
+        share: 1.0 - good as f64 / ended as f64,
+        requests: ended as f64 / together(summary.occupancy.in_system),
+        z: student_t(CONFIDENCE, GROUPS as f64 - 1.0),
+    };
+    let (low, high) = misses.wilson();
+    Some(Estimate {
+        value: 1.0 - misses.share,
+        low: 1.0 - high,
+        high: 1.0 - low,
+    })
+}
+
+/// Requests that count as one where little is seen of how misses come together.
+fn together(in_system: f64) -> f64 {
+    1.0 + in_system.max(0.0).sqrt()
+}
+
 /// Part of the misses that a promise allows for up to which its share need be known: closer to the promise no run of a sensible
 /// length tells whether it is kept.
 const KNOWN_WITHIN: f64 = 1.0 / 3.0;
@@ -368,7 +391,7 @@ impl Misses {
         let inside = mean_in_system(batches).map_or(0.0, |inside| inside.value);
         let together = match 2 * with_misses >= groups.len() {
             true => 1.0,
-            false => 1.0 + inside.max(0.0).sqrt(),
+            false => together(inside),
         };
         let share = misses.value.clamp(0.0, 1.0);
         let z = student_t(CONFIDENCE, (groups.len() as f64 - 1.0).max(1.0));

@@ -8,8 +8,8 @@ use serde_json::{Value, json};
 use super::{Exit, inputs};
 use crate::cost::Trust;
 use crate::cost::calibration::{Calibration, KernelFormat, Residual, Source, shipped, shipped_names};
-use crate::report::tables::{Column, table};
-use crate::report::{trust_mark, trust_word};
+use crate::report::tables::Column;
+use crate::report::{folded, table_on, trust_mark, trust_word};
 
 /// The calibrations that ship, and how well each is known.
 #[derive(clap::Args, Clone, Debug)]
@@ -31,7 +31,7 @@ pub struct Args {
 ///
 /// # Errors
 /// A name that does not ship, or a file that cannot be read.
-pub fn run(args: &Args, out: &mut dyn Write) -> anyhow::Result<ExitCode> {
+pub fn run(args: &Args, out: &mut dyn Write, width: Option<usize>) -> anyhow::Result<ExitCode> {
     let named = args.name.as_deref().map(inputs::calibration).transpose()?;
     let all: Vec<Calibration> = match named {
         Some(one) => vec![one],
@@ -41,9 +41,10 @@ pub fn run(args: &Args, out: &mut dyn Write) -> anyhow::Result<ExitCode> {
         let list: Vec<Value> = all.iter().map(as_json).collect();
         writeln!(out, "{:#}", json!({ "format_version": 1, "calibrations": list }))?;
     } else if args.name.is_some() {
-        out.write_all(all.iter().map(in_full).collect::<String>().as_bytes())?;
+        let texts = all.iter().map(|one| in_full(one, width));
+        out.write_all(texts.collect::<String>().as_bytes())?;
     } else {
-        out.write_all(list(&all).as_bytes())?;
+        out.write_all(list(&all, width).as_bytes())?;
     }
     Ok(Exit::Ok.into())
 }
@@ -109,7 +110,7 @@ fn blocks(calibration: &Calibration) -> Vec<Known> {
     all
 }
 
-fn list(all: &[Calibration]) -> String {
+fn list(all: &[Calibration], width: Option<usize>) -> String {
     let fitted = all.iter().filter(|one| one.evidence.is_some()).count();
     let probed = all
         .iter()
@@ -152,13 +153,13 @@ fn list(all: &[Calibration]) -> String {
             calibration.provenance.credit.clone(),
         ]
     };
-    text += &table(&columns, &all.iter().map(row).collect::<Vec<_>>());
+    text += &table_on(&columns, &all.iter().map(row).collect::<Vec<_>>(), 1, width);
     text += "\n Errors: median / 95th percentile of the rows that were fitted, 16-bit kernels; `plimsoll calibrations NAME` \
              shows all, and the error on held-out shapes.\n";
-    text
+    folded(&text, width)
 }
 
-fn in_full(calibration: &Calibration) -> String {
+fn in_full(calibration: &Calibration, width: Option<usize>) -> String {
     let provenance = &calibration.provenance;
     let trust = calibration.trust();
     let mut text = format!(
@@ -199,7 +200,8 @@ fn in_full(calibration: &Calibration) -> String {
             number(block.sigma_ln.map(|sigma| 100.0 * sigma)),
         ]
     };
-    text += &table(&columns, &blocks(calibration).iter().map(row).collect::<Vec<_>>());
+    let rows: Vec<Vec<String>> = blocks(calibration).iter().map(row).collect();
+    text += &table_on(&columns, &rows, 1, width);
     for note in &provenance.notes {
         text += &format!(" note: {note}\n");
     }
@@ -207,7 +209,7 @@ fn in_full(calibration: &Calibration) -> String {
     for remark in evidence.map_or(&[][..], |evidence| &evidence.remarks) {
         text += &format!(" note: {remark}\n");
     }
-    text
+    folded(&text, width)
 }
 
 fn as_json(calibration: &Calibration) -> Value {

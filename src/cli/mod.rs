@@ -426,7 +426,7 @@ fn command(cli: &Cli, out: &mut dyn Write, terminal: &Terminal) -> anyhow::Resul
         Command::Sweep(args) => sweep::run(args, out, terminal),
         Command::Compare(args) => compare::run(args, out, terminal),
         Command::Calibrate(args) => calibrate::run(args, out, terminal),
-        Command::Calibrations(args) => calibrations::run(args, out),
+        Command::Calibrations(args) => calibrations::run(args, out, terminal.width()),
         Command::Audit(args) => audit::run(args, out, terminal),
         Command::Diff(args) => diff::run(args, out, terminal),
         Command::Validate(args) => validate::run(args, out, terminal),
@@ -434,10 +434,10 @@ fn command(cli: &Cli, out: &mut dyn Write, terminal: &Terminal) -> anyhow::Resul
         Command::Course(args) => course::run(args, out, terminal),
         Command::WorkingSet(args) => working_set::run(args, out, terminal),
         Command::Trace(args) => trace::run(args, out, terminal),
-        Command::Hw(args) => hw::run(args, out),
+        Command::Hw(args) => hw::run(args, out, terminal.width()),
         Command::Probe(args) => probe::run(args, out, terminal),
-        Command::Models(args) => models::run(args, out),
-        Command::Scenarios(args) => scenarios::run(args, out),
+        Command::Models(args) => models::run(args, out, terminal.width()),
+        Command::Scenarios(args) => scenarios::run(args, out, terminal.width()),
         Command::Schema(args) => schema::run(args, out),
         Command::Completions { shell } => {
             clap_complete::generate(*shell, &mut Cli::command(), "plimsoll", &mut Unbroken(out));

@@ -8,6 +8,8 @@ use serde_json::{Value, json};
 use super::figures::{grouped, plain, short};
 use super::inputs;
 use crate::model::{self, Attention, Dtype, LayerGroup, Mlp, ModelShape, Quantization, Recurrence, Rule};
+use crate::report::tables::Column;
+use crate::report::{folded, list_on};
 
 /// The models that resolve without a network, or one in full.
 ///
@@ -40,13 +42,13 @@ pub enum Action {
 }
 
 /// Lists or shows.
-pub fn run(args: &Args, out: &mut dyn Write) -> anyhow::Result<ExitCode> {
+pub fn run(args: &Args, out: &mut dyn Write, width: Option<usize>) -> anyhow::Result<ExitCode> {
     match &args.action {
         None | Some(Action::List) if args.format == "json" => {
             let all: Vec<Value> = shipped().iter().map(|shape| model_json(shape, &[])).collect();
             writeln!(out, "{:#}", json!({"version": 1, "models": all}))?;
         }
-        None | Some(Action::List) => list(out)?,
+        None | Some(Action::List) => out.write_all(list(width).as_bytes())?,
         Some(Action::Show { name }) => {
             let (shape, notes) = inputs::model(name)?;
             if args.format == "json" {
@@ -68,34 +70,31 @@ fn shipped() -> Vec<ModelShape> {
     model::names().map(shape).collect()
 }
 
-fn list(out: &mut dyn Write) -> anyhow::Result<()> {
-    writeln!(
-        out,
-        "{:<48} {:>7}  {:>7}  {:>9}  {:>8}  {:>9}  {:<6}",
-        "model", "params", "active", "GiB", "KiB/tok", "context", "stored"
-    )?;
-    for shape in shipped() {
-        writeln!(
-            out,
-            "{:<48} {:>7}  {:>7}  {:>9.1}  {:>8}  {:>9}  {:<6}",
-            shape.name,
+fn list(width: Option<usize>) -> String {
+    let columns = [
+        Column::left("model"),
+        Column::right("params"),
+        Column::right("active"),
+        Column::right("GiB"),
+        Column::right("KiB/tok"),
+        Column::right("context"),
+        Column::left("stored"),
+    ];
+    let row = |shape: ModelShape| {
+        vec![
+            shape.name.clone(),
             short(shape.parameters() as f64),
             short(shape.active_parameters() as f64),
-            shape.weight_bytes(1).gib(),
+            format!("{:.1}", shape.weight_bytes(1).gib()),
             plain(shape.kv_bytes_per_token(shape.dtype, 1).0 as f64 / 1024.0),
             grouped(u64::from(shape.max_position)),
             storage(&shape),
-        )?;
-    }
-    writeln!(
-        out,
-        "\nGiB of weights; KiB of KV cache a token at the model's own dtype, windows ignored."
-    )?;
-    writeln!(
-        out,
-        "Any other model: give the path of its config.json. `plimsoll models show MODEL` for one in full."
-    )?;
-    Ok(())
+        ]
+    };
+    let rows: Vec<Vec<String>> = shipped().into_iter().map(row).collect();
+    let about = "\nGiB of weights; KiB of KV cache a token at the model's own dtype, windows ignored.\n\
+                 Any other model: give the path of its config.json. `plimsoll models show MODEL` for one in full.\n";
+    list_on(&columns, &[47, 7, 7, 9, 8, 9, 6], &rows, width) + &folded(about, width)
 }
 
 fn storage(shape: &ModelShape) -> String {
@@ -383,7 +382,7 @@ mod tests {
             format: format.to_string(),
         };
         let mut out = Vec::new();
-        run(&args, &mut out).unwrap();
+        run(&args, &mut out, None).unwrap();
         String::from_utf8(out).unwrap()
     }
 
@@ -415,9 +414,10 @@ mod tests {
 
     #[test]
     fn every_model_is_listed() {
-        let mut out = Vec::new();
-        list(&mut out).unwrap();
-        let text = String::from_utf8(out).unwrap();
+        let text = list(None);
         assert!(model::names().all(|name| text.contains(name)));
+        let narrow = list(Some(80));
+        assert!(narrow.lines().all(|line| line.chars().count() <= 80), "{narrow}");
+        assert!(model::names().all(|name| narrow.contains(name)), "{narrow}");
     }
 }

@@ -195,11 +195,9 @@ fn execute(
     let style = terminal.style(outputs.file.as_deref());
     let mut text = print(result, &meta, outputs.format, style);
     if outputs.why {
-        text += &why::explain(resolved, result);
-        text += &meta
-            .waits
-            .as_ref()
-            .map_or(String::new(), report::text_waits::waits);
+        let waits = meta.waits.as_ref().map(report::text_waits::waits);
+        let explained = why::explain(resolved, result) + &waits.unwrap_or_default();
+        text += &report::folded(&explained, style.width);
     }
     files::put(&text, outputs.file.as_deref(), out)?;
     if outputs.save_result {

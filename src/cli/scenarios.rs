@@ -13,6 +13,7 @@ use super::Exit;
 use super::disk::Disk;
 use crate::config::{Diagnostic, Diagnostics, files};
 use crate::nearest::nearest;
+use crate::report::{folded, glossary};
 
 /// What to show.
 #[derive(clap::Args, Debug)]
@@ -43,13 +44,13 @@ pub enum Format {
 ///
 /// # Errors
 /// A name that nothing shipped has, or stdout that cannot be written.
-pub fn run(args: &Args, out: &mut dyn Write) -> anyhow::Result<ExitCode> {
+pub fn run(args: &Args, out: &mut dyn Write, width: Option<usize>) -> anyhow::Result<ExitCode> {
     match (&args.name, args.format) {
         (Some(name), _) => {
             let found = files::find(name, &Disk).ok_or_else(|| unknown(name))?;
             out.write_all(found.text.as_bytes())?;
         }
-        (None, Format::Table) => out.write_all(table().as_bytes())?,
+        (None, Format::Table) => out.write_all(table(width).as_bytes())?,
         (None, Format::Json) => {
             let all = files::SHIPPED.iter().map(|(name, text)| {
                 json!({"name": name, "kind": if is_workload(name) { "workload" } else { "scenario" }, "title": title(text)})
@@ -76,20 +77,20 @@ fn is_workload(name: &str) -> bool {
 }
 
 /// Scenarios by name, then workloads.
-fn table() -> String {
-    let mut all: Vec<&(&str, &str)> = files::SHIPPED.iter().collect();
-    all.sort_by_key(|(name, _)| (is_workload(name), *name));
-    let width = all.iter().map(|(name, _)| name.len()).max().unwrap_or(0);
-    let line = |(name, text): &&(&str, &str)| {
+fn table(width: Option<usize>) -> String {
+    const BETWEEN: &str = "Traffic alone, for `base` of a [workload]:\n";
+    let mut all: Vec<(&str, &str)> = files::SHIPPED.to_vec();
+    all.sort_by_key(|(name, _)| *name);
+    let entry = |(name, text): (&'static str, &'static str)| {
         let first = text.lines().next().unwrap_or_default();
-        format!("{name:<width$}  {}\n", first.trim_start_matches('#').trim())
+        (name, first.trim_start_matches('#').trim())
     };
+    let widest = all.iter().map(|(name, _)| name.len()).max().unwrap_or(0);
     let (workloads, scenarios): (Vec<_>, Vec<_>) = all.into_iter().partition(|(name, _)| is_workload(name));
-    format!(
-        "{}\nTraffic alone, for `base` of a [workload]:\n{}\n`plimsoll scenarios NAME` prints the file; `plimsoll run NAME` runs it.\n",
-        scenarios.iter().map(line).collect::<String>(),
-        workloads.iter().map(line).collect::<String>(),
-    )
+    let [scenarios, workloads] =
+        [scenarios, workloads].map(|files| glossary(files.into_iter().map(entry), widest, width));
+    let about = "`plimsoll scenarios NAME` prints the file; `plimsoll run NAME` runs it.\n";
+    format!("{scenarios}\n{BETWEEN}{workloads}\n{}", folded(about, width))
 }
 
 /// The first paragraph of the comment that a file begins with.
@@ -109,9 +110,17 @@ mod tests {
             let said = title(text);
             assert!(said.len() > 20 && said.len() < 500, "{name}: {said:?}");
         }
-        let listed = table();
+        let listed = table(None);
         assert!(listed.contains("\ndp-router  "), "{listed}");
         assert!(listed.contains("\nworkloads/azure-conv-2023  "), "{listed}");
+    }
+
+    #[test]
+    fn the_list_is_as_wide_as_the_screen() {
+        let narrow = table(Some(80));
+        assert!(narrow.lines().all(|line| line.chars().count() <= 80), "{narrow}");
+        let words = |text: &str| text.split_whitespace().map(str::to_owned).collect::<Vec<_>>();
+        assert_eq!(words(&narrow), words(&table(None)));
     }
 
     #[test]

@@ -117,7 +117,7 @@ fn section(pool: &Pool, title: &str, load: &StepLoad) -> String {
             String::new()
         };
         text += &format!(
-            "  {:<22} {:>9} {:>6} {rate:<27}  {}\n",
+            "  {:<22} {:>9} {:>8} {rate:<27}  {}\n",
             part.operator,
             time(part.seconds),
             percent(part.seconds / total),

@@ -182,7 +182,10 @@ pub(super) fn put(
     terminal: &Terminal,
 ) -> anyhow::Result<()> {
     let text = match flags.format.unwrap_or_default() {
-        CurveFormat::Table => working_set::text(view),
+        CurveFormat::Table => {
+            let width = terminal.width().filter(|_| flags.output.is_none());
+            working_set::text(view, width)
+        }
         CurveFormat::Json => working_set::json(view),
         CurveFormat::Csv => working_set::csv(view),
     };

@@ -94,15 +94,15 @@ pub struct Occupancy {
     pub waiting: f64,
     /// Running sequences.
     pub running: f64,
-    /// Share of KV blocks in use.
+    /// Share of the KV blocks of all replicas in use.
     pub kv_usage: f64,
     /// Share of time in which a step runs.
     pub busy: f64,
-    /// Largest share of KV blocks in use.
+    /// Largest share of its KV blocks that any one replica had in use.
     pub kv_usage_max: f64,
-    /// Most running at once.
+    /// Most running at once, on all replicas together.
     pub running_max: u32,
-    /// Most waiting at once.
+    /// Most waiting at once, on all replicas together.
     pub waiting_max: u32,
 }
 

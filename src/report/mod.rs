@@ -53,7 +53,7 @@ pub mod working_set;
 pub use figures::counted;
 pub use knee_limit::breaks_first;
 pub use knee_view::KneeContext;
-pub(crate) use page::{folded, wrapped};
+pub(crate) use page::{folded, glossary, list_on, table_on, wrapped};
 pub use sparkline::sparkline;
 pub use text_knee::{answer as knee_answer, knee as knee_text, promised};
 pub use views::{

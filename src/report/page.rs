@@ -108,8 +108,51 @@ pub(crate) fn folded(text: &str, width: Option<usize>) -> String {
     text.lines().map(line).collect()
 }
 
+/// Names of at most `widest` columns and what each is, beside each other; a text that is too long goes on under its beginning,
+/// or a little right of the names' where that leaves too little room.
+pub(crate) fn glossary<'a>(
+    entries: impl Iterator<Item = (&'a str, &'a str)>,
+    widest: usize,
+    width: Option<usize>,
+) -> String {
+    let width = width.map_or(usize::MAX, |width| width.max(NARROWEST));
+    let indent = " ".repeat(match widest + GAP <= width / 2 {
+        true => widest + GAP,
+        false => 2 * GAP,
+    });
+    let line = |(name, said)| wrapped(&format!("{name:<widest$}  "), &indent, said, width);
+    entries.map(line).collect()
+}
+
+/// A list in columns of the given widths, each row a line; a table in several where the screen is narrower than that.
+pub(crate) fn list_on(
+    columns: &[Column],
+    widths: &[usize],
+    rows: &[Vec<String>],
+    width: Option<usize>,
+) -> String {
+    let line = |cells: Vec<&str>| -> String {
+        let cells = cells.into_iter().enumerate();
+        let cells: Vec<String> = cells
+            .map(|(at, cell)| columns[at].padded(cell, widths[at]))
+            .collect();
+        cells.join("  ") + "\n"
+    };
+    let head = line(columns.iter().map(Column::head).collect());
+    let rest = rows
+        .iter()
+        .map(|row| line(row.iter().map(String::as_str).collect()));
+    let list = head + &rest.collect::<String>();
+    match width.map(|width| width.max(NARROWEST)) {
+        Some(width) if list.lines().any(|line| line.trim_end().chars().count() > width) => {
+            panels(columns, rows, 1, width)
+        }
+        _ => list,
+    }
+}
+
 /// A table, told in several where it is wider than the screen.
-pub(super) fn table_on(
+pub(crate) fn table_on(
     columns: &[Column],
     rows: &[Vec<String>],
     keys: usize,
@@ -129,21 +172,44 @@ fn columns(text: &str) -> usize {
     plain + parts.map(after_code).sum::<usize>()
 }
 
-/// A table within `width` columns. One that is wider is told in several below each other, as many columns in each as fit
-/// beside the first `keys`; where not even two fit, cells take several lines.
-pub(super) fn panels(columns: &[Column], rows: &[Vec<String>], keys: usize, width: usize) -> String {
-    // Cells have a blank on either side; the margin's stands for the last one's, which is trimmed.
-    const GAP: usize = 2;
-    let widths: Vec<usize> = (0..columns.len())
-        .map(|at| {
-            let cells = rows.iter().map(|row| row[at].chars().count());
-            cells.chain([columns[at].head_width()]).max().unwrap_or(0) + GAP
-        })
-        .collect();
-    let of_keys: usize = widths[..keys].iter().sum();
+/// Cells have a blank on either side; the margin's stands for the last one's, which is trimmed.
+const GAP: usize = 2;
+/// Columns that a text gets at least where it is folded to stand in one table with all others.
+const READABLE: usize = 20;
+/// Heads are folded to no fewer columns.
+const HEAD_MIN: usize = 6;
+
+/// Columns that each column of a table takes.
+fn widths(columns: &[Column], rows: &[Vec<String>]) -> Vec<usize> {
+    let longest = |cell: &String| cell.lines().map(|line| line.chars().count()).max();
+    let of = |at: usize| {
+        let cells = rows.iter().filter_map(|row| longest(&row[at]));
+        cells.chain([columns[at].head_width()]).max().unwrap_or(0) + GAP
+    };
+    (0..columns.len()).map(of).collect()
+}
+
+/// Whether the widest column has room beside the first `keys`.
+fn has_room(widths: &[usize], keys: usize, width: usize) -> bool {
     let widest = widths[keys..].iter().max().copied().unwrap_or(0);
-    if widths.iter().sum::<usize>() <= width || of_keys + widest > width {
-        return table_within(columns, rows, Some(width));
+    widths[..keys].iter().sum::<usize>() + widest <= width
+}
+
+/// A table within `width` columns. One that is wider is told in several below each other, as many columns in each as fit
+/// beside the first `keys`; where not even two fit, long heads of keys and long texts take several lines, and at last all cells.
+pub(super) fn panels(columns: &[Column], rows: &[Vec<String>], keys: usize, width: usize) -> String {
+    let as_they_are = widths(columns, rows);
+    if !has_room(&as_they_are, keys, width) {
+        let (columns, rows) = narrowed(columns, rows, keys, width);
+        return match has_room(&widths(&columns, &rows), keys, width) {
+            true => panels(&columns, &rows, keys, width),
+            false => table_within(&columns, &rows, Some(width)),
+        };
+    }
+    let widths = as_they_are;
+    let of_keys: usize = widths[..keys].iter().sum();
+    if widths.iter().sum::<usize>() <= width {
+        return table_within(columns, rows, None);
     }
     let mut chosen: Vec<Vec<usize>> = Vec::new();
     let mut used = usize::MAX;
@@ -161,6 +227,57 @@ pub(super) fn panels(columns: &[Column], rows: &[Vec<String>], keys: usize, widt
         table_within(&columns, &rows.iter().map(pick).collect::<Vec<_>>(), None)
     };
     chosen.iter().map(panel).collect::<Vec<_>>().join("\n")
+}
+
+/// The same table with heads of keys folded within their words until keys take half of the width, and texts too wide for what
+/// is left folded between theirs.
+fn narrowed(
+    columns: &[Column],
+    rows: &[Vec<String>],
+    keys: usize,
+    width: usize,
+) -> (Vec<Column>, Vec<Vec<String>>) {
+    let folded_to = |limit: usize| -> Vec<Column> {
+        let key = |column: &Column| column.headed(|head| in_lines(head, &[' ', '_', '-', '.'], limit));
+        let (of_keys, others) = columns.split_at(keys);
+        of_keys.iter().map(key).chain(others.iter().cloned()).collect()
+    };
+    let longest = columns[..keys].iter().map(Column::head_width).max().unwrap_or(0);
+    let takes = |columns: &[Column]| widths(columns, rows)[..keys].iter().sum::<usize>();
+    let mut tried = (HEAD_MIN..=longest).rev().map(folded_to);
+    let columns = tried
+        .find(|columns| takes(columns) <= width / 2)
+        .unwrap_or_else(|| folded_to(HEAD_MIN));
+    let widths = widths(&columns, rows);
+    let (of_keys, total) = (widths[..keys].iter().sum::<usize>(), widths.iter().sum::<usize>());
+    let cell = |(at, cell): (usize, &String)| {
+        if at < keys || of_keys + widths[at] <= width {
+            return cell.clone();
+        }
+        let others = total - widths[at];
+        let beside = if others + READABLE <= width {
+            others
+        } else {
+            of_keys
+        };
+        in_lines(cell, &[' '], width.saturating_sub(beside + GAP))
+    };
+    let rows = rows.iter().map(|row| row.iter().enumerate().map(cell).collect());
+    let rows = rows.collect();
+    (columns, rows)
+}
+
+/// A text in lines of at most `limit` columns, each ending after one of these letters; a piece without them is never broken.
+fn in_lines(text: &str, after: &[char], limit: usize) -> String {
+    let mut lines: Vec<String> = Vec::new();
+    for piece in text.split_inclusive(after) {
+        match lines.last_mut() {
+            Some(line) if columns(line) + columns(piece.trim_end()) <= limit => line.push_str(piece),
+            _ => lines.push(piece.to_owned()),
+        }
+    }
+    let lines: Vec<&str> = lines.iter().map(|line| line.trim_end()).collect();
+    lines.join("\n")
 }
 
 #[cfg(test)]
@@ -218,6 +335,34 @@ mod tests {
         }
     }
 
+    /// Two long keys and a long text leave no room for one another.
+    #[test]
+    fn heads_are_folded_within_their_words_and_texts_between_theirs() {
+        let columns = [
+            Column::left("enable_prefix_caching"),
+            Column::left("workload.prefix_groups.prefix_len"),
+            Column::right("req/s"),
+            Column::left("state"),
+        ];
+        let rows = [["true", "256", "15.0", "stable, too short for the promise"]];
+        let rows: Vec<Vec<String>> = rows.iter().map(|row| row.map(str::to_owned).to_vec()).collect();
+        assert_snapshot!(panels(&columns, &rows, 2, 80), @r"
+        enable_prefix_  workload.prefix_   req/s  state
+        caching         groups.prefix_len
+        true            256                 15.0  stable, too short for the promise
+        ");
+        for width in 50..120 {
+            let text = panels(&columns, &rows, 2, width);
+            assert!(
+                text.lines().all(|line| line.chars().count() <= width),
+                "{width}\n{text}"
+            );
+            for whole in ["caching", "stable,", "promise"] {
+                assert!(text.contains(whole), "{width}: {whole}\n{text}");
+            }
+        }
+    }
+
     #[test]
     fn what_was_laid_out_before_is_folded_under_its_own_beginning() {
         let text = "short\n  a line that is longer than the screen is wide, by far\n";
@@ -227,6 +372,43 @@ mod tests {
           a line that is longer than the screen
             is wide, by far
         ");
+    }
+
+    #[test]
+    fn a_long_entry_goes_on_beside_its_name() {
+        let entries = [
+            ("chat", "what people say"),
+            ("code-completion", "what they leave unsaid"),
+        ];
+        let told = |width| glossary(entries.into_iter(), 15, width);
+        assert_eq!(
+            told(None),
+            "chat             what people say\ncode-completion  what they leave unsaid\n"
+        );
+        assert_snapshot!(told(Some(34)), @r"
+        chat             what people say
+        code-completion  what they leave
+                         unsaid
+        ");
+    }
+
+    #[test]
+    fn a_list_becomes_a_table_where_the_screen_is_too_narrow() {
+        let columns = [
+            Column::left("GPU"),
+            Column::right("GiB"),
+            Column::right("bandwidth"),
+        ];
+        let row = ["B300-SXM-288GB", "267.7", "8 TB/s"].map(str::to_owned).to_vec();
+        let told = |width| list_on(&columns, &[30, 8, 10], std::slice::from_ref(&row), width);
+        let whole = told(None);
+        assert_eq!(
+            whole.lines().last().unwrap(),
+            format!("{:<30}  {:>8}  {:>10}", "B300-SXM-288GB", "267.7", "8 TB/s")
+        );
+        assert_eq!(told(Some(52)), whole);
+        assert!(told(Some(51)).lines().all(|line| line.chars().count() <= 51));
+        assert!(told(Some(51)) != whole && told(Some(51)).contains("B300-SXM-288GB"));
     }
 
     #[test]

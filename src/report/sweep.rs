@@ -41,6 +41,10 @@ pub fn alike<'a>(mut rows: Vec<SweepRow<'a>>) -> Vec<SweepRow<'a>> {
     rows
 }
 
+/// What is said of rows that are told as whole runs.
+pub(super) const OF_WHOLE: &str =
+    "figures are of whole runs, start and end included: some are too short to have a steady stretch";
+
 impl SweepRow<'_> {
     /// A key of the run; percentiles that were not asked for stand among those that are always written.
     fn number(&self, key: &str) -> Option<f64> {
@@ -112,13 +116,15 @@ impl SweepRow<'_> {
     /// Output tokens per second, least and most by its interval; the figure itself where it has none.
     pub(super) fn output(&self) -> Option<(f64, f64, f64)> {
         let value = self.figure("output_throughput")?;
-        // That is one of the steady stretch.
-        let end = |end: usize| {
-            let path = format!("/plimsoll/intervals_95/output_throughput/{end}");
-            let known = self.run.pointer(&path).filter(|_| !self.of_whole);
-            known.and_then(Value::as_f64).unwrap_or(value)
-        };
-        Some((value, end(0), end(1)))
+        let (low, high) = self.interval("output_throughput").unwrap_or((value, value));
+        Some((value, low, high))
+    }
+
+    /// The 95 % interval of a figure as the file has it; `None` of whole runs, because it is one of the steady stretch.
+    pub(super) fn interval(&self, key: &str) -> Option<(f64, f64)> {
+        let path = format!("/plimsoll/intervals_95/{key}");
+        let ends = self.run.pointer(&path).filter(|_| !self.of_whole)?;
+        Some((ends.get(0)?.as_f64()?, ends.get(1)?.as_f64()?))
     }
 
     /// Whether a limit is set on gaps between tokens, of each request or of all.
@@ -181,7 +187,11 @@ impl SweepRow<'_> {
     /// is broken, which overload always does.
     fn state(&self) -> String {
         let broken = match self.breaks() && self.verdict() != "unstable" {
-            _ if self.is_open() => ", promise not decided",
+            _ if self.is_open() => match self.verdict() {
+                // Whose own figures are well known: only a longer run would tell.
+                "stable" | "critical" => ", too short for the promise",
+                _ => ", promise not decided",
+            },
             true => ", breaks the promise",
             false => "",
         };
@@ -230,19 +240,25 @@ impl SweepRow<'_> {
 #[must_use]
 pub fn text(rows: &[SweepRow<'_>], width: Option<usize>) -> String {
     let (columns, cells) = cells(rows);
-    let mut trust = trust(rows);
-    if rows.iter().any(|row| row.of_whole) {
-        trust.push(
-            "figures are of whole runs, start and end included: some are too short to have a steady stretch"
-                .to_owned(),
-        );
-    }
+    let remarks = remarks(rows);
     let Some(width) = width else {
-        return format!("{}\n{}{}", answer(rows), table(&columns, &cells), lines(&trust));
+        return format!("{}\n{}{}", answer(rows), table(&columns, &cells), lines(&remarks));
     };
     let axes = rows.first().map_or(0, |row| row.settings.len());
-    let trust: String = trust.iter().map(|line| wrapped("", "  ", line, width)).collect();
-    wrapped("", "  ", &answer(rows), width) + &panels(&columns, &cells, axes, width) + &trust
+    let remarks: String = remarks
+        .iter()
+        .map(|line| wrapped("", "  ", line, width))
+        .collect();
+    wrapped("", "  ", &answer(rows), width) + &panels(&columns, &cells, axes, width) + &remarks
+}
+
+/// What is said below the table: what the figures rest on, and what they are of.
+fn remarks(rows: &[SweepRow<'_>]) -> Vec<String> {
+    let mut remarks = trust(rows);
+    if rows.iter().any(|row| row.of_whole) {
+        remarks.push(OF_WHOLE.to_owned());
+    }
+    remarks
 }
 
 /// What the parts of the steps are known from, each as little as in any of the runs: a line, or one for each group of pools.
@@ -277,9 +293,9 @@ fn lines(all: &[String]) -> String {
 pub fn md(rows: &[SweepRow<'_>]) -> String {
     let (columns, cells) = cells(rows);
     let text = format!("{}\n\n{}", answer(rows), markdown(&columns, &cells));
-    match lines(&trust(rows)) {
-        trust if trust.is_empty() => text,
-        trust => format!("{text}\n{trust}"),
+    match lines(&remarks(rows)) {
+        remarks if remarks.is_empty() => text,
+        remarks => format!("{text}\n{remarks}"),
     }
 }
 

@@ -1,11 +1,16 @@
 //! The first line of a sweep: which setting serves the most within the promise, and whether more than chance is behind it.
+//!
+//! Law: what may keep the promise and serves more than the setting that surely keeps it is named beside it.
 
-use super::figures::{counted, significant};
+use super::figures::{counted, percent, significant};
 use super::sweep::SweepRow;
 use super::sweep_layout::is_named;
 use crate::analysis::CONFIDENCE;
 use crate::stats::{Running, student_t};
 use crate::sweep::{self, Best, Candidate};
+
+/// Outputs without intervals are alike where they differ by less than this part of them.
+const ALIKE_WITHIN: f64 = 0.01;
 
 /// The first line: how many runs, whether that is all of them, how many cannot be, and which served the most.
 pub(super) fn answer(rows: &[SweepRow<'_>]) -> String {
@@ -30,33 +35,39 @@ pub(super) fn answer(rows: &[SweepRow<'_>]) -> String {
     }
 }
 
-/// Which run served the most among those that keep the promise, and whether more than chance is behind it.
+/// Which run served the most among those that keep the promise, whether more than chance is behind it, and which may keep it
+/// and serves more.
 fn best(rows: &[SweepRow<'_>]) -> String {
     let groups = settings_apart_from_seeds(rows);
     let candidates: Vec<Option<Candidate>> = groups.iter().map(|(_, runs)| together(runs)).collect();
     let is_promised = rows.iter().any(SweepRow::is_promised);
     let open = rows.iter().filter(|row| row.is_open()).count();
-    let is_none = none_keeps(rows) && open == 0;
+    if none_keeps(rows) && open == 0 {
+        return "; none keeps the promise".to_owned();
+    }
     let broken = rows.iter().filter(|row| row.breaks() && !row.is_open()).count();
     let breaks = match broken {
         0 => String::new(),
         1 => "; 1 breaks the promise".to_owned(),
         more => format!("; {more} break the promise"),
     };
-    let open = match open {
+    let undecided = match open {
         0 => String::new(),
-        number => format!("; of {number} it is not decided whether it keeps the promise"),
+        1 => "; 1 is too short for the promise".to_owned(),
+        more => format!("; {more} are too short for the promise"),
     };
-    let within = match (is_promised, broken) {
-        (false, _) => "",
-        (true, 0) => " within the promise",
-        (true, _) => " within it",
+    let surely = if open > 0 { " surely" } else { "" };
+    let within = match (is_promised, broken + open) {
+        (false, _) => String::new(),
+        (true, 0) => " within the promise".to_owned(),
+        (true, _) => format!("{surely} within it"),
     };
+    let have_intervals = rows.iter().any(|row| row.interval("output_throughput").is_some());
+    let noise = if have_intervals { "noise" } else { "1 %" };
     let best = match sweep::best(&candidates) {
-        _ if is_none => "; none keeps the promise".to_owned(),
         Best::NoneKeeps => String::new(),
         Best::Alike(tokens) => format!(
-            "; output{within} alike within noise, about {} tok/s",
+            "; output{within} alike within {noise}, about {} tok/s",
             significant(tokens)
         ),
         Best::One {
@@ -66,26 +77,74 @@ fn best(rows: &[SweepRow<'_>]) -> String {
         } => {
             let others = match within_noise {
                 0 => String::new(),
-                others => format!(" ({} within noise of it)", counted(others as u64, "other")),
+                others => format!(" ({} within {noise} of it)", counted(others as u64, "other")),
             };
             let (settings, runs) = &groups[index];
             let seeds = match runs.len() {
                 1 => String::new(),
                 seeds => format!(", mean of {}", counted(seeds as u64, "seed")),
             };
-            let at = match settings.is_empty() {
-                true => String::new(),
-                false => format!(" at {}", name(settings)),
-            };
             format!(
-                "; most output{within} {} tok/s{at}{seeds}{others}",
-                significant(tokens_per_s)
+                "; most output{within} {} tok/s{}{seeds}{others}",
+                significant(tokens_per_s),
+                at(settings)
             )
         }
     };
-    match is_none {
-        true => best,
-        false => breaks + &open + &best,
+    breaks + &undecided + &best + &more_undecided(&groups, &candidates, noise)
+}
+
+/// Which setting, of those that may keep the promise, serves the most, where it is more than any that surely keeps it.
+fn more_undecided(groups: &[Setting<'_, '_>], candidates: &[Option<Candidate>], noise: &str) -> String {
+    let sure = candidates.iter().flatten().filter(|one| one.keeps);
+    let sure = sure.map(|one| one.output.2).fold(f64::NEG_INFINITY, f64::max);
+    let may_keep = |runs: &[&SweepRow<'_>]| {
+        let finished = || runs.iter().filter(|run| run.is_simulated());
+        finished().any(|run| run.is_open()) && finished().all(|run| run.is_open() || run.keeps())
+    };
+    let open: Vec<Option<Candidate>> = (groups.iter().zip(candidates))
+        .map(|((_, runs), one)| {
+            let keeps = may_keep(runs);
+            one.filter(|one| one.output.1 > sure)
+                .map(|one| Candidate { keeps, ..one })
+        })
+        .collect();
+    match sweep::best(&open) {
+        Best::NoneKeeps => String::new(),
+        Best::Alike(tokens) => {
+            let alike = groups.iter().zip(&open);
+            let alike = alike.filter(|(_, one)| one.is_some_and(|one| one.keeps));
+            let runs: Vec<&SweepRow<'_>> = alike.flat_map(|((_, runs), _)| runs.iter().copied()).collect();
+            format!(
+                "; output alike within {noise}, about {} tok/s, not decided ({} so far)",
+                significant(tokens),
+                so_far(&runs)
+            )
+        }
+        Best::One {
+            index, tokens_per_s, ..
+        } => {
+            let (settings, runs) = &groups[index];
+            format!(
+                "; {} tok/s{} not decided ({} so far)",
+                significant(tokens_per_s),
+                at(settings),
+                so_far(runs)
+            )
+        }
+    }
+}
+
+/// What is seen of a promise that is not decided: `100 % good`, of several runs `at least 99.2 % good`; `kept` where no share is
+/// asked.
+fn so_far(runs: &[&SweepRow<'_>]) -> String {
+    let mut good: Vec<f64> = runs.iter().filter_map(|run| run.good()).collect();
+    good.sort_by(f64::total_cmp);
+    match good[..] {
+        [least, .., most] if percent(least) != percent(most) => format!("at least {} good", percent(least)),
+        [least, ..] => format!("{} good", percent(least)),
+        [] if runs.iter().all(|run| run.keeps()) => "kept".to_owned(),
+        [] => "not kept".to_owned(),
     }
 }
 
@@ -121,6 +180,12 @@ fn together(runs: &[&SweepRow<'_>]) -> Option<Candidate> {
     let mut means = Running::default();
     known.iter().for_each(|(value, ..)| means.add(*value));
     let have_intervals = known.iter().all(|(_, low, high)| high > low);
+    // Where nothing is known of chance, what is nearly the same is no difference.
+    let least = if have_intervals {
+        0.0
+    } else {
+        ALIKE_WITHIN / 2.0 * means.mean()
+    };
     let half = if known.is_empty() {
         return None;
     } else if known.len() == 1 {
@@ -137,7 +202,11 @@ fn together(runs: &[&SweepRow<'_>]) -> Option<Candidate> {
     };
     let finished = runs.iter().filter(|run| run.is_simulated());
     Some(Candidate {
-        output: (means.mean(), means.mean() - half.0, means.mean() + half.1),
+        output: (
+            means.mean(),
+            means.mean() - half.0.max(least),
+            means.mean() + half.1.max(least),
+        ),
         keeps: finished.into_iter().all(|run| run.keeps() && !run.is_open()),
     })
 }
@@ -149,12 +218,13 @@ pub fn none_keeps(rows: &[SweepRow<'_>]) -> bool {
     finished.peek().is_some() && finished.all(SweepRow::breaks)
 }
 
-fn name(settings: &[(String, String)]) -> String {
-    let parts: Vec<String> = settings
-        .iter()
-        .map(|(axis, value)| format!("{axis} = {value}"))
-        .collect();
-    parts.join(", ")
+/// ` at rate = 4, gpu = h100`; nothing where nothing was set.
+fn at(settings: &[(String, String)]) -> String {
+    let parts = settings.iter().map(|(axis, value)| format!("{axis} = {value}"));
+    match parts.collect::<Vec<_>>().join(", ") {
+        none if none.is_empty() => none,
+        parts => format!(" at {parts}"),
+    }
 }
 
 #[cfg(test)]
@@ -209,15 +279,68 @@ mod tests {
         open[1]["plimsoll"]["slo_decided"] = Value::Bool(false);
         assert_eq!(
             first(&open, Some(0.99)),
-            "2 runs; of 1 it is not decided whether it keeps the promise; most output within the promise 100 tok/s at \
-             rate = 0"
+            "2 runs; 1 is too short for the promise; most output surely within it 100 tok/s at rate = 0; 200 tok/s at \
+             rate = 1 not decided (50.0 % good so far)"
         );
-        let only = first(&open[1..], Some(0.99));
-        assert!(!only.contains("none keeps"), "{only}");
+        assert_eq!(
+            first(&open[1..], Some(0.99)),
+            "1 run; 1 is too short for the promise; 200 tok/s at rate = 0 not decided (50.0 % good so far)"
+        );
+        // What is not more than chance has it is not named.
+        open[1]["output_throughput"] = 104.0.into();
+        open[1]["plimsoll"]["intervals_95"]["output_throughput"] = serde_json::json!([99.0, 109.0]);
+        let alike = first(&open, Some(0.99));
+        assert!(
+            alike.ends_with("surely within it 100 tok/s at rate = 0"),
+            "{alike}"
+        );
         let noise = [run(100.0, 1.0, 5.0), run(103.0, 1.0, 5.0)];
         assert_eq!(
             first(&noise, None),
             "2 runs; output alike within noise, about 103 tok/s"
+        );
+    }
+
+    /// Their steady stretches have intervals, which say nothing of whole runs.
+    #[test]
+    fn whole_runs_that_hardly_differ_are_alike() {
+        let first = |tokens: &[f64], may_keep: &[bool]| {
+            let runs: Vec<Value> = (tokens.iter().zip(may_keep))
+                .map(|(tokens, is_decided)| {
+                    serde_json::json!({
+                        "output_throughput": tokens,
+                        "plimsoll": {"verdict": "too_short", "slo_kept": true, "slo_decided": is_decided,
+                            "intervals_95": {"output_throughput": [tokens - 300.0, tokens + 300.0]}},
+                    })
+                })
+                .collect();
+            let settings: Vec<_> = (0..runs.len())
+                .map(|at| [("chunk".to_owned(), at.to_string())])
+                .collect();
+            let row = |(run, settings)| SweepRow {
+                of_whole: true,
+                settings,
+                run,
+                attainment: None,
+            };
+            let settings = settings.iter().map(|one| &one[..]);
+            answer(&runs.iter().zip(settings).map(row).collect::<Vec<_>>())
+        };
+        assert_eq!(
+            first(&[825.84, 826.0, 825.9], &[true; 3]),
+            "3 runs; output within the promise alike within 1 %, about 826 tok/s"
+        );
+        assert_eq!(
+            first(&[800.0, 826.0, 825.0], &[true; 3]),
+            "3 runs; most output within the promise 826 tok/s at chunk = 1 (1 other within 1 % of it)"
+        );
+        assert_eq!(
+            first(&[825.84, 826.0], &[true, false]),
+            "2 runs; 1 is too short for the promise; most output surely within it 826 tok/s at chunk = 0"
+        );
+        assert_eq!(
+            first(&[825.84, 826.0], &[false; 2]),
+            "2 runs; 2 are too short for the promise; output alike within 1 %, about 826 tok/s, not decided (kept so far)"
         );
     }
 

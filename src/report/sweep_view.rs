@@ -1,6 +1,7 @@
 //! A sweep in the shape that charts take: the figures of each point, and what they are worth.
 //!
-//! Figures are those of the table: of the steady stretch where a run has one, else of the whole run. Past saturation they are
+//! Figures are those of the table: of the steady stretch where a run has one, else of the whole run, or of whole runs all of
+//! them; an interval is one of the stretch and belongs to no figure of a whole run. Past saturation they are
 //! marked, because they grow with the length of the run. Several seeds of one point are told by their mean with Student's t.
 //! Left out: whether differences between points are more than chance, which `compare` asks.
 
@@ -120,6 +121,8 @@ pub struct SweepView {
     pub promises: Vec<Promise>,
     /// Most runs of one point.
     pub seeds: usize,
+    /// Figures are of whole runs, though some have a steady stretch.
+    pub of_whole: bool,
 }
 
 impl SweepView {
@@ -141,6 +144,7 @@ impl SweepView {
             limits: Vec::new(),
             attainment: 1.0,
             promises: Vec::new(),
+            of_whole: rows.iter().any(|row| row.of_whole),
         }
     }
 }
@@ -191,18 +195,11 @@ fn one(run: &SweepRow<'_>, figure: &SweepFigure, standing: Standing) -> Option<E
         Kind::Latency => 1e-3,
         _ => 1.0,
     };
-    let end = |end: usize| {
-        let path = format!("/plimsoll/intervals_95/{}/{end}", figure.key);
-        let known = run.run.pointer(&path).and_then(Value::as_f64);
-        known
-            .filter(|_| standing != Standing::Unstable)
-            .map(|end| end * scale)
-    };
-    Some(Estimate {
-        value,
-        low: end(0).unwrap_or(value),
-        high: end(1).unwrap_or(value),
-    })
+    let known = run
+        .interval(figure.key)
+        .filter(|_| standing != Standing::Unstable);
+    let (low, high) = known.map_or((value, value), |(low, high)| (low * scale, high * scale));
+    Some(Estimate { value, low, high })
 }
 
 /// The mean of a figure over runs that differ in their seed, with Student's t; `None` unless all have it.
@@ -282,6 +279,27 @@ mod tests {
         // Milliseconds in files, seconds here; a gap of 0 is none.
         assert_eq!(below.figures[0].unwrap().value, 0.04);
         assert_eq!(below.figures[2], None);
+    }
+
+    /// An interval of the steady stretch around a figure of the whole run may not even hold it.
+    #[test]
+    fn whole_runs_have_no_intervals_of_their_steady_stretches() {
+        let one = run("stable", 100.0);
+        let settings = [("request-rate".to_owned(), "2".to_owned())];
+        let drawn = |of_whole| {
+            let row = SweepRow {
+                of_whole,
+                settings: &settings,
+                run: &one,
+                attainment: None,
+            };
+            let layout = SweepLayout::of(&[&settings]).unwrap();
+            let view = SweepView::of(&[row], layout, String::new());
+            let known = throughput(&view.points[0]);
+            (view.of_whole, known.low, known.high)
+        };
+        assert_eq!(drawn(false), (false, 95.0, 105.0));
+        assert_eq!(drawn(true), (true, 100.0, 100.0));
     }
 
     #[test]

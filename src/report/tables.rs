@@ -75,8 +75,33 @@ pub(crate) fn markdown(columns: &[Column], rows: &[Vec<String>]) -> String {
 }
 
 impl Column {
+    pub(super) fn head(&self) -> &str {
+        &self.head
+    }
+
+    /// A cell in so many columns, leaning as the others do.
+    pub(super) fn padded(&self, cell: &str, width: usize) -> String {
+        match self.leans_right() {
+            true => format!("{cell:>width$}"),
+            false => format!("{cell:<width$}"),
+        }
+    }
+
+    /// Of its longest line.
     pub(super) fn head_width(&self) -> usize {
-        self.head.chars().count()
+        self.head
+            .lines()
+            .map(|line| line.chars().count())
+            .max()
+            .unwrap_or(0)
+    }
+
+    /// The same under a head in other lines.
+    pub(super) fn headed(&self, lines: impl FnOnce(&str) -> String) -> Column {
+        Column {
+            head: lines(&self.head),
+            alignment: self.alignment,
+        }
     }
 
     fn leans_right(&self) -> bool {

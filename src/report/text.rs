@@ -60,12 +60,18 @@ fn facts(page: &mut Page, result: &RunResult, shown: &Summary, meta: &ResultMeta
     page.fact(
         "occupancy",
         &format!(
-            "{} running (max {}) · {} waiting (max {}) · KV {} (max {}) · busy {}",
+            "{} running (max {}) · {} waiting (max {}) · KV {} ({} {}) · busy {}",
             significant(state.running),
             state.running_max,
             significant(state.waiting),
             state.waiting_max,
             percent(state.kv_usage),
+            // The mean is over all of them, and one may be full while most of them are empty.
+            if result.by_replica.len() > 1 {
+                "max of one replica"
+            } else {
+                "max"
+            },
             percent(state.kv_usage_max),
             percent(state.busy),
         ),
@@ -146,6 +152,7 @@ mod tests {
     use super::super::views::Interrupted;
     use super::*;
     use crate::analysis::{Estimate, Verdict};
+    use crate::metrics::ReplicaSummary;
 
     #[test]
     fn the_first_line_is_the_answer() {
@@ -279,6 +286,15 @@ mod tests {
         ] {
             assert!(text.contains(line), "{line}\n{text}");
         }
+    }
+
+    /// The mean is over all replicas, of which one may be full.
+    #[test]
+    fn the_fullest_replica_is_told_as_one_of_them() {
+        let mut several = fixtures::stable_run();
+        several.by_replica = vec![ReplicaSummary::default(), ReplicaSummary::default()];
+        let text = run(&several, &fixtures::meta(), Style::default());
+        assert!(text.contains("KV 2.51 % (max of one replica 6.10 %)"), "{text}");
     }
 
     #[test]

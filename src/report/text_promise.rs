@@ -45,7 +45,8 @@ pub(super) fn promises(result: &RunResult, shown: &Summary, meta: &ResultMeta) -
                 count(fewest as u64)
             ));
         }
-        if result.verdict == Verdict::TooShort && !promises.is_empty() {
+        let is_open = meta.slo_decided == Some(false);
+        if result.verdict == Verdict::TooShort && is_open && !promises.is_empty() {
             promises.push("what these requests saw: too few to tell whether the load keeps it".to_owned());
         }
     }
@@ -319,6 +320,32 @@ mod tests {
             "what these 5 requests saw: too few to tell whether the load keeps it, which takes 299 without a bad one"
         );
         assert_eq!((said(298).len(), said(299).len()), (2, 1));
+    }
+
+    #[test]
+    fn a_run_that_is_too_short_says_so_of_the_promise_unless_it_is_surely_broken() {
+        let mut run = fixtures::stable_run();
+        run.verdict = Verdict::TooShort;
+        let said = |is_decided, is_kept| {
+            let meta = ResultMeta {
+                slo_kept: Some(is_kept),
+                slo_decided: Some(is_decided),
+                attainment: 0.9,
+                ..fixtures::meta()
+            };
+            let first = super::super::text_answer::answer(&run, &meta);
+            (promises(&run, &run.whole, &meta), first)
+        };
+        let (open, first) = said(false, true);
+        assert!(
+            open.iter()
+                .any(|line| line.contains("too few to tell whether the load keeps it")),
+            "{open:?}"
+        );
+        assert!(first.ends_with("; promise NOT DECIDED"), "{first}");
+        let (broken, first) = said(true, false);
+        assert!(!broken.iter().any(|line| line.contains("too few")), "{broken:?}");
+        assert!(first.ends_with("; promise BROKEN"), "{first}");
     }
 
     #[test]

@@ -9,8 +9,8 @@ pub(super) use super::versus_answer::{headline, is_moved, judged};
 pub use super::versus_measures::{Better, MEASURES, Measure, Unit};
 pub(crate) use super::versus_measures::{ends, moved, told, written};
 
-use super::page::wrapped;
-use super::tables::{Column, markdown, table};
+use super::page::{WIDTH, folded, glossary, table_on, wrapped};
+use super::tables::{Column, markdown};
 use super::versus_caveats::{caveats, certainty};
 use crate::analysis::{Difference, Verdict};
 use crate::calibrate::interval::ModelInterval;
@@ -121,30 +121,30 @@ impl Versus {
     }
 }
 
-/// The comparison for a terminal.
+/// The comparison for a terminal of so many columns, or for a file.
 #[must_use]
-pub fn text(versus: &Versus) -> String {
-    let mut text = answer(versus) + "\n";
-    text += &legend(versus);
-    for line in caveats(versus) {
-        text += &format!("  {line}\n");
-    }
+pub fn text(versus: &Versus, width: Option<usize>) -> String {
+    let sentences = width.map_or(WIDTH, |width| width.min(WIDTH));
+    let mut text = folded(&(answer(versus) + "\n"), width);
+    text += &legend(versus, width);
+    let caveats: String = caveats(versus).iter().map(|line| format!("  {line}\n")).collect();
+    text += &folded(&caveats, width);
     text.push('\n');
-    let laid_out = |beside: usize| -> String {
+    let laid_out = |beside: usize, width: Option<usize>| -> String {
         let others: Vec<usize> = (1..versus.variants.len()).collect();
         let tables = others.chunks(beside).map(|others| {
             let (columns, rows) = cells(versus, others);
-            table(&columns, &rows)
+            table_on(&columns, &rows, 1, width)
         });
         tables.collect::<Vec<_>>().join("\n")
     };
     // Two variants beside the base where they fit a line.
-    let two = laid_out(2);
-    let fits = two.lines().all(|line| line.chars().count() <= super::page::WIDTH);
-    text += &if fits { two } else { laid_out(1) };
+    let two = laid_out(2, None);
+    let fits = two.lines().all(|line| line.chars().count() <= sentences);
+    text += &if fits { two } else { laid_out(1, width) };
     text.push('\n');
     for line in certainty(versus) {
-        text += &wrapped("  ", "    ", &line, super::page::WIDTH);
+        text += &wrapped("  ", "    ", &line, sentences);
     }
     text
 }
@@ -169,15 +169,20 @@ pub fn md(versus: &Versus) -> String {
     )
 }
 
-fn legend(versus: &Versus) -> String {
+fn legend(versus: &Versus, width: Option<usize>) -> String {
     let widest = versus
         .variants
         .iter()
         .map(|variant| variant.name.chars().count())
         .max();
-    let width = widest.unwrap_or(0);
-    let line = |variant: &VariantView| format!("  {:<width$}  {}\n", variant.name, variant.said);
-    versus.variants.iter().map(line).collect()
+    let widest = widest.unwrap_or(0) + 2;
+    let names: Vec<String> = versus
+        .variants
+        .iter()
+        .map(|one| format!("  {}", one.name))
+        .collect();
+    let said = versus.variants.iter().map(|one| one.said.as_str());
+    glossary(names.iter().map(String::as_str).zip(said), widest, width)
 }
 
 fn cells(versus: &Versus, others: &[usize]) -> (Vec<Column>, Vec<Vec<String>>) {
@@ -223,7 +228,7 @@ mod tests {
 
     #[test]
     fn the_table_has_values_and_paired_differences() {
-        let shown = text(&two());
+        let shown = text(&two(), None);
         assert!(shown.contains("+50 points [+48, +53]"), "{shown}");
         assert!(
             shown.contains("2.10 % of requests have their first token over 1 s later"),
@@ -233,6 +238,8 @@ mod tests {
             shown.lines().skip(3).all(|line| line.chars().count() <= 100),
             "{shown}"
         );
+        let narrow = text(&two(), Some(60));
+        assert!(narrow.lines().all(|line| line.chars().count() <= 60), "{narrow}");
         let markdown = md(&two());
         assert!(
             markdown.contains("\n- figures of whole runs") && markdown.contains("\n- B: 2.10 % of requests"),

@@ -3,7 +3,8 @@
 use serde_json::{Value, json};
 
 use super::figures::{count, counted, percent, significant};
-use super::tables::{Column, table};
+use super::page::{folded, table_on};
+use super::tables::Column;
 use crate::analysis::{KNEE_SHARE, Looked, WorkingSet};
 
 /// A KV pool that is marked on the curve.
@@ -102,9 +103,9 @@ fn found(view: &WorkingSetView) -> String {
     }
 }
 
-/// The curve for a terminal.
+/// The curve for a terminal of so many columns, or for a file.
 #[must_use]
-pub fn text(view: &WorkingSetView) -> String {
+pub fn text(view: &WorkingSetView, width: Option<usize>) -> String {
     let curve = &view.curve;
     let mut text = answer(view) + "\n";
     text += &format!(
@@ -127,8 +128,8 @@ pub fn text(view: &WorkingSetView) -> String {
         Column::right("hit rate"),
         Column::left(""),
     ];
-    text += &table(&columns, &rows(view));
-    text
+    text += &table_on(&columns, &rows(view), 1, width);
+    folded(&text, width)
 }
 
 /// Powers of two, the knee and the pool, in order of size.
@@ -224,12 +225,14 @@ mod tests {
             first.contains("the pool of 32,000 tokens (3.91 GiB) finds "),
             "{first}"
         );
-        let shown = text(&view);
+        let shown = text(&view, None);
         assert!(
             shown.contains("Llama-3.1-8B-Instruct on L4") && shown.contains("95.0 % of all hits"),
             "{shown}"
         );
         assert!(shown.lines().all(|line| line.chars().count() <= 160));
+        let narrow = text(&view, Some(60));
+        assert!(narrow.lines().all(|line| line.chars().count() <= 60), "{narrow}");
         let parsed: Value = serde_json::from_str(&json(&view)).unwrap();
         let rates: Vec<f64> = parsed["curve"]
             .as_array()

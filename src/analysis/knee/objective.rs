@@ -1,6 +1,6 @@
 //! What a rate must meet to count as served.
 
-use crate::analysis::steady::QUANTILES;
+use crate::analysis::steady::{QUANTILES, good_share_of_all};
 use crate::analysis::{Estimate, RunResult, Verdict};
 use crate::metrics::{Distribution, Metric, Summary};
 
@@ -59,11 +59,27 @@ impl Objective {
     }
 
     /// Whether a run leaves no doubt that all of it is kept, or that it is not: one part is surely broken, or none may be. A run
-    /// that is no sample of anything has no intervals and says what it saw.
+    /// that is no sample of anything has no intervals and says what it saw. One that is too short decides at most that a
+    /// promise is broken: its server begins empty, so that a longer run misses more.
     #[must_use]
     pub fn is_decided(&self, run: &RunResult) -> bool {
         let parts = self.slacks(run).unwrap_or_default();
-        parts.iter().any(|slack| slack.high < 0.0) || parts.iter().all(|slack| slack.low >= 0.0)
+        if parts.iter().any(|slack| slack.high < 0.0) {
+            return true;
+        }
+        match run.verdict {
+            Verdict::TooShort => run.steady.is_none() && self.is_missed_by_far(run),
+            _ => parts.iter().all(|slack| slack.low >= 0.0),
+        }
+    }
+
+    /// Whether the requests of a run without a steady stretch miss the share that is asked by more than chance.
+    fn is_missed_by_far(&self, run: &RunResult) -> bool {
+        let seen = good_share_of_all(&run.whole).filter(|_| !self.tells_classes_apart());
+        let (Some(asked), Some(seen)) = (self.attainment, seen) else {
+            return false;
+        };
+        seen.high < asked
     }
 
     /// The same of every part of it.
@@ -354,7 +370,29 @@ mod tests {
         });
         assert!(objective.is_decided(&run));
         assert!(objective.is_decided(&queue(1.5, 5_000)), "overload keeps nothing");
-        assert!(objective.is_decided(&queue(0.5, 60)), "what it saw");
+    }
+
+    #[test]
+    fn a_run_that_is_too_short_decides_at_most_that_a_promise_is_broken() {
+        let share = |share| Objective {
+            attainment: Some(share),
+            ..Objective::default()
+        };
+        let short = queue(0.5, 60);
+        assert!(short.verdict == Verdict::TooShort && short.steady.is_none());
+        let mut nearly = short.clone();
+        nearly.whole.good = Some(nearly.whole.ended() - 2);
+        assert!(!share(0.01).is_decided(&nearly) && !share(0.99).is_decided(&nearly));
+        let mut bad = short.clone();
+        bad.whole.good = Some(bad.whole.ended() / 10);
+        assert!(share(0.97).is_decided(&bad));
+        assert_eq!(share(0.97).is_kept(&bad), Some(false));
+        // With a steady stretch, whose interval is above what is asked.
+        let mut drifting = queue(0.5, 20_000);
+        assert!(share(0.9).is_decided(&drifting));
+        drifting.verdict = Verdict::TooShort;
+        assert!(!share(0.9).is_decided(&drifting));
+        assert!(share(0.99).is_decided(&drifting), "surely broken");
     }
 
     #[test]

@@ -133,7 +133,7 @@ pub fn run(args: &Args, out: &mut dyn Write, terminal: &Terminal) -> anyhow::Res
     }
     let is_interrupted = is_interrupted || interrupt::is_asked();
     let text = match outputs.format {
-        Format::Table => versus::text(&view),
+        Format::Table => versus::text(&view, terminal.style(outputs.file.as_deref()).width),
         Format::Md => versus::md(&view),
         Format::Csv => versus_data::csv(&view),
         Format::Json | Format::Jsonl => versus_data::json(&view),

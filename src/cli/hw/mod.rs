@@ -16,6 +16,8 @@ use super::{files, ledger};
 use crate::config::visible;
 use crate::hardware::{self, Device, nvidia_smi};
 use crate::quantity::{format_bytes, format_flops, format_rate};
+use crate::report::tables::Column;
+use crate::report::{folded, list_on};
 
 /// The GPUs that are known, one in full, or a new one of your own.
 ///
@@ -120,7 +122,7 @@ pub struct AddArgs {
 ///
 /// # Errors
 /// A card that is not known, and forms that an action does not have.
-pub fn run(args: &Args, out: &mut dyn Write) -> anyhow::Result<ExitCode> {
+pub fn run(args: &Args, out: &mut dyn Write, width: Option<usize>) -> anyhow::Result<ExitCode> {
     match &args.action {
         None | Some(Action::List) if args.format == "toml" => {
             bail!("`--format toml` writes one profile: plimsoll hw show GPU --format toml")
@@ -134,7 +136,7 @@ pub fn run(args: &Args, out: &mut dyn Write) -> anyhow::Result<ExitCode> {
                 json!({"version": 1, "gpus": all, "unusable": unusable})
             )?;
         }
-        None | Some(Action::List) => list(out)?,
+        None | Some(Action::List) => out.write_all(list(width).as_bytes())?,
         Some(Action::Show { id }) => show(id, &args.format, out)?,
         Some(Action::Add(_)) if args.format != "text" => {
             bail!(
@@ -163,48 +165,42 @@ fn known() -> (Vec<Device>, Vec<String>) {
     (known, unusable)
 }
 
-fn list(out: &mut dyn Write) -> anyhow::Result<()> {
-    writeln!(
-        out,
-        "{:<24} {:>8}  {:>10}  {:>8}  {:>8}  {:>4}  {:>8}  {:>6}  {:>7}",
-        "GPU", "GiB", "bandwidth", "bf16 TF", "fp8 TF", "SMs", "NVLink", "W", "$/h"
-    )?;
-    let (known, unusable) = known();
-    for device in &known {
-        let fp8 = device
-            .peaks
-            .fp8
-            .map_or("-".to_string(), |rate| format!("{:.0}", rate.0 / 1e12));
-        let nvlink = device
-            .nvlink
-            .map_or("-".to_string(), |rate| format!("{:.0} GB/s", rate.0 / 1e9));
-        let price = device
-            .price
-            .as_ref()
-            .map_or("-".to_string(), |price| format!("{:.2}", price.usd_per_hour));
-        writeln!(
-            out,
-            "{:<24} {:>8.1}  {:>10}  {:>8.0}  {fp8:>8}  {:>4}  {nvlink:>8}  {:>6.0}  {price:>7}",
-            device.id,
-            device.memory.gib(),
+fn list(width: Option<usize>) -> String {
+    let columns = [
+        Column::left("GPU"),
+        Column::right("GiB"),
+        Column::right("bandwidth"),
+        Column::right("bf16 TF"),
+        Column::right("fp8 TF"),
+        Column::right("SMs"),
+        Column::right("NVLink"),
+        Column::right("W"),
+        Column::right("$/h"),
+    ];
+    let known_or_none = |known: Option<String>| known.unwrap_or_else(|| "-".to_owned());
+    let row = |device: &Device| {
+        let price = device.price.as_ref();
+        vec![
+            device.id.clone(),
+            format!("{:.1}", device.memory.gib()),
             format_rate(device.memory_bandwidth),
-            device.peaks.bf16.0 / 1e12,
-            device.sm_count,
-            device.tdp_w,
-        )?;
-    }
-    writeln!(
-        out,
-        "\nGiB is what an engine is offered. Peaks are dense, NVLink is one direction; prices are assumed and dated."
-    )?;
-    writeln!(
-        out,
-        "`plimsoll hw show GPU` for one in full, `plimsoll hw add` for your own."
-    )?;
+            format!("{:.0}", device.peaks.bf16.0 / 1e12),
+            known_or_none(device.peaks.fp8.map(|rate| format!("{:.0}", rate.0 / 1e12))),
+            device.sm_count.to_string(),
+            known_or_none(device.nvlink.map(|rate| format!("{:.0} GB/s", rate.0 / 1e9))),
+            format!("{:.0}", device.tdp_w),
+            known_or_none(price.map(|price| format!("{:.2}", price.usd_per_hour))),
+        ]
+    };
+    let (known, unusable) = known();
+    let rows: Vec<Vec<String>> = known.iter().map(row).collect();
+    let mut about = "\nGiB is what an engine is offered. Peaks are dense, NVLink is one direction; prices are assumed and \
+                     dated.\n`plimsoll hw show GPU` for one in full, `plimsoll hw add` for your own.\n"
+        .to_owned();
     for why in unusable {
-        writeln!(out, "left out: {}", visible(&why))?;
+        about += &format!("left out: {}\n", visible(&why));
     }
-    Ok(())
+    list_on(&columns, &[24, 8, 10, 8, 8, 4, 8, 6, 7], &rows, width) + &folded(&about, width)
 }
 
 fn show(id: &str, format: &str, out: &mut dyn Write) -> anyhow::Result<()> {

@@ -292,14 +292,16 @@ fn execute(
     drop(progress);
     terminal.notes(&searched.stopped.into_iter().collect::<Vec<_>>());
     let (view, knee) = (searched.view, searched.knee);
+    let style = terminal.style(outputs.file.as_deref());
     let mut text = match outputs.format {
-        Format::Table => report::knee_text(&view, terminal.style(outputs.file.as_deref())),
+        Format::Table => report::knee_text(&view, style),
         Format::Json | Format::Jsonl => report::json::knee(&view) + "\n",
         Format::Csv => report::csv::knee(&view),
         Format::Md => report::md::knee(&view),
     };
     let explained = (outputs.why && !interrupt::is_asked()).then(|| explain(resolved, &knee));
-    text += &explained.filter(|_| !interrupt::is_asked()).unwrap_or_default();
+    let explained = explained.filter(|_| !interrupt::is_asked()).unwrap_or_default();
+    text += &report::folded(&explained, style.width);
     if interrupt::is_asked() && !view.is_interrupted {
         terminal.notes(&[
             "interrupted after the search: the knee is whole, what follows from it may be missing".to_owned(),

@@ -20,7 +20,8 @@ const LINE: f64 = 16.0;
 const SHARES: [f64; 6] = [0.0, 0.25, 0.5, 0.75, 0.9, 0.99];
 
 struct Curve {
-    name: &'static str,
+    /// `TTFT`, or `TTFT = E2EL` where one lies on the other.
+    name: String,
     colour: Colour,
     /// (seconds, share at or below).
     points: Vec<(f64, f64)>,
@@ -31,16 +32,7 @@ struct Curve {
 /// Draws the distributions of a stretch of a run; `subject` says which run.
 #[must_use]
 pub fn latency_distribution(summary: &Summary, subject: &str) -> Picture {
-    let curves: Vec<Curve> = [
-        ("TTFT", Colour::VERMILLION, &summary.ttft),
-        ("TPOT", Colour::BLUE, &summary.tpot),
-        ("ITL", Colour::GREEN, &summary.itl),
-        ("E2EL", Colour::PURPLE, &summary.e2el),
-    ]
-    .into_iter()
-    .filter_map(|(name, colour, distribution)| curve(name, colour, distribution))
-    .collect();
-
+    let curves = curves(summary);
     let mut picture = Picture::new(&title(summary), WIDTH, 0.0);
     let top = head(&mut picture, LEFT, subject) + 34.0;
     let seconds = curves
@@ -86,6 +78,27 @@ pub fn latency_distribution(summary: &Summary, subject: &str) -> Picture {
     picture
 }
 
+/// The curves of what was seen; latencies that are the same for every request share one.
+fn curves(summary: &Summary) -> Vec<Curve> {
+    let all = [
+        ("TTFT", Colour::VERMILLION, &summary.ttft),
+        ("TPOT", Colour::BLUE, &summary.tpot),
+        ("ITL", Colour::GREEN, &summary.itl),
+        ("E2EL", Colour::PURPLE, &summary.e2el),
+    ];
+    let mut curves: Vec<Curve> = Vec::new();
+    for (name, colour, distribution) in all {
+        let Some(curve) = curve(name, colour, distribution) else {
+            continue;
+        };
+        match curves.iter_mut().find(|known| known.points == curve.points) {
+            Some(same) => same.name = format!("{} = {name}", same.name),
+            None => curves.push(curve),
+        }
+    }
+    curves
+}
+
 /// Requests from which a 99th percentile is another one than the longest.
 const HUNDREDTH: u64 = 100;
 
@@ -117,7 +130,7 @@ fn title(summary: &Summary) -> String {
 }
 
 /// The share of values at or below each value; `None` for an empty distribution.
-fn curve(name: &'static str, colour: Colour, distribution: &Distribution) -> Option<Curve> {
+fn curve(name: &str, colour: Colour, distribution: &Distribution) -> Option<Curve> {
     let points = staircase(distribution);
     // Answers that leave whole have no gaps, and a logarithmic axis no place for them.
     if points.last().is_none_or(|(longest, _)| *longest <= 0.0) {
@@ -129,7 +142,7 @@ fn curve(name: &'static str, colour: Colour, distribution: &Distribution) -> Opt
         format!("p99 {}", quantile(0.99)),
     ];
     Some(Curve {
-        name,
+        name: name.to_owned(),
         colour,
         points,
         quoted,
@@ -204,11 +217,11 @@ fn label_places(panel: &Panel, curves: &[Curve]) -> Vec<Option<Place>> {
 
 fn write_label(picture: &mut Picture, curve: &Curve, place: &Place) {
     let [median, tail] = &curve.quoted;
-    let name_width = Font::LABEL.width(curve.name) + 6.0;
+    let name_width = Font::LABEL.width(&curve.name) + 6.0;
     let (first, second) = (place.top + 12.0, place.top + 12.0 + LINE);
     picture.text(
         (place.left, first),
-        curve.name,
+        &curve.name,
         Font::LABEL,
         Anchor::Start,
         curve.colour,
@@ -236,7 +249,7 @@ fn candidates(panel: &Panel, curve: &Curve) -> Vec<Place> {
         .iter()
         .map(|text| Font::NOTE.width(text))
         .fold(0.0, f64::max);
-    let width = Font::LABEL.width(curve.name) + 6.0 + quoted;
+    let width = Font::LABEL.width(&curve.name) + 6.0 + quoted;
     let at_share = |share: f64| {
         curve
             .points
@@ -268,8 +281,34 @@ fn candidates(panel: &Panel, curve: &Curve) -> Vec<Place> {
 
 #[cfg(test)]
 mod tests {
+    use super::super::super::fixtures;
     use super::*;
     use crate::units::Picos;
+
+    /// Answers that leave whole have their first token with their last.
+    #[test]
+    fn latencies_that_are_the_same_share_a_curve() {
+        let mut summary = fixtures::stable_run().whole;
+        for seen in [
+            &mut summary.ttft,
+            &mut summary.tpot,
+            &mut summary.itl,
+            &mut summary.e2el,
+        ] {
+            *seen = Distribution::default();
+        }
+        for ms in [100, 170, 290_u64] {
+            summary.ttft.record(Picos(ms * 1_000_000_000), 1);
+            summary.e2el.record(Picos(ms * 1_000_000_000), 1);
+        }
+        let names = |summary: &Summary| -> Vec<String> {
+            let curves = curves(summary).into_iter();
+            curves.map(|curve| curve.name).collect()
+        };
+        assert_eq!(names(&summary), ["TTFT = E2EL"]);
+        summary.e2el.record(Picos(400_000_000_000), 1);
+        assert_eq!(names(&summary), ["TTFT", "E2EL"]);
+    }
 
     #[test]
     fn a_median_between_two_values_stands_on_the_curve() {

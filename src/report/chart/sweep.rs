@@ -5,6 +5,7 @@
 //! no scale, so no line joins them, and none leads to a rate of `inf`, which stands apart at the right.
 
 use super::super::figures;
+use super::super::sweep::OF_WHOLE;
 use super::super::sweep_layout::Swept;
 use super::super::sweep_view::{FIGURES, Kind, Standing, SweepFigure, SweepPoint, SweepView};
 use super::axis::{Axis, Quantity};
@@ -158,6 +159,11 @@ fn subtitle(view: &SweepView) -> String {
         ));
     } else if has_intervals(view) {
         parts.push("Bars are 95 % intervals of one run.".to_owned());
+    }
+    if view.of_whole {
+        let mut said = OF_WHOLE.to_owned();
+        said[..1].make_ascii_uppercase();
+        parts.push(format!("{said}."));
     }
     let has = |standing| view.points.iter().any(|point| point.standing == standing);
     if has(Standing::Unstable) {
@@ -434,6 +440,16 @@ mod tests {
         assert_eq!(heading(&FIGURES[8], 400.0), FIGURES[8].heading);
         let wide = fixtures::sweep_view(&["2", "4", "8"], 3, 1);
         assert_eq!(times(&wide, "Time to first token, p99, logarithmic"), 1);
+    }
+
+    #[test]
+    fn whole_runs_are_called_so() {
+        let mut view = fixtures::sweep_view(&["2", "4", "8"], 3, 1);
+        assert!(!subtitle(&view).contains("whole runs"));
+        view.of_whole = true;
+        let said =
+            "Figures are of whole runs, start and end included: some are too short to have a steady stretch.";
+        assert!(subtitle(&view).contains(said), "{}", subtitle(&view));
     }
 
     #[test]

@@ -54,7 +54,11 @@ pub fn timeline(result: &RunResult, subject: &str) -> Picture {
             mean_at: state.waiting,
         },
         Row {
-            heading: "KV blocks in use",
+            // One of them may be full while most are empty.
+            heading: match result.by_replica.len() {
+                0 | 1 => "KV blocks in use",
+                _ => "KV blocks in use, of all replicas",
+            },
             y: Axis::linear(kv, Quantity::Share),
             colour: Colour::GREEN,
             of: |point| point.kv_usage,

@@ -211,6 +211,27 @@ fn gaps_are_told_where_they_are_limited_and_hits_where_there_are_any() {
     assert!(!shown.contains("ITL") && !shown.contains("hit"), "{shown}");
 }
 
+#[test]
+fn a_promise_that_only_a_longer_run_decides_is_told_so() {
+    let state = |verdict: &str, kept: bool, decided: bool| {
+        let run = serde_json::json!({
+            "plimsoll": {"verdict": verdict, "slo_kept": kept, "slo_decided": decided},
+        });
+        let row = SweepRow {
+            of_whole: false,
+            settings: &[],
+            run: &run,
+            attainment: None,
+        };
+        row.state()
+    };
+    assert_eq!(state("stable", true, true), "stable");
+    assert_eq!(state("stable", true, false), "stable, too short for the promise");
+    assert_eq!(state("stable", false, false), "stable, too short for the promise");
+    assert_eq!(state("stable", false, true), "stable, breaks the promise");
+    assert_eq!(state("too_short", true, false), "too short, promise not decided");
+}
+
 /// Of two runs on the same arrivals the stable one would show more requests a second than it was sent.
 #[test]
 fn runs_beside_one_that_is_too_short_are_told_as_a_whole() {
