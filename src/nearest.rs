@@ -14,6 +14,9 @@
 /// ```
 pub fn nearest<'a>(word: &str, names: impl IntoIterator<Item = &'a str>, limit: usize) -> Vec<&'a str> {
     let word = squash(word);
+    if word.len() > LONGEST {
+        return Vec::new();
+    }
     let allowed = (word.len() / 3).max(1);
     let mut near: Vec<(usize, &str)> = names
         .into_iter()
@@ -27,6 +30,9 @@ pub fn nearest<'a>(word: &str, names: impl IntoIterator<Item = &'a str>, limit: 
     near.sort_by_key(|&(distance, _)| distance);
     near.into_iter().take(limit).map(|(_, name)| name).collect()
 }
+
+/// Letters of a word beyond which it is near no name, however long that would take to see.
+const LONGEST: usize = 256;
 
 /// Edits from `word` to the nearest of `names`, all of them squashed; `None` where that is more than a third of the word,
 /// or more than one in a short word.

@@ -232,7 +232,7 @@ pub(super) fn judge_beside(
         .clone()
         .map(|range| (batches[range.start].begin_s(), batches[range.end - 1].end_s()));
     let intervals = match (&steady, &summary) {
-        (Some(range), Some(summary)) => steady::intervals(&seen, &batches[range.clone()], summary),
+        (Some(range), Some(summary)) => steady::intervals(&seen, &batches[range.clone()], summary, kind),
         // The batches of a finite run are no sample: its throughput is that of the whole of it.
         _ if assessment.verdict == Verdict::Finite => Vec::new(),
         // What a load that varies gets served depends on its course.

@@ -7,7 +7,7 @@
 
 use super::failures::{FAILURES_ENOUGH, FAILURES_MIN};
 use super::judge::{Evidence, Precision, assess, mean_output_tokens, widest_mean};
-use super::load::Load;
+use super::load::{Load, LoadKind};
 use super::steady::times_to_tell;
 use super::verdict::Verdict;
 use crate::metrics::Recorder;
@@ -77,7 +77,12 @@ pub fn decide(recorder: &Recorder, load: impl Into<Load>, precision: &Precision)
         true => FOR_GENERATIONS * precision.max_requests,
         false => precision.max_requests,
     };
-    if (steady_enough && is_precise && !is_short) || sent >= max_requests {
+    // Of a closed loop all users have sent at once.
+    let done = match kind {
+        LoadKind::Closed => recorder.ended_and_good().0,
+        _ => sent,
+    };
+    if (steady_enough && is_precise && !is_short) || done >= max_requests {
         return Decision::Stop(seen.verdict);
     }
     let by_span = if is_short { span_s / spanned_s } else { 0.0 };
@@ -86,7 +91,7 @@ pub fn decide(recorder: &Recorder, load: impl Into<Load>, precision: &Precision)
     let more = (needed - sent as f64)
         .clamp(sent as f64 / 2.0, sent as f64)
         .ceil() as u64;
-    Decision::Continue(more.min(max_requests - sent).max(1))
+    Decision::Continue(more.min(max_requests - done).max(1))
 }
 
 #[cfg(test)]

@@ -12,6 +12,7 @@
 use std::ops::Range;
 
 use super::Estimate;
+use super::LoadKind;
 use super::generations::{Generations, STEADY_MIN};
 use super::memory;
 use crate::metrics::{Metric, Observation, Quantiles, Stretch, Summary};
@@ -453,12 +454,17 @@ pub(super) fn intervals(
     seen: &Observation,
     batches: &[Stretch],
     summary: &Summary,
+    kind: LoadKind,
 ) -> Vec<(String, Estimate)> {
     let mut named = Vec::new();
     let mut add = |name: &str, estimate: Option<Estimate>| {
         named.extend(estimate.map(|estimate| (name.to_owned(), estimate)));
     };
-    let memory = memory::short(batches, seen.fleet.replicas());
+    // What wanders without anything to bring it back is the number inside of an open load; a closed one gives it.
+    let memory = match kind {
+        LoadKind::Closed => None,
+        _ => memory::short(batches, seen.fleet.replicas()),
+    };
     let latencies = [
         (Metric::Ttft, &summary.ttft),
         (Metric::Tpot, &summary.tpot),

@@ -4,10 +4,13 @@
 //! take is spread over all, what falls on one in a quiet moment is not lost on the others, and each has a cache of its own. The
 //! knee of one replica says nothing of this: there the same arrivals are slowed down to its share, and their bursts with them.
 //!
+//! A number whose run does not tell whether it keeps the promise is not counted on: it is none that keeps it, and one that may.
+//!
 //! More replicas are taken to serve no worse. Where that fails by a hair (round robin deals others to each), the answer is a
 //! number that keeps the promise while one less does not.
 
 use super::point::Point;
+use crate::analysis::Estimate;
 
 /// How to count.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -52,7 +55,7 @@ pub enum CountEnding {
     },
     /// No number up to the highest allowed keeps it.
     TooMany,
-    /// The run of so many does not tell whether it does.
+    /// The runs of several numbers, this one the last, do not tell whether they do, and no other was seen to.
     Untold(u64),
     /// The caller stopped it, or it ran out of runs.
     Stopped,
@@ -90,6 +93,14 @@ pub fn count(evaluate: impl FnMut(u64) -> Option<Point>, options: &CountOptions)
         ending,
         tried: tried.crews,
     }
+}
+
+/// Numbers whose runs do not tell, after which no more are tried where none is seen to keep the promise.
+const UNTOLD_MAX: usize = 4;
+
+/// Whether a run is too short, as long as it may be, to tell whether the promise is kept.
+fn is_untold(point: &Point) -> bool {
+    point.is_unknown && point.keeps_up()
 }
 
 struct Tried<F> {
@@ -148,9 +159,23 @@ impl<F: FnMut(u64) -> Option<Point>> Tried<F> {
             self.crews.insert(place, Crew { replicas, point });
         }
         let point = &self.crews[place].point;
-        match point.is_unknown && point.keeps_up() {
+        if !is_untold(point) {
+            return Ok(holds(point));
+        }
+        let is_untold = |crew: &&Crew| is_untold(&crew.point);
+        let all = self.crews.iter().filter(is_untold).count();
+        match all >= UNTOLD_MAX && !self.crews.iter().any(|crew| crew.point.is_within()) {
             true => Err(CountEnding::Untold(replicas)),
-            false => Ok(holds(point)),
+            false => Ok(holds(&Point {
+                // What may be so is all that is known of it.
+                slack: Some(Estimate {
+                    value: f64::NEG_INFINITY,
+                    low: f64::NEG_INFINITY,
+                    high: f64::INFINITY,
+                }),
+                is_unknown: false,
+                ..point.clone()
+            })),
         }
     }
 }
@@ -159,7 +184,6 @@ impl<F: FnMut(u64) -> Option<Point>> Tried<F> {
 mod tests {
     use super::super::search::tests::exact;
     use super::*;
-    use crate::analysis::Estimate;
 
     /// Replicas that share all: `n` of them take `5 n` a second, known within `± error`.
     fn sharing(rate: f64, error: f64) -> impl Fn(u64) -> Option<Point> {
@@ -171,6 +195,17 @@ mod tests {
                 low: slack - error,
                 high: slack + error,
             });
+            Some(point)
+        }
+    }
+
+    /// Those that share 101 a second, of whom so many do not tell.
+    fn blind_at(blind: u64) -> impl FnMut(u64) -> Option<Point> {
+        move |replicas| {
+            let mut point = sharing(101.0, 0.1)(replicas)?;
+            if replicas == blind {
+                (point.slack, point.is_unknown) = (None, true);
+            }
             Some(point)
         }
     }
@@ -222,7 +257,16 @@ mod tests {
             (point.slack, point.is_unknown) = (None, true);
             Some(point)
         };
-        assert_eq!(ending(7, &blind), CountEnding::Untold(7));
+        assert_eq!(ending(7, &blind), CountEnding::Untold(14));
+        // One that does not tell is none that keeps it, and the next is looked for.
+        let mut told = blind_at(21);
+        let past = count(&mut told, &options(20));
+        let expected = CountEnding::Found {
+            replicas: 22,
+            fewest: 21,
+            most: Some(22),
+        };
+        assert_eq!(past.ending, expected);
         // The ends of the interval may be unknown where the number is not.
         let mut left = 2;
         let cut = |replicas| {
