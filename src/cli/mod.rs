@@ -373,6 +373,16 @@ fn parse(args: &[String]) -> Result<Parsed, clap::Error> {
         },
     };
     let mut cli = Cli::from_arg_matches(&matches)?;
+    let axes = match &mut cli.command {
+        Command::Knee(args) => Some(&mut args.axes),
+        Command::Sweep(args) => Some(&mut args.axes),
+        _ => None,
+    };
+    if let Some((axes, (name, matches))) = axes.zip(matches.subcommand())
+        && let Some(sub) = rules.find_subcommand(name)
+    {
+        axes.remember(sub, matches);
+    }
     let terminal = Terminal::new(cli.color, cli.quiet);
     if let Some((error, unreadable)) = unreadable {
         let problems = values::with_others(unreadable, &cli.command, normal.problems);

@@ -63,7 +63,7 @@ pub mod variant;
 pub(crate) mod version;
 mod workload;
 
-pub use assemble::{Assembled, QUICKSTART, assemble, assemble_run, served};
+pub use assemble::{Assembled, Ground, QUICKSTART, assemble, assemble_run, served};
 pub use capacity::{Capacity, capacity};
 pub use checkpoint::{Unreadable, read as checkpoint};
 pub use diagnostic::{Diagnostic, Diagnostics, Place, visible};

@@ -5,7 +5,7 @@
 
 use toml::Value;
 
-use super::document::Document;
+use super::document::{Document, SWEPT, Source};
 use super::flags::{Dataset, ScenarioFlags, TrafficFlags, gsp_prompts};
 use super::scalar::Count;
 use super::{pasted, trtllm};
@@ -80,6 +80,11 @@ pub(super) fn overridden(document: &Document, pasted: Vec<(String, String, Value
     let spelt = |value: &Value| value.as_str().map_or_else(|| value.to_string(), str::to_string);
     let notes = pasted.into_iter().filter_map(|(key, flag, before)| {
         let now = document.get(&key);
+        // Of an axis each cell names its value.
+        let is_swept = matches!(document.source(&key), Some(Source::Flag(flag)) if flag.starts_with(SWEPT));
+        if is_swept {
+            return None;
+        }
         if now == Some(&before) || now.is_some_and(|now| contains(now, &before)) {
             return None;
         }

@@ -2,7 +2,7 @@
 
 use clap::Args;
 
-use super::editor::Editor;
+use super::editor::{By, Editor};
 use crate::config::diagnostic::Diagnostic;
 use crate::config::document::{Document, Source};
 use crate::config::slo::{SloMetric, parse_statistic};
@@ -75,8 +75,8 @@ pub(in crate::config) fn replaced_limits(flags: &SloFlags) -> Vec<String> {
 }
 
 /// Applies the promises' flags.
-pub(in crate::config) fn apply_slo(document: &mut Document, flags: &SloFlags, from: &str) -> Vec<Diagnostic> {
-    let mut editor = Editor::new(document, from);
+pub(in crate::config) fn apply_slo(document: &mut Document, flags: &SloFlags, by: By<'_>) -> Vec<Diagnostic> {
+    let mut editor = Editor::new(document, by);
     editor.set_some("slo.attainment", flags.attainment, "attainment");
     // AIPerf writes all limits in one string, vLLM one each.
     for limit in flags.goodput.iter().flat_map(|limits| limits.split_whitespace()) {
