@@ -96,6 +96,10 @@ impl Plan {
                 Err(wrong) => plan.refused.push(Refused::new(index, labels, wrong)),
             }
         }
+        let mistakes = refused::mistakes(&plan.refused);
+        if !mistakes.is_empty() {
+            return Err(Diagnostics(mistakes));
+        }
         if plan.runs.is_empty() && plan.refused.iter().any(|cell| !cell.is_misfit) {
             return Err(refused::told(&plan.refused));
         }

@@ -368,6 +368,7 @@ pub(super) fn underlay(
         let problem = Diagnostic::new(format!("`{}` names no workload", document.name_of(key)));
         problem
             .at(document.place(key))
+            .of_value()
             .label(error)
             .help(format!("shipped are {}", known.join(", ")))
     };
