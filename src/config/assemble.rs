@@ -242,6 +242,7 @@ impl Layers {
             .flat_map(|command| self.document.set_by(command))
             .collect();
         self.ignore(overlooked::lengths(&flags.traffic, ""));
+        self.ignore(overlooked::burstiness(&flags.traffic).into_iter().collect());
         self.half(flags, "");
         let document = &mut self.document;
         // A key that is swept is there for the flags that need it, and wins over those that set it, too.

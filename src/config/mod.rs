@@ -27,6 +27,7 @@ mod formats;
 mod fusion;
 mod gate;
 mod hybrid;
+mod idle;
 mod jitter;
 mod judge;
 mod lmcache;

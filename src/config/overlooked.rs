@@ -52,6 +52,13 @@ pub(super) fn lengths(flags: &TrafficFlags, from: &str) -> Vec<String> {
         .collect()
 }
 
+/// The shape of gaps where there are none.
+pub(super) fn burstiness(flags: &TrafficFlags) -> Option<String> {
+    let is_at_once = flags.request_rate.is_some_and(|rate| rate.0 == f64::INFINITY);
+    (is_at_once && flags.burstiness.is_some())
+        .then(|| "--burstiness has no effect: everything is sent at once".to_owned())
+}
+
 /// An engine that takes the place of the one whose command was pasted.
 pub(super) fn another_engine(flags: &ScenarioFlags) -> Option<String> {
     let (command, engine) = (flags.serve_cmd.as_deref()?, flags.engine.profile.as_deref()?);
