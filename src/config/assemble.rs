@@ -229,6 +229,7 @@ impl Layers {
         let by = By::Command(from);
         self.problems.extend(flags::apply_traffic(document, &traffic, by));
         self.problems.extend(flags::apply_slo(document, &bench.slo, by));
+        self.notes.extend(flags::meant_in_seconds(&bench.slo));
         self.problems.extend(apply_report(document, &bench.results, from));
         report::vllm_defaults(document);
         self.ignore(overlooked::lengths(&traffic, from));
@@ -252,6 +253,7 @@ impl Layers {
         self.problems.extend(swept.set_keys(document));
         self.notes.extend(flags::without_last_limit(document, &flags.slo));
         self.notes.extend(flags::replaced_limits(&flags.slo));
+        self.notes.extend(flags::meant_in_seconds(&flags.slo));
         self.notes.extend(overlooked::overridden(document, pasted));
         self.judge_halves();
         self.notes.extend(overlooked::another_engine(flags));
