@@ -138,9 +138,10 @@ pub fn wrong_names(document: &Document) -> Vec<Diagnostic> {
         let near = crate::nearest::nearest(&axis.name, known.iter().map(String::as_str), 1);
         let problem = Diagnostic::new(format!("unknown axis `{}` in [sweep]", axis.name))
             .at(document.place(&format!("sweep.{}.@key", axis.name)));
-        match &near[..] {
-            [near, ..] => problem.help(format!("did you mean `{near}`?")),
-            [] => problem.help(AXES),
+        match (argv::hint(&axis.name), &near[..]) {
+            (Some(hint), _) => problem.help(hint),
+            (None, [near, ..]) => problem.help(format!("did you mean `{near}`?")),
+            (None, []) => problem.help(AXES),
         }
     });
     wrong.collect()
@@ -151,7 +152,7 @@ const AXES: &str = "an axis is a flag of `plimsoll run`, request_rate or tensor_
                     \"engine.max_num_seqs\"; `plimsoll run --help` lists the flags";
 
 /// Whether the command line takes it as a flag, in any spelling of vLLM's.
-fn is_flag(name: &str) -> bool {
+pub(super) fn is_flag(name: &str) -> bool {
     let name = name.trim_start_matches('-').replace('_', "-");
     let normal = argv::normalise(&[format!("--{name}=1")]);
     if !normal.ignored.is_empty() || !normal.problems.is_empty() {
@@ -305,7 +306,9 @@ fn set_flag(flags: &mut ScenarioFlags, name: &str, value: &str) -> Result<String
     let mut problem = Diagnostic::new(format!("cannot sweep over `{name}`"))
         .label(why)
         .at(place);
-    if let [near, ..] = crate::nearest::nearest(name, names.iter().copied(), 1)[..]
+    if let Some(hint) = argv::hint(name).filter(|_| is_unknown) {
+        problem = problem.help(hint);
+    } else if let [near, ..] = crate::nearest::nearest(name, names.iter().copied(), 1)[..]
         && near.replace('-', "_") != name.replace('-', "_")
     {
         problem = problem.help(format!("did you mean `{near}`?"));
