@@ -151,6 +151,9 @@ pub fn wrong_names(document: &Document) -> Vec<Diagnostic> {
 const AXES: &str = "an axis is a flag of `plimsoll run`, request_rate or tensor_parallel_size, or the path of a key, \
                     \"engine.max_num_seqs\"; `plimsoll run --help` lists the flags";
 
+/// Flags that name what axes are put upon.
+const COMMON: [&str; 3] = ["scenario", "serve-cmd", "bench-cmd"];
+
 /// Whether the command line takes it as a flag, in any spelling of vLLM's.
 pub(super) fn is_flag(name: &str) -> bool {
     let name = name.trim_start_matches('-').replace('_', "-");
@@ -185,13 +188,16 @@ pub fn given_beside(axis: &Axis, document: &Document) -> Option<Diagnostic> {
     let set = cell.set_by(SWEPT);
     // Flags beside a pasted command take the place of its own, and axes do.
     let is_pasted = |flag: &str| flag.starts_with("--serve-cmd") || flag.starts_with("--bench-cmd");
-    // A flag may set keys of another beside its own, as a rate does with the shape of its law.
     let is_axis = |flag: &str| axis.name.contains('.') || flag == format!("--{}", own_name(&axis.name));
-    let own = |key: &str| match document.source(key)? {
-        Source::Flag(flag) if is_axis(&flag) && !is_pasted(&flag) => Some((flag, document.get(key)?.clone())),
+    let own = |key: &str, swept: &Value| match document.source(key)? {
+        Source::Flag(flag) if !is_pasted(&flag) => {
+            let value = document.get(key)?.clone();
+            // Of another flag's keys an axis may write some again, as a rate does with the shape of its law.
+            (is_axis(&flag) || value != *swept).then_some((flag, value))
+        }
         _ => None,
     };
-    let (flag, value) = set.iter().find_map(|(key, ..)| own(key))?;
+    let (flag, value) = set.iter().find_map(|(key, _, swept)| own(key, swept))?;
     let value = value.as_str().map_or_else(|| value.to_string(), str::to_owned);
     Some(refuse_beside(axis, &flag, &value))
 }
@@ -276,6 +282,11 @@ fn set_flag(flags: &mut ScenarioFlags, name: &str, value: &str) -> Result<String
     if !normal.problems.is_empty() {
         return Err(normal.problems);
     }
+    let own = own_name(name);
+    if COMMON.contains(&own.as_str()) {
+        let problem = Diagnostic::new(format!("`{name}` is no axis: all cells have it in common"));
+        return Err(vec![problem.at(place)]);
+    }
     let mut read = Flags {
         flags: std::mem::take(flags),
     };
@@ -291,7 +302,7 @@ fn set_flag(flags: &mut ScenarioFlags, name: &str, value: &str) -> Result<String
     flags.slo.goodput.splice(0..0, limits.0);
     flags.slo.slo.splice(0..0, limits.1);
     let Err(error) = parsed else {
-        return Ok(own_name(name));
+        return Ok(own);
     };
     let text = error.to_string();
     let first = text

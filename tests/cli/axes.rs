@@ -22,7 +22,10 @@ fn flags_and_axes_of_a_cell_are_judged_together() {
             2,
         ),
         ("-L workload.arrivals.users.users 1,4 --think-time 2s", 2),
-        ("--request-rate 4 --goodput tpot:50 -L goodput ttft:300,ttft:500", 2),
+        (
+            "--request-rate 4 --goodput tpot:50 -L goodput ttft:300,ttft:500",
+            2,
+        ),
     ] {
         let printed = desk.expect(0, &format!("sweep {MACHINE} {words} --dry-run"));
         assert!(
@@ -32,8 +35,15 @@ fn flags_and_axes_of_a_cell_are_judged_together() {
     }
     let knee = format!("knee {MACHINE} --goodput ttft:500 -L burstiness 0.5,1 --dry-run");
     desk.expect(0, &knee);
+    // The search sends at a rate, so that a limit in flight makes no closed loop.
+    let limited = knee.replace("burstiness 0.5,1", "max-concurrency 4,8");
+    let printed = desk.expect(0, &limited);
+    assert!(printed.starts_with("2 cells"), "{printed}");
     // A scenario's own axes are no different.
-    let scenario = desk.expect(0, &format!("run {MACHINE} --request-rate 4 --num-prompts 50 --dry-run"));
+    let scenario = desk.expect(
+        0,
+        &format!("run {MACHINE} --request-rate 4 --num-prompts 50 --dry-run"),
+    );
     let rate = "[workload.arrivals.poisson]\nrequest_rate = 4.0\n";
     assert!(scenario.contains(rate), "{scenario}");
     let swept = scenario.replace(rate, "") + "[sweep]\nthink_time = [\"1s\", \"2s\"]\nusers = [1, 4]\n";
@@ -61,6 +71,18 @@ fn what_no_cell_would_have_and_what_does_not_go_together_is_told_as_of_one_comma
         (
             "--request-rate 4 --max-num-seqs 8 -L engine.max_num_seqs 16,32",
             "`--max-num-seqs` is given as 8 and swept over (16, 32)",
+        ),
+        (
+            "--request-rate 4 --compilation-config '{\"cudagraph_mode\": \"NONE\"}' -L cudagraph-mode full,piecewise",
+            "`--compilation-config` is given as none and swept over (full, piecewise)",
+        ),
+        (
+            "--request-rate 4 -L model Qwen/Qwen3-8B,Qwen/Qwen3-4B",
+            "`MODEL` is given as meta-llama/Llama-3.1-8B-Instruct and swept over",
+        ),
+        (
+            "--request-rate 4 -L scenario quickstart,matrix-a",
+            "`scenario` is no axis: all cells have it in common",
         ),
         ("-L users 1,4", "`--users` needs a think time"),
         ("-L think-time 1s,2s", "`--think-time` needs users"),
@@ -107,7 +129,10 @@ fn a_mistyped_value_of_an_axis_is_no_row() {
             vec!["`--gpu-memory-utilization` must be above 0 and at most 1: 1.5"],
         ),
         (
-            format!("{} -L model Qwen/Qwen3-8B,nonesuch", without("meta-llama/Llama-3.1-8B-Instruct")),
+            format!(
+                "{} -L model Qwen/Qwen3-8B,nonesuch",
+                without("meta-llama/Llama-3.1-8B-Instruct")
+            ),
             vec!["no shape of the model `nonesuch`"],
         ),
         (
@@ -131,10 +156,22 @@ fn a_mistyped_value_of_an_axis_is_no_row() {
 fn words_of_other_tools_are_sent_to_the_flag_that_means_them() {
     let desk = Desk::new();
     for (words, told, not) in [
-        ("--isl 512", "`--isl`: here it is --input-len", "--disable-cuda-graph"),
+        (
+            "--isl 512",
+            "`--isl`: here it is --input-len",
+            "--disable-cuda-graph",
+        ),
         ("--rate 4", "`--rate`: here it is --request-rate", "--trace"),
-        ("--num_requests 9", "`--num-requests`: here it is --num-prompts", "--max-running-requests"),
-        ("--warmup 9", "`--warmup`: there is nothing to ask for", "--watermark"),
+        (
+            "--num_requests 9",
+            "`--num-requests`: here it is --num-prompts",
+            "--max-running-requests",
+        ),
+        (
+            "--warmup 9",
+            "`--warmup`: there is nothing to ask for",
+            "--watermark",
+        ),
         ("--gpus 2", "`--gpus` is a flag of knee", "similar"),
     ] {
         let output = desk.run(&format!("run {MACHINE} {words}"));

@@ -29,7 +29,9 @@ use super::terminal::Terminal;
 use super::{files, interrupt, mix, why};
 use crate::analysis::LoadKind;
 use crate::analysis::knee::Knee;
-use crate::config::{Assembled, Diagnostic, Diagnostics, Place, Resolved, resolve, resolved_toml};
+use crate::config::{
+    Assembled, Diagnostic, Diagnostics, Document, Place, Resolved, Source, resolve, resolved_toml,
+};
 use crate::report::figures::significant;
 use crate::report::{self, chart};
 use crate::units::Picos;
@@ -153,8 +155,13 @@ fn input_of(args: &Args) -> Result<(Common<'_>, Assembled), Diagnostics> {
     let may_lack_rate = names_model && flags.traffic.request_rate.is_none();
     let common = Common::read(&args.axes, flags, &args.output)?;
     let axes = args.axes.given()?;
+    // A limit in flight that is swept makes a closed loop only where nobody sends at a rate, as the search does.
+    let is_loop_of_axis = |document: &Document| {
+        let source = document.source("workload.arrivals.all_at_once");
+        matches!(source, Some(Source::Flag(flag)) if flag.starts_with("sweep over "))
+    };
     let has_rate = |input: &Assembled| {
-        input.document.get("workload.arrivals").is_some()
+        (input.document.get("workload.arrivals").is_some() && !is_loop_of_axis(&input.document))
             || input.document.get("workload.base").is_some()
             || input.document.has_several_clients()
     };
