@@ -370,6 +370,18 @@ pub fn significant(value: f64) -> String {
     format!("{rounded:.decimals$}")
 }
 
+/// The same with thousands grouped: `1,280`.
+#[must_use]
+pub fn significant_grouped(value: f64) -> String {
+    let plain = significant(value);
+    if plain.contains('e') || !value.is_finite() {
+        return plain;
+    }
+    let (sign, digits) = plain.split_at(usize::from(plain.starts_with('-')));
+    let (whole, fraction) = digits.split_at(digits.find('.').unwrap_or(digits.len()));
+    format!("{sign}{}{fraction}", grouped(whole))
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;

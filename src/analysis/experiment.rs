@@ -8,6 +8,7 @@ use super::judge::judge_beside;
 use super::longer::settles_in;
 use super::refusals::{self, RefusedAgain};
 use super::silent;
+use super::users::Thinkers;
 use super::{
     Decision, Load, LoadKind, Precision, RunResult, Verdict, bursts_span_s, decide, failures_span_s,
 };
@@ -439,6 +440,7 @@ fn load(kind: LoadKind, scenario: &Scenario, span_s: f64, simulation: &Simulatio
         is_disturbed: cycle_s > 0.0 || (span_s > 0.0 && failures(scenario, simulation) != Some(0)),
         cycle_s,
         servers_change: kind == LoadKind::Varying && LoadKind::of(&scenario.workload) == LoadKind::Open,
+        users: Thinkers::of(&scenario.workload),
     }
 }
 

@@ -250,6 +250,9 @@ pub(super) fn judge_beside(
     let asked = Asked {
         kind,
         offered_per_s: evidence.offered_per_s(),
+        users: load
+            .users
+            .and_then(|users| users.seen(summary.as_ref().unwrap_or(&seen.whole))),
         servers_change: load.servers_change,
         too_few_cycles,
         serves: summary

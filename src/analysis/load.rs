@@ -2,6 +2,7 @@
 
 use super::bursts::CYCLES_MIN;
 use super::generations::interval_s;
+use super::users::Thinkers;
 use crate::metrics::{Sending, SeriesPoint};
 use crate::sim::Scenario;
 use crate::units::Picos;
@@ -87,6 +88,8 @@ pub struct Load {
     pub is_disturbed: bool,
     /// What varies is what serves and not what is sent: replicas come and go at set times, or with the load.
     pub servers_change: bool,
+    /// Who sends, where it is users who think between requests.
+    pub users: Option<Thinkers>,
 }
 
 impl Load {
@@ -163,6 +166,7 @@ impl From<LoadKind> for Load {
             cycle_s: 0.0,
             is_disturbed: false,
             servers_change: false,
+            users: None,
         }
     }
 }

@@ -22,6 +22,7 @@ mod refusals;
 mod saturation;
 mod silent;
 mod steady;
+mod users;
 mod verdict;
 mod working_set;
 
@@ -41,5 +42,6 @@ pub use paired::Difference;
 pub use refusals::{REFUSED_AT_ONCE, RefusedAgain};
 pub use silent::{SilentClass, heard, silent_classes};
 pub use steady::CONFIDENCE;
+pub use users::Thinkers;
 pub use verdict::{Estimate, RunResult, Verdict};
 pub use working_set::{KNEE_SHARE, Looked, TEXTS_MAX, WorkingSet};

@@ -5,9 +5,10 @@ use super::generations::STEADY_MIN;
 use super::growth::T_RETURNING;
 use super::judge::{Assessment, Precision, STABLE_WITHIN};
 use super::load::{Load, LoadKind};
+use super::users::UserCycle;
 use super::verdict::Verdict;
 use crate::metrics::Observation;
-use crate::quantity::grouped;
+use crate::quantity::{grouped, significant_grouped as figure};
 use crate::workload::AllSend;
 
 /// What the stretch was over which several clients were judged, where they do not all send all the time.
@@ -44,6 +45,8 @@ pub(super) fn several_clients(seen: &Observation, load: &Load) -> Option<String>
 pub(super) struct Asked {
     pub(super) kind: LoadKind,
     pub(super) offered_per_s: f64,
+    /// What users who think between requests were seen to do.
+    pub(super) users: Option<UserCycle>,
     /// Replicas come and go.
     pub(super) servers_change: bool,
     /// How often traffic whose rate changes by chance went through its states, where that is too seldom.
@@ -74,18 +77,17 @@ pub(super) fn reasons(seen: &Observation, assessment: &Assessment, asked: Asked)
         (whole.timed_out, "given up by their clients", true),
         (whole.failed, failed, false),
     ];
-    let of = |count: u64| grouped(&count.to_string());
-    for (count, fate, makes_room) in lost {
-        if count > 0 {
-            let share = 100.0 * count as f64 / whole.sent.max(1) as f64;
+    for (lost, fate, makes_room) in lost {
+        if lost > 0 {
+            let share = 100.0 * lost as f64 / whole.sent.max(1) as f64;
             let so = match makes_room && whole.completed > 0 && asked.serves {
                 true => "; those served waited less because of it",
                 false => "",
             };
             reasons.push(format!(
                 "{} of {} sent ({share:.1} %) {fate}{so}",
-                of(count),
-                of(whole.sent)
+                count(lost),
+                count(whole.sent)
             ));
         }
     }
@@ -102,6 +104,16 @@ pub(super) fn reasons(seen: &Observation, assessment: &Assessment, asked: Asked)
     reasons
 }
 
+/// `12,345`.
+fn count(value: u64) -> String {
+    grouped(&value.to_string())
+}
+
+/// The same of an estimate.
+fn count_of(value: f64) -> String {
+    grouped(&format!("{value:.0}"))
+}
+
 /// Whether it is only for not having returned that the number in the system is no steady one.
 fn is_wandering(assessment: &Assessment) -> bool {
     let known = assessment.in_system.map(|interval| interval.relative());
@@ -116,7 +128,7 @@ fn not_begun(ended: u64, generations: usize, needed: f64) -> String {
         return format!(
             "{ended} {are} too few to tell a steady state from chance, or how many it takes; a run that chooses its length (without \
              --num-prompts) begins with {}",
-            Precision::default().min_requests
+            count(Precision::default().min_requests)
         );
     }
     let needed = needed.max(MORE * ended as f64);
@@ -130,13 +142,18 @@ fn not_begun(ended: u64, generations: usize, needed: f64) -> String {
         }
         _ => "in no part of the run did as many leave as came and Little's law hold".to_owned(),
     };
-    format!("after {ended} requests {lacks}; at least {needed:.0} requests would be needed")
+    format!(
+        "after {} requests {lacks}; at least {} requests would be needed",
+        count(ended),
+        count_of(needed)
+    )
 }
 
 fn verdict_reason(seen: &Observation, assessment: &Assessment, asked: Asked) -> String {
     let Asked {
         kind,
         offered_per_s: offered,
+        users,
         servers_change,
         too_few_cycles,
         serves: _,
@@ -157,15 +174,18 @@ fn verdict_reason(seen: &Observation, assessment: &Assessment, asked: Asked) -> 
         Verdict::Unstable => {
             if let Some(drain_s) = growth.drain_s {
                 return format!(
-                    "what is served falls behind what arrives: {offered:.2} requests/s come, and the backlog at the end \
-                     takes {drain_s:.1} s after the last arrival; any latency here is that of a backlog"
+                    "what is served falls behind what arrives: {} requests/s come, and the backlog at the end takes {} s \
+                     after the last arrival; any latency here is that of a backlog",
+                    figure(offered),
+                    figure(drain_s)
                 );
             }
             if growth.is_client {
                 return format!(
-                    "{:.2} requests/s arrive, and the clients' limit on requests in flight lets {:.3}/s fewer through: what they hold \
-                     back grows with the run's length, and TTFT, which begins when a request is sent, does not",
-                    growth.offered_per_s, growth.per_s
+                    "{} requests/s arrive, and the clients' limit on requests in flight lets {}/s fewer through: what they hold back \
+                     grows with the run's length, and TTFT, which begins when a request is sent, does not",
+                    figure(growth.offered_per_s),
+                    figure(growth.per_s)
                 );
             }
             let what = match growth.load {
@@ -176,9 +196,9 @@ fn verdict_reason(seen: &Observation, assessment: &Assessment, asked: Asked) -> 
                 ),
             };
             format!(
-                "{what} by {:.3} requests/s while {:.2} requests/s arrive: any latency here is a \
-                 function of the run's length",
-                growth.per_s, growth.offered_per_s
+                "{what} by {} requests/s while {} requests/s arrive: any latency here is a function of the run's length",
+                figure(growth.per_s),
+                figure(growth.offered_per_s)
             )
         }
         Verdict::Stable => {
@@ -190,28 +210,35 @@ fn verdict_reason(seen: &Observation, assessment: &Assessment, asked: Asked) -> 
             let needed = assessment.requests_needed;
             if growth.t >= T_RETURNING {
                 format!(
-                    "over {ended} requests the number in the system grows by {:.3} requests/s: too little to tell overload from \
-                     chance, and too much for a steady state; at least {needed:.0} would be needed",
-                    growth.per_s
+                    "over {} requests the number in the system grows by {} requests/s: too little to tell overload from \
+                     chance, and too much for a steady state; at least {} would be needed",
+                    count(ended),
+                    figure(growth.per_s),
+                    count_of(needed)
                 )
             } else {
                 format!(
-                    "over {ended} requests the number in the system drifts slowly and is not seen to return to its mean: the \
-                     figures are those of this stretch; at least {needed:.0} would be needed"
+                    "over {} requests the number in the system drifts slowly and is not seen to return to its mean: the figures \
+                     are those of this stretch; at least {} would be needed",
+                    count(ended),
+                    count_of(needed)
                 )
             }
         }
         Verdict::Critical => format!(
-            "so close to saturation that after {ended} requests the mean number in the system is known only \
-             within {width:.0} %; about {:.0} requests would be needed",
-            assessment.requests_needed
+            "so close to saturation that after {} requests the mean number in the system is known only within {width:.0} %; about \
+             {} requests would be needed",
+            count(ended),
+            count_of(assessment.requests_needed)
         ),
         Verdict::TooShort if growth.ambiguous => format!(
-            "after {ended} requests the number in the system still grows by {:.3} requests/s{}",
-            growth.per_s,
+            "after {} requests the number in the system still grows by {} requests/s{}",
+            count(ended),
+            figure(growth.per_s),
             match (assessment.settles_in, growth.load) {
                 (Some(requests), _) => format!(
-                    ": it is filling up; the same traffic settles in a run of {requests} requests"
+                    ": it is filling up; the same traffic settles in a run of {} requests",
+                    count(requests)
                 ),
                 (None, Some(load)) if load > 1.0 => format!(
                     ": {load:.2} times what the engine can do is asked of it, within the error of that estimate; a longer run would \
@@ -223,9 +250,10 @@ fn verdict_reason(seen: &Observation, assessment: &Assessment, asked: Asked) -> 
         ),
         Verdict::TooShort if assessment.requests_needed.is_finite() && assessment.steady.is_some() => {
             format!(
-                "{ended} requests fix the mean number in the system only within {width:.0} %; about {:.0} would do",
+                "{} requests fix the mean number in the system only within {width:.0} %; about {} would do",
+                count(ended),
                 // What is missing may be something else than that number, so it is never fewer than there were.
-                assessment.requests_needed.max(MORE * ended as f64)
+                count_of(assessment.requests_needed.max(MORE * ended as f64))
             )
         }
         Verdict::TooShort if assessment.requests_needed.is_finite() => {
@@ -236,9 +264,10 @@ fn verdict_reason(seen: &Observation, assessment: &Assessment, asked: Asked) -> 
             format!("{ended} {are} too few to tell a steady state from the filling up")
         }
         Verdict::Finite => match kind {
-            LoadKind::Closed => {
-                "a closed loop: the number in flight is given, and the load follows from it".into()
-            }
+            LoadKind::Closed => users.map_or_else(
+                || "a closed loop: the number of users or of requests in flight is given, and the load follows from it".into(),
+                UserCycle::sentence,
+            ),
             LoadKind::AllAtOnce => {
                 "everything was sent at once: a finite experiment without a steady state".into()
             }
@@ -257,6 +286,15 @@ mod tests {
     use super::*;
 
     #[test]
+    fn figures_of_sentences_are_rounded_and_grouped() {
+        assert_eq!(figure(936_396_017.158), "936,000,000");
+        assert_eq!(
+            (figure(954.167), count_of(12_345.6)),
+            ("954".into(), "12,346".into())
+        );
+    }
+
+    #[test]
     fn nobody_is_replaced_more_often_than_there_are_requests() {
         let few = not_begun(30, 117, 60.0);
         assert!(
@@ -265,7 +303,7 @@ mod tests {
         );
         let low = not_begun(600, 900, 1200.0);
         assert!(
-            !low.contains("replaced") && low.contains("at least 1200"),
+            !low.contains("replaced") && low.contains("at least 1,200"),
             "{low}"
         );
         assert!(not_begun(600, 2, 2400.0).contains("replaced 2 times, too seldom"));

@@ -44,6 +44,7 @@ mod subject;
 pub mod sweep;
 pub mod terminal;
 pub mod trace;
+mod unknown;
 pub mod validate;
 mod values;
 mod what_if;
@@ -54,7 +55,6 @@ use std::io::Write;
 use std::process::ExitCode;
 
 use clap::builder::{PossibleValue, PossibleValuesParser, TypedValueParser};
-use clap::error::{ContextKind, ContextValue, ErrorKind};
 use clap::{ArgAction, CommandFactory, FromArgMatches, Parser, Subcommand, ValueEnum};
 
 use crate::config::{Diagnostics, argv, visible};
@@ -370,16 +370,26 @@ fn parse(args: &[String]) -> Result<Parsed, clap::Error> {
         Ok(matches) => (matches, None),
         Err(error) => match values::without_unreadable(&rules, &normal.args, &error) {
             Some((matches, unreadable)) => (matches, Some((error, unreadable))),
-            None => return Err(with_owners(error)),
+            None => return Err(unknown::explained(error, args)),
         },
     };
     let mut cli = Cli::from_arg_matches(&matches)?;
+    let axes = match &mut cli.command {
+        Command::Knee(args) => Some(&mut args.axes),
+        Command::Sweep(args) => Some(&mut args.axes),
+        _ => None,
+    };
+    if let Some((axes, (name, matches))) = axes.zip(matches.subcommand())
+        && let Some(sub) = rules.find_subcommand(name)
+    {
+        axes.remember(sub, matches);
+    }
     let terminal = Terminal::new(cli.color, cli.quiet);
     if let Some((error, unreadable)) = unreadable {
         let problems = values::with_others(unreadable, &cli.command, normal.problems);
         return match problems.0.len() {
             // Alone it is told as the reader of the command line tells it.
-            0 | 1 => Err(with_owners(error)),
+            0 | 1 => Err(unknown::explained(error, args)),
             _ => Ok((cli, terminal, Some(problems))),
         };
     }
@@ -391,31 +401,6 @@ fn parse(args: &[String]) -> Result<Parsed, clap::Error> {
     }
     let problems = (!normal.problems.is_empty()).then_some(Diagnostics(normal.problems));
     Ok((cli, terminal, problems))
-}
-
-/// An error about a flag that other commands have says which.
-fn with_owners(mut error: clap::Error) -> clap::Error {
-    let Some(ContextValue::String(flag)) = error.get(ContextKind::InvalidArg) else {
-        return error;
-    };
-    let name = flag
-        .split('=')
-        .next()
-        .unwrap_or(flag)
-        .trim_start_matches('-')
-        .to_owned();
-    let has_it = |sub: &&clap::Command| sub.get_arguments().any(|arg| arg.get_long() == Some(&name));
-    let cli = Cli::command();
-    let owners: Vec<&str> = cli
-        .get_subcommands()
-        .filter(has_it)
-        .map(clap::Command::get_name)
-        .collect();
-    if error.kind() == ErrorKind::UnknownArgument && !owners.is_empty() {
-        let tip = format!("`--{name}` is a flag of {}", owners.join(", "));
-        error.insert(ContextKind::Suggested, ContextValue::StyledStrs(vec![tip.into()]));
-    }
-    error
 }
 
 fn command(cli: &Cli, out: &mut dyn Write, terminal: &Terminal) -> anyhow::Result<ExitCode> {

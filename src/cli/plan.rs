@@ -1,16 +1,21 @@
 //! What `-L` and `-S` ask for: the axes, the cells of one part, and which of them cannot be run.
 
+mod common;
 mod refused;
 
 use std::collections::BTreeMap;
 use std::hash::Hasher;
 
+use clap::ArgAction;
+use clap::parser::ValueSource;
 use serde_json::Value;
 
+pub(super) use self::common::Common;
 pub(super) use self::refused::Refused;
 
 use super::disk::Disk;
 use super::interrupt;
+use super::outputs::OutputFlags;
 use crate::config::axes::{self, Axis, Cell};
 use crate::config::flags::ScenarioFlags;
 use crate::config::{Assembled, Diagnostic, Diagnostics, Document, Place, Resolved, resolve, resolved_toml};
@@ -30,6 +35,9 @@ pub struct AxisFlags {
     /// Advance all axes together instead of taking every combination.
     #[arg(long)]
     pub link: bool,
+    /// Flags that the command line gives, and their values.
+    #[arg(skip)]
+    pub beside: Vec<(String, String)>,
 }
 
 /// Axis and value.
@@ -59,8 +67,8 @@ impl Plan {
     /// their order.
     ///
     /// # Errors
-    /// What is wrong where no cell can be run, be it of all of them or of each; that no model fits is no mistake. Two cells that are
-    /// one.
+    /// Values of axes that mean nothing in any cell. What is wrong where no cell can be run, be it of all of them or of each; that
+    /// no model fits is no mistake. Two cells that are one.
     pub(super) fn of(
         cells: Vec<Cell>,
         part: (usize, usize),
@@ -87,6 +95,10 @@ impl Plan {
                 }),
                 Err(wrong) => plan.refused.push(Refused::new(index, labels, wrong)),
             }
+        }
+        let mistakes = refused::mistakes(&plan.refused);
+        if !mistakes.is_empty() {
+            return Err(Diagnostics(mistakes));
         }
         if plan.runs.is_empty() && plan.refused.iter().any(|cell| !cell.is_misfit) {
             return Err(refused::told(&plan.refused));
@@ -228,94 +240,41 @@ impl AxisFlags {
         }
     }
 
-    /// The scenario's flags with the first values of swept lengths: a request has a prompt and an output, and one of them
-    /// may be swept.
-    pub(super) fn with_swept_lengths(&self, scenario: &ScenarioFlags) -> ScenarioFlags {
-        let mut flags = scenario.clone();
-        let firsts = self
-            .lists
-            .chunks_exact(2)
-            .map(|pair| (&pair[0], pair[1].split(',').next().unwrap_or_default()));
-        let starts = self
-            .steps
-            .chunks_exact(4)
-            .map(|four| (&four[0], four[1].split("..").next().unwrap_or_default()));
-        for (name, first) in firsts.chain(starts) {
-            let traffic = &mut flags.traffic;
-            let length = match name.trim_start_matches('-').replace('_', "-").as_str() {
-                "input-len" => &mut traffic.input_len,
-                "output-len" => &mut traffic.output_len,
-                "random-input-len" | "random-input" => &mut traffic.random_input_len,
-                "random-output-len" | "random-output" => &mut traffic.random_output_len,
-                _ => continue,
-            };
-            // A value that is no count is told where the axis is judged.
-            *length = length.or_else(|| first.trim().parse().ok());
-        }
-        flags
+    /// Remembers the flags of the command line that axes may set, too.
+    pub(super) fn remember(&mut self, command: &clap::Command, matches: &clap::ArgMatches) {
+        let written = |arg: &clap::Arg| {
+            let id = arg.get_id().as_str();
+            let is_given = matches.value_source(id) == Some(ValueSource::CommandLine);
+            let words = matches.get_raw(id).filter(|_| is_given)?;
+            let words: Vec<String> = words.map(|word| word.to_string_lossy().into_owned()).collect();
+            // Of several values at once an axis adds another.
+            let is_one = matches!(arg.get_action(), ArgAction::Set) && words.len() == 1;
+            is_one.then_some((arg.get_long()?.to_owned(), words.concat()))
+        };
+        self.beside = command.get_arguments().filter_map(written).collect();
     }
 
-    /// Every combination of these axes' values.
+    /// The command with the first value of each axis.
     ///
     /// # Errors
-    /// What is wrong with an axis or one of its values.
-    pub(super) fn cells(
+    /// What is wrong with an axis, or with the command.
+    pub(super) fn first(
         &self,
-        axes: &[Axis],
         scenario: &ScenarioFlags,
-        input: &Assembled,
-    ) -> Result<Vec<Cell>, Diagnostics> {
-        let replaced: Vec<Diagnostic> = axes
-            .iter()
-            .filter_map(|axis| replaced(axis, scenario, &input.document))
-            .collect();
-        if !replaced.is_empty() {
-            return Err(Diagnostics(replaced));
-        }
-        axes::cells(&input.document, axes, self.link)
-            .map_err(|unread| with_other_values(unread, &input.document, axes))
+        output: &OutputFlags,
+    ) -> Result<Assembled, Diagnostics> {
+        Common::read(self, scenario, output)?.first(&self.given()?)
     }
-}
 
-/// What is wrong with an axis whose flag is given with a value, too, which no cell would have.
-fn replaced(axis: &Axis, scenario: &ScenarioFlags, document: &Document) -> Option<Diagnostic> {
-    let traffic = &scenario.traffic;
-    let name = axis.name.trim_start_matches('-').replace('_', "-");
-    // The first of swept lengths stands in the document as if it were given.
-    let length = match name.as_str() {
-        "input-len" => traffic.input_len,
-        "output-len" => traffic.output_len,
-        "random-input-len" | "random-input" => traffic.random_input_len,
-        "random-output-len" | "random-output" => traffic.random_output_len,
-        _ => return axes::given_beside(axis, document),
-    };
-    length.map(|given| axes::refuse_beside(axis, &format!("--{name}"), &given.to_string()))
-}
-
-/// Values of axes that no flag takes, and those beside them that are taken and cannot be honoured: each is judged by itself, so
-/// that what it does not go with is left out.
-fn with_other_values(mut problems: Diagnostics, document: &Document, axes: &[Axis]) -> Diagnostics {
-    const JUDGED: usize = 100;
-    let values = axes
-        .iter()
-        .flat_map(|axis| axis.values.iter().map(move |value| (axis, value)));
-    for (axis, value) in values.take(JUDGED) {
-        let mut cell = document.clone();
-        if !axes::apply(&mut cell, &axis.name, value).is_empty() {
-            continue;
-        }
-        let is_its_own = |problem: &Diagnostic| {
-            let place = matches!(&problem.place, Place::Flag(flag) if flag.starts_with("sweep over "));
-            place && problem.misfit.is_none()
-        };
-        let wrong = resolve(cell, &Disk).map_or_else(|wrong| wrong.0, |_| Vec::new());
-        for problem in wrong.into_iter().filter(is_its_own) {
-            if !problems.0.contains(&problem) {
-                problems.0.push(problem);
-            }
+    /// What is wrong with an axis whose flag is given with a value, too, which no cell would have; `alone` is what the flags set.
+    fn replaced(&self, axis: &Axis, alone: &Document) -> Option<Diagnostic> {
+        let name = axes::own_name(&axis.name);
+        let given = self.beside.iter().find(|(flag, _)| *flag == name);
+        match given {
+            Some((_, value)) => Some(axes::refuse_beside(axis, &format!("--{name}"), value)),
+            None => axes::given_beside(axis, alone),
         }
     }
-    problems
 }
 
 /// A short name of everything that a cell depends on.

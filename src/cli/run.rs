@@ -71,6 +71,11 @@ pub(super) fn read(flags: &ScenarioFlags, output: &OutputFlags) -> Result<Assemb
     let (flags, note) = or_quickstart(flags.clone());
     let mut input = assemble_run(&flags, &Disk)?;
     input.notes.extend(note);
+    with_results(input, output)
+}
+
+/// The same input, with what the flags of the output say about a result.
+pub(super) fn with_results(mut input: Assembled, output: &OutputFlags) -> Result<Assembled, Diagnostics> {
     let problems = apply_report(&mut input.document, &output.results, "");
     if problems.is_empty() {
         Ok(input)

@@ -9,10 +9,10 @@ use std::process::ExitCode;
 use super::Exit;
 use super::kept::{Keeper, Kept};
 use super::outputs::{Format, OutputFlags, Outputs, Writer};
-use super::plan::{AxisFlags, Plan, Planned, Refused};
+use super::plan::{AxisFlags, Common, Plan, Planned, Refused};
 use super::progress::Progress;
 use super::reported::unread;
-use super::run::{Name, read, records, save};
+use super::run::{Name, records, save};
 use super::terminal::Terminal;
 use super::{cells, files, interrupt, memory, present};
 use crate::analysis::{Experiment, simulate};
@@ -32,7 +32,7 @@ use crate::sweep::{self, Finished};
   plimsoll sweep quickstart -L request-rate 2,4,8 --partition slice:1/3
   plimsoll sweep quickstart -S request-rate 2..24 step 2 -L gpu h100,l40s --charts pictures
 
---charts draws a line for each value of a second axis and a pane for each of a third; runs that differ in their seed only are one point with an interval. With -o FILE.jsonl finished runs are kept as they come: after an interruption the same command goes on from there. --save-result writes one file a cell. A cell that does not fit, or whose values do not go together, is a row that says so. Exit code 3 where none fits, or where no run keeps the promise.
+--charts draws a line for each value of a second axis and a pane for each of a third; runs that differ in their seed only are one point with an interval. With -o FILE.jsonl finished runs are kept as they come: after an interruption the same command goes on from there. --save-result writes one file a cell. A cell that does not fit, or whose values do not go together, is a row that says so; a value that is wrong by itself is an error. Exit code 3 where none fits, or where no run keeps the promise.
 
 An axis is a flag's name or a key path of the scenario file; axes given here replace those of its [sweep].")]
 pub struct Args {
@@ -86,14 +86,15 @@ pub fn run(args: &Args, out: &mut dyn Write, terminal: &Terminal) -> anyhow::Res
         None => (0, 1),
     };
     let nothing_yet = interrupt::at_once();
-    let input = read(&args.axes.with_swept_lengths(&args.scenario), &args.output)?;
+    let common = Common::read(&args.axes, &args.scenario, &args.output)?;
+    let axes = args.varied(common.scenario())?;
+    let input = common.first(&axes)?;
     drop(nothing_yet);
     let stopped = |terminal: &Terminal| {
         terminal.notes(&["interrupted before any cell was simulated".to_owned()]);
         Ok(Exit::Interrupted.into())
     };
-    let cells = args.axes.cells(&args.varied(&input)?, &args.scenario, &input)?;
-    let Some(plan) = Plan::of(cells, part, |_, _| Ok(()))? else {
+    let Some(plan) = Plan::of(common.cells(&axes)?, part, |_, _| Ok(()))? else {
         return stopped(terminal);
     };
     let outputs = args.output.resolve(&input.results, Writer::Sweep)?;
@@ -339,10 +340,11 @@ mod tests {
         let lengths = |axes: &str| -> Vec<(u32, u32)> {
             let line = format!("sweep Qwen/Qwen3-8B --gpu h100 --request-rate 2 --num-prompts 200 {axes}");
             let Line { args } = clap::Parser::parse_from(line.split_whitespace());
-            let input = read(&args.axes.with_swept_lengths(&args.scenario), &args.output).unwrap();
-            let axes = args.varied(&input).unwrap();
-            let cells = args.axes.cells(&axes, &args.scenario, &input).unwrap();
-            let cells = Plan::of(cells, (0, 1), |_, _| Ok(())).unwrap().unwrap();
+            let common = Common::read(&args.axes, &args.scenario, &args.output).unwrap();
+            let axes = args.varied(common.scenario()).unwrap();
+            let cells = Plan::of(common.cells(&axes).unwrap(), (0, 1), |_, _| Ok(()))
+                .unwrap()
+                .unwrap();
             let of_cell = |cell: Planned| match cell.resolved.scenario.workload.lengths {
                 Lengths::Fixed {
                     input_len,

@@ -10,9 +10,7 @@ use clap::error::{ContextKind, ContextValue, ErrorKind};
 
 use super::Command;
 use super::disk::Disk;
-use super::outputs::OutputFlags;
 use super::run::read;
-use crate::config::flags::ScenarioFlags;
 use crate::config::{Diagnostic, Diagnostics, Place, resolve};
 
 /// Flags without which others would be missing, each with a value that goes with nearly all others; all other flags are left
@@ -95,7 +93,7 @@ pub(super) fn with_others(
 ) -> Diagnostics {
     let unreadable: Vec<Place> = problems.iter().map(|problem| problem.place.clone()).collect();
     problems.extend(of_spelling);
-    let others = scenario_of(command).map_or(Vec::new(), |(flags, output)| wrong(flags, output));
+    let others = wrong(command);
     // What is missing, or does not fit, may be so for what stands in.
     let is_given = |problem: &Diagnostic| {
         problem.misfit.is_none() && problem.place != Place::Nowhere && !unreadable.contains(&problem.place)
@@ -108,19 +106,16 @@ pub(super) fn with_others(
     Diagnostics(problems)
 }
 
-fn wrong(flags: &ScenarioFlags, output: &OutputFlags) -> Vec<Diagnostic> {
-    match read(flags, output) {
+/// What is wrong with the other values of a command that simulates one scenario.
+fn wrong(command: &Command) -> Vec<Diagnostic> {
+    let input = match command {
+        Command::Run(args) => read(&args.scenario, &args.output),
+        Command::Knee(args) => args.axes.first(&args.scenario, &args.output),
+        Command::Sweep(args) => args.axes.first(&args.scenario, &args.output),
+        _ => return Vec::new(),
+    };
+    match input {
         Err(problems) => problems.0,
         Ok(input) => resolve(input.document, &Disk).map_or_else(|problems| problems.0, |_| Vec::new()),
-    }
-}
-
-/// The flags of a command that simulates one scenario.
-fn scenario_of(command: &Command) -> Option<(&ScenarioFlags, &OutputFlags)> {
-    match command {
-        Command::Run(args) => Some((&args.scenario, &args.output)),
-        Command::Knee(args) => Some((&args.scenario, &args.output)),
-        Command::Sweep(args) => Some((&args.scenario, &args.output)),
-        _ => None,
     }
 }

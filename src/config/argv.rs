@@ -6,6 +6,7 @@
 //! is refused.
 
 mod known;
+mod other_tools;
 mod repeated;
 
 use std::collections::BTreeMap;
@@ -17,6 +18,7 @@ use known::Effect::{Ignored, NotModelled};
 use known::Takes::{Many, Nothing, One};
 use known::{Effect, Takes};
 
+pub use other_tools::hint;
 pub use repeated::{Replaced, last_wins, repeated};
 
 /// vLLM's short forms.

@@ -1,15 +1,19 @@
 //! What a command line says altogether: a scenario, pasted commands and flags, layered into one document.
 
-use super::axes;
+mod ground;
+
+pub use ground::Ground;
+
+use super::axes::{self, Swept};
 use super::checkpoint;
 use super::diagnostic::{Diagnostic, Diagnostics, Place};
 use super::document::{Document, Source};
 use super::files::{self, Files};
-use super::flags::{self, ScenarioFlags};
+use super::flags::{self, By, ScenarioFlags};
 use super::overlooked;
 use super::pasted::{self, ResultFlags};
 use super::report::{self, apply_report};
-use super::resolve::{self, resolve};
+use super::resolve::resolve;
 use crate::model::is_same_name;
 
 /// The layers of one command line.
@@ -45,7 +49,14 @@ pub fn assemble(flags: &ScenarioFlags, files: &dyn Files) -> Result<Assembled, D
 /// # Errors
 /// Every flag that cannot be understood and every value that cannot be honoured, or the file's first syntax error.
 pub fn assemble_run(flags: &ScenarioFlags, files: &dyn Files) -> Result<Assembled, Diagnostics> {
-    let (assembled, mut problems, is_cut) = layered(flags, files)?;
+    judged(layered(flags, files)?, files)
+}
+
+/// The document, unless something is wrong with it, and then with all that is.
+fn judged(
+    (assembled, mut problems, is_cut): (Assembled, Vec<Diagnostic>, bool),
+    files: &dyn Files,
+) -> Result<Assembled, Diagnostics> {
     problems.extend(axes::wrong_names(&assembled.document));
     if problems.is_empty() {
         return Ok(assembled);
@@ -68,42 +79,7 @@ fn layered(
     flags: &ScenarioFlags,
     files: &dyn Files,
 ) -> Result<(Assembled, Vec<Diagnostic>, bool), Diagnostics> {
-    let mut notes = Vec::new();
-    let mut document = scenario(flags, files, &mut notes)?;
-    if flags.traffic.trace.is_some() {
-        notes.extend(without_base(&mut document));
-    }
-    let mut layers = Layers {
-        document,
-        notes,
-        ignored: flags.ignored.clone(),
-        problems: Vec::new(),
-        is_cut: false,
-        halves: Vec::new(),
-    };
-    layers.positional(flags);
-    if let Some(command) = &flags.serve_cmd {
-        let positional = flags.target.as_deref().filter(|target| !is_scenario(target));
-        layers.serve_cmd(command, flags.engine.profile.as_deref(), positional);
-    }
-    let bench = flags.bench_cmd.as_deref();
-    let results = bench.and_then(|command| layers.bench_cmd(command, flags));
-    let pasted_client = bench.filter(|_| results.is_some()).map(pasted::client_of);
-    layers.flags(flags);
-    if let Some(client) = flags.traffic.client.or(pasted_client) {
-        // A workload below the scenario says something, too; that it cannot be read is told by whoever runs it.
-        let mut whole = layers.document.clone();
-        let is_read = resolve::underlay(&mut whole, files, &mut Vec::new()).is_ok();
-        let below = is_read.then_some(&whole);
-        flags::client_defaults(&mut layers.document, client, below);
-    }
-    let assembled = Assembled {
-        document: layers.document,
-        results: results.unwrap_or_default(),
-        notes: layers.notes,
-        ignored: layers.ignored,
-    };
-    Ok((assembled, layers.problems, layers.is_cut))
+    Ok(Ground::of(flags, files)?.under(flags, &Swept::default(), files))
 }
 
 /// A trace brings its own lengths, so it takes the place of the traffic that a scenario only starts from; what the scenario's
@@ -123,14 +99,7 @@ fn without_base(document: &mut Document) -> Option<String> {
 /// # Errors
 /// What of it cannot be honoured.
 pub fn served(command: &str, engine: Option<&str>) -> Result<(Document, Vec<String>), Diagnostics> {
-    let mut layers = Layers {
-        document: Document::default(),
-        notes: Vec::new(),
-        ignored: Vec::new(),
-        problems: Vec::new(),
-        is_cut: false,
-        halves: Vec::new(),
-    };
+    let mut layers = Layers::default();
     layers.serve_cmd(command, engine, None);
     layers.judge_halves();
     match layers.problems.is_empty() {
@@ -141,14 +110,19 @@ pub fn served(command: &str, engine: Option<&str>) -> Result<(Document, Vec<Stri
 
 /// Puts the flags of one variant upon a document; what is wrong with them.
 pub(super) fn overlay(document: &mut Document, flags: &ScenarioFlags) -> Vec<Diagnostic> {
-    const FROM: &str = "variant ";
-    let mut problems = flags::apply_serve(document, flags, FROM);
-    problems.extend(flags::apply_traffic(document, &flags.traffic, FROM));
-    problems.extend(flags::apply_slo(document, &flags.slo, FROM));
+    every_flag(document, flags, By::Command("variant "))
+}
+
+/// Puts flags upon a document; what is wrong with them.
+pub(super) fn every_flag(document: &mut Document, flags: &ScenarioFlags, by: By<'_>) -> Vec<Diagnostic> {
+    let mut problems = flags::apply_serve(document, flags, by);
+    problems.extend(flags::apply_traffic(document, &flags.traffic, by));
+    problems.extend(flags::apply_slo(document, &flags.slo, by));
     problems
 }
 
 /// A document that layers are put upon, the lowest first.
+#[derive(Clone, Debug, Default)]
 struct Layers {
     document: Document,
     notes: Vec<String>,
@@ -216,7 +190,7 @@ impl Layers {
             model: None,
             ..parsed
         };
-        let wrong = flags::apply_serve(&mut self.document, &server, "--serve-cmd ");
+        let wrong = flags::apply_serve(&mut self.document, &server, By::Command("--serve-cmd "));
         self.problems.extend(wrong);
     }
 
@@ -252,30 +226,34 @@ impl Layers {
             _ => {}
         }
         let traffic = bench.traffic;
-        self.problems
-            .extend(flags::apply_traffic(document, &traffic, from));
-        self.problems.extend(flags::apply_slo(document, &bench.slo, from));
+        let by = By::Command(from);
+        self.problems.extend(flags::apply_traffic(document, &traffic, by));
+        self.problems.extend(flags::apply_slo(document, &bench.slo, by));
+        self.notes.extend(flags::meant_in_seconds(&bench.slo));
         self.problems.extend(apply_report(document, &bench.results, from));
         report::vllm_defaults(document);
         self.ignore(overlooked::lengths(&traffic, from));
         Some(bench.results)
     }
 
-    /// The command line's own flags, which replace what pasted commands said.
-    fn flags(&mut self, flags: &ScenarioFlags) {
+    /// The command line's own flags, which replace what pasted commands said, and what axes set beside them.
+    fn flags(&mut self, flags: &ScenarioFlags, swept: &Swept) {
         let pasted: Vec<_> = ["--serve-cmd ", "--bench-cmd "]
             .iter()
             .flat_map(|command| self.document.set_by(command))
             .collect();
         self.ignore(overlooked::lengths(&flags.traffic, ""));
+        self.ignore(overlooked::burstiness(&flags.traffic).into_iter().collect());
         self.half(flags, "");
         let document = &mut self.document;
-        self.problems.extend(flags::apply_serve(document, flags, ""));
+        // A key that is swept is there for the flags that need it, and wins over those that set it, too.
+        swept.set_keys(document);
         self.problems
-            .extend(flags::apply_traffic(document, &flags.traffic, ""));
-        self.problems.extend(flags::apply_slo(document, &flags.slo, ""));
+            .extend(every_flag(document, flags, By::Cell(&swept.flags)));
+        self.problems.extend(swept.set_keys(document));
         self.notes.extend(flags::without_last_limit(document, &flags.slo));
         self.notes.extend(flags::replaced_limits(&flags.slo));
+        self.notes.extend(flags::meant_in_seconds(&flags.slo));
         self.notes.extend(overlooked::overridden(document, pasted));
         self.judge_halves();
         self.notes.extend(overlooked::another_engine(flags));

@@ -1,14 +1,18 @@
 //! Sweeps: the axes of a scenario or of flags, and the scenario of every cell.
 
+mod cells;
 mod twice;
+
+pub use cells::{Cell, Swept, cells, unreadable, with_values};
 
 use clap::{CommandFactory, FromArgMatches, Parser};
 use toml::{Table, Value};
 
 use super::argv;
+use super::assemble::every_flag;
 use super::diagnostic::{Diagnostic, Diagnostics, Place};
 use super::document::{Document, SWEPT, Source};
-use super::flags::{self, ScenarioFlags};
+use super::flags::{By, ScenarioFlags};
 
 /// Most cells of one sweep.
 const CELLS_MAX: usize = 1_000_000;
@@ -134,9 +138,10 @@ pub fn wrong_names(document: &Document) -> Vec<Diagnostic> {
         let near = crate::nearest::nearest(&axis.name, known.iter().map(String::as_str), 1);
         let problem = Diagnostic::new(format!("unknown axis `{}` in [sweep]", axis.name))
             .at(document.place(&format!("sweep.{}.@key", axis.name)));
-        match near[..] {
-            [near, ..] => problem.help(format!("did you mean `{near}`?")),
-            [] => problem.help(AXES),
+        match (argv::hint(&axis.name), &near[..]) {
+            (Some(hint), _) => problem.help(hint),
+            (None, [near, ..]) => problem.help(format!("did you mean `{near}`?")),
+            (None, []) => problem.help(AXES),
         }
     });
     wrong.collect()
@@ -146,8 +151,11 @@ pub fn wrong_names(document: &Document) -> Vec<Diagnostic> {
 const AXES: &str = "an axis is a flag of `plimsoll run`, request_rate or tensor_parallel_size, or the path of a key, \
                     \"engine.max_num_seqs\"; `plimsoll run --help` lists the flags";
 
+/// Flags that name what axes are put upon.
+const COMMON: [&str; 3] = ["scenario", "serve-cmd", "bench-cmd"];
+
 /// Whether the command line takes it as a flag, in any spelling of vLLM's.
-fn is_flag(name: &str) -> bool {
+pub(super) fn is_flag(name: &str) -> bool {
     let name = name.trim_start_matches('-').replace('_', "-");
     let normal = argv::normalise(&[format!("--{name}=1")]);
     if !normal.ignored.is_empty() || !normal.problems.is_empty() {
@@ -169,74 +177,6 @@ fn known() -> Vec<String> {
     all.map(str::to_owned).collect()
 }
 
-/// One combination of the axes' values.
-#[derive(Clone, Debug)]
-pub struct Cell {
-    /// Axis and value, in the order of the axes.
-    pub labels: Vec<(String, String)>,
-    /// The scenario with these values.
-    pub document: Document,
-}
-
-/// Every combination, the last axis fastest; with `linked` axes advance together and have equal lengths.
-///
-/// # Errors
-/// Names that are neither keys nor flags, values that do not parse, too many cells, linked axes of unequal length.
-pub fn cells(document: &Document, axes: &[Axis], linked: bool) -> Result<Vec<Cell>, Diagnostics> {
-    if let Some(twice) = twice::given_twice(axes).or_else(|| twice::repeated(document, axes, linked)) {
-        return Err(twice.into());
-    }
-    let lengths: Vec<usize> = axes.iter().map(|axis| axis.values.len()).collect();
-    let count = if linked {
-        linked_length(&lengths)?
-    } else {
-        lengths
-            .iter()
-            .try_fold(1usize, |product, &length| product.checked_mul(length))
-            .unwrap_or(usize::MAX)
-    };
-    if count > CELLS_MAX {
-        return Err(
-            Diagnostic::new(format!("the sweep has more than {CELLS_MAX} cells"))
-                .help("take fewer values")
-                .into(),
-        );
-    }
-    let mut cells = Vec::with_capacity(count);
-    let mut problems: Vec<Diagnostic> = Vec::new();
-    for index in 0..count {
-        let mut rest = index;
-        let mut chosen = vec![index; axes.len()];
-        if !linked {
-            for (at, &length) in lengths.iter().enumerate().rev() {
-                chosen[at] = rest % length;
-                rest /= length;
-            }
-        }
-        let mut cell = Cell {
-            labels: Vec::new(),
-            document: document.clone(),
-        };
-        for (axis, &at) in axes.iter().zip(&chosen) {
-            let value = &axis.values[at];
-            let wrong = apply(&mut cell.document, &axis.name, value);
-            problems.extend(
-                wrong
-                    .into_iter()
-                    .filter(|problem| !problems.contains(problem))
-                    .collect::<Vec<_>>(),
-            );
-            cell.labels.push((axis.name.clone(), value.clone()));
-        }
-        cells.push(cell);
-    }
-    if problems.is_empty() {
-        Ok(cells)
-    } else {
-        Err(Diagnostics(problems))
-    }
-}
-
 /// What is wrong with an axis that takes the place of a value that a plain flag gives.
 #[must_use]
 pub fn given_beside(axis: &Axis, document: &Document) -> Option<Diagnostic> {
@@ -248,13 +188,16 @@ pub fn given_beside(axis: &Axis, document: &Document) -> Option<Diagnostic> {
     let set = cell.set_by(SWEPT);
     // Flags beside a pasted command take the place of its own, and axes do.
     let is_pasted = |flag: &str| flag.starts_with("--serve-cmd") || flag.starts_with("--bench-cmd");
-    let own = |key: &str| match document.source(key)? {
-        Source::Flag(flag) if !flag.starts_with(SWEPT) && !is_pasted(&flag) => {
-            Some((flag, document.get(key)?.clone()))
+    let is_axis = |flag: &str| axis.name.contains('.') || flag == format!("--{}", own_name(&axis.name));
+    let own = |key: &str, swept: &Value| match document.source(key)? {
+        Source::Flag(flag) if !is_pasted(&flag) => {
+            let value = document.get(key)?.clone();
+            // Of another flag's keys an axis may write some again, as a rate does with the shape of its law.
+            (is_axis(&flag) || value != *swept).then_some((flag, value))
         }
         _ => None,
     };
-    let (flag, value) = set.iter().find_map(|(key, ..)| own(key))?;
+    let (flag, value) = set.iter().find_map(|(key, _, swept)| own(key, swept))?;
     let value = value.as_str().map_or_else(|| value.to_string(), str::to_owned);
     Some(refuse_beside(axis, &flag, &value))
 }
@@ -264,7 +207,9 @@ pub fn given_beside(axis: &Axis, document: &Document) -> Option<Diagnostic> {
 pub fn refuse_beside(axis: &Axis, flag: &str, value: &str) -> Diagnostic {
     let swept = axis.values.join(", ");
     let place = Place::Flag(flag.to_owned());
-    if axis.values.iter().any(|own| own == value) {
+    let number = |text: &str| text.parse::<f64>().ok();
+    let is_same = |own: &str| own == value || (number(own).is_some() && number(own) == number(value));
+    if axis.values.iter().any(|own| is_same(own)) {
         return Diagnostic::new(format!(
             "`{flag}` is given as {value} and swept over ({swept}), too"
         ))
@@ -278,16 +223,6 @@ pub fn refuse_beside(axis: &Axis, flag: &str, value: &str) -> Diagnostic {
     .help("leave the flag out, or add its value to the axis")
 }
 
-fn linked_length(lengths: &[usize]) -> Result<usize, Diagnostics> {
-    let first = lengths.first().copied().unwrap_or(0);
-    if lengths.iter().all(|&length| length == first) {
-        return Ok(first);
-    }
-    let problem =
-        Diagnostic::new("linked axes have different numbers of values").label(format!("{lengths:?}"));
-    Err(problem.help("leave --link out for all combinations").into())
-}
-
 /// Flags as clap reads them, without a command around.
 #[derive(Parser)]
 #[command(no_binary_name = true, disable_help_flag = true)]
@@ -296,58 +231,102 @@ struct Flags {
     flags: ScenarioFlags,
 }
 
-/// Sets one key or flag.
+/// Sets one key or flag by itself.
 pub fn apply(document: &mut Document, name: &str, value: &str) -> Vec<Diagnostic> {
-    let place = Place::Flag(format!("sweep over {name}"));
     if name.contains('.') {
-        if let Some(problem) = beyond_list(document, name) {
-            return vec![problem.at(place)];
-        }
-        document.set(name, scalar(value), &format!("sweep over {name}"));
-        return Vec::new();
+        return set_key(document, name, value).err().into_iter().collect();
     }
+    let mut flags = ScenarioFlags::default();
+    match set_flag(&mut flags, name, value) {
+        Ok(own) => every_flag(document, &flags, By::Cell(&[own])),
+        Err(problems) => problems,
+    }
+}
+
+/// Sets one key.
+fn set_key(document: &mut Document, name: &str, value: &str) -> Result<(), Diagnostic> {
+    let axis = format!("{SWEPT}{name}");
+    if let Some(problem) = beyond_list(document, name) {
+        return Err(problem.at(Place::Flag(axis)));
+    }
+    document.set(name, scalar(value), &axis);
+    Ok(())
+}
+
+/// The flag of this name in any spelling, as it is named here.
+#[must_use]
+pub fn own_name(name: &str) -> String {
+    let name = name.trim_start_matches('-').replace('_', "-");
+    let normal = argv::normalise(&[format!("--{name}=1")]);
+    let said = normal.args.first().and_then(|arg| arg.strip_prefix("--"));
+    let said = said.map_or(name.as_str(), |said| said.split('=').next().unwrap_or(said));
+    let flags = Flags::command();
+    let has_alias = |arg: &&clap::Arg| arg.get_all_aliases().is_some_and(|all| all.contains(&said));
+    let of_alias = flags
+        .get_arguments()
+        .find(has_alias)
+        .and_then(clap::Arg::get_long);
+    of_alias.unwrap_or(said).to_owned()
+}
+
+/// Reads one value into flags, over what they say; the flag's own name.
+fn set_flag(flags: &mut ScenarioFlags, name: &str, value: &str) -> Result<String, Vec<Diagnostic>> {
+    let place = Place::Flag(format!("{SWEPT}{name}"));
     let flag = format!("--{}={value}", name.trim_start_matches('-').replace('_', "-"));
     let normal = argv::normalise(&[flag]);
     if let Some(reason) = normal.ignored.first() {
-        return vec![Diagnostic::new(format!("`{name}` is no axis: {reason}")).at(place)];
+        return Err(vec![
+            Diagnostic::new(format!("`{name}` is no axis: {reason}")).at(place),
+        ]);
     }
     if !normal.problems.is_empty() {
-        return normal.problems;
+        return Err(normal.problems);
     }
+    let own = own_name(name);
+    if COMMON.contains(&own.as_str()) {
+        let problem = Diagnostic::new(format!("`{name}` is no axis: all cells have it in common"));
+        return Err(vec![problem.at(place)]);
+    }
+    let mut read = Flags {
+        flags: std::mem::take(flags),
+    };
+    // Limits add up: each is as good as a flag of its own.
+    let limits = (
+        std::mem::take(&mut read.flags.slo.goodput),
+        std::mem::take(&mut read.flags.slo.slo),
+    );
     let parsed = Flags::command()
         .try_get_matches_from(&normal.args)
-        .and_then(|matches| Flags::from_arg_matches(&matches));
-    match parsed {
-        Ok(Flags { flags }) => {
-            let mut problems = flags::apply_serve(document, &flags, "sweep over ");
-            problems.extend(flags::apply_traffic(document, &flags.traffic, "sweep over "));
-            problems.extend(flags::apply_slo(document, &flags.slo, "sweep over "));
-            problems
-        }
-        Err(error) => {
-            let text = error.to_string();
-            let first = text
-                .lines()
-                .next()
-                .unwrap_or_default()
-                .trim_start_matches("error: ");
-            let known = Flags::command();
-            let names: Vec<&str> = known.get_arguments().filter_map(clap::Arg::get_long).collect();
-            let is_unknown = error.kind() == clap::error::ErrorKind::UnknownArgument;
-            let why = if is_unknown { "no flag and no key" } else { first };
-            let mut problem = Diagnostic::new(format!("cannot sweep over `{name}`"))
-                .label(why)
-                .at(place);
-            if let [near, ..] = crate::nearest::nearest(name, names.iter().copied(), 1)[..]
-                && near.replace('-', "_") != name.replace('-', "_")
-            {
-                problem = problem.help(format!("did you mean `{near}`?"));
-            } else if is_unknown {
-                problem = problem.help(AXES);
-            }
-            vec![problem]
-        }
+        .and_then(|matches| read.update_from_arg_matches(&matches));
+    *flags = read.flags;
+    flags.slo.goodput.splice(0..0, limits.0);
+    flags.slo.slo.splice(0..0, limits.1);
+    let Err(error) = parsed else {
+        return Ok(own);
+    };
+    let text = error.to_string();
+    let first = text
+        .lines()
+        .next()
+        .unwrap_or_default()
+        .trim_start_matches("error: ");
+    let known = Flags::command();
+    let names: Vec<&str> = known.get_arguments().filter_map(clap::Arg::get_long).collect();
+    let is_unknown = error.kind() == clap::error::ErrorKind::UnknownArgument;
+    let why = if is_unknown { "no flag and no key" } else { first };
+    let mut problem = Diagnostic::new(format!("cannot sweep over `{name}`"))
+        .label(why)
+        .at(place);
+    if let Some(hint) = argv::hint(name).filter(|_| is_unknown) {
+        problem = problem.help(hint);
+    } else if let [near, ..] = crate::nearest::nearest(name, names.iter().copied(), 1)[..]
+        && near.replace('-', "_") != name.replace('-', "_")
+    {
+        problem = problem.help(format!("did you mean `{near}`?"));
+    } else if is_unknown {
+        problem = problem.help(AXES);
     }
+    Err(vec![problem])
 }
 
 /// An axis that names an item that a list does not have: setting it would make a table of the list.
@@ -435,45 +414,5 @@ mod tests {
         ] {
             assert!(Axis::steps("x", bad.0, bad.1).is_err(), "{bad:?}");
         }
-    }
-
-    #[test]
-    fn cells_are_all_combinations_or_pairs() {
-        let axes = [
-            Axis::list("request_rate", "1,2").unwrap(),
-            Axis::list("engine.max_num_seqs", "8,16").unwrap(),
-        ];
-        let all = cells(&Document::default(), &axes, false).unwrap();
-        let rate = |cell: &Cell| {
-            cell.document
-                .get("workload.arrivals.poisson.request_rate")
-                .and_then(Value::as_float)
-        };
-        let seqs = |cell: &Cell| {
-            cell.document
-                .get("engine.max_num_seqs")
-                .and_then(Value::as_integer)
-        };
-        let seen: Vec<_> = all.iter().map(|cell| (rate(cell), seqs(cell))).collect();
-        assert_eq!(
-            seen,
-            [
-                (Some(1.0), Some(8)),
-                (Some(1.0), Some(16)),
-                (Some(2.0), Some(8)),
-                (Some(2.0), Some(16))
-            ]
-        );
-        assert_eq!(cells(&Document::default(), &axes, true).unwrap().len(), 2);
-        assert!(
-            cells(
-                &Document::default(),
-                &[Axis::list("request_rats", "1").unwrap()],
-                false
-            )
-            .unwrap_err()
-            .to_string()
-            .contains("did you mean `request-rate`")
-        );
     }
 }

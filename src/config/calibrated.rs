@@ -86,7 +86,7 @@ pub(super) fn calibration(
     let mut asked = match find(name, files) {
         Ok(asked) => asked,
         Err(Unusable::File(what, why)) => {
-            judge.wrong(key, what, why);
+            judge.senseless(key, what, why);
             return None;
         }
         Err(Unusable::Unknown) => {
@@ -96,7 +96,10 @@ pub(super) fn calibration(
                 || format!("shipped are {}", known.join(", ")),
                 |near| format!("did you mean `{near}`?"),
             );
-            judge.wrong_help(key, "names no shipped calibration", name.clone(), help);
+            judge
+                .senseless(key, "names no shipped calibration", name.clone())
+                .help
+                .push(help);
             return None;
         }
     };

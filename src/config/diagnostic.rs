@@ -51,6 +51,8 @@ pub struct Diagnostic {
     pub place: Place,
     /// Where the input is well-formed and the model does not fit the machine. Boxed, as it is rare and errors are handed on by value.
     pub misfit: Option<Box<Misfit>>,
+    /// The value is wrong by itself: a name of nothing, or a number that means none. Nothing beside it could make it right.
+    pub is_of_value: bool,
 }
 
 /// A model that does not fit its machine.
@@ -73,7 +75,15 @@ impl Diagnostic {
             help: Vec::new(),
             place: Place::Nowhere,
             misfit: None,
+            is_of_value: false,
         }
+    }
+
+    /// Says that the value is wrong whatever stands beside it.
+    #[must_use]
+    pub fn of_value(mut self) -> Diagnostic {
+        self.is_of_value = true;
+        self
     }
 
     /// Says that the input is well-formed and the machine too small, and why.

@@ -87,6 +87,18 @@ impl Judge {
         self.report(Diagnostic::new(message).at(self.document.place(key)).label(label))
     }
 
+    /// The same of a value that is wrong whatever stands beside it.
+    pub(super) fn senseless(
+        &mut self,
+        key: &str,
+        problem: &str,
+        label: impl Into<String>,
+    ) -> &mut Diagnostic {
+        let problem = self.wrong(key, problem, label);
+        problem.is_of_value = true;
+        problem
+    }
+
     /// Whether one of `keys`, or something within it, is already reported: a check of several values asks it first.
     pub(super) fn is_wrong(&self, keys: &[&str]) -> bool {
         let is_within = |outer: &str, inner: &str| {
@@ -237,7 +249,7 @@ impl Judge {
                 Some(profile)
             }
             Err((problem, help)) => {
-                self.wrong_help(key, "cannot be used", problem, help);
+                self.senseless(key, "cannot be used", problem).help.push(help);
                 None
             }
         }
@@ -291,7 +303,8 @@ impl Judge {
                     format!("{} does not", grouped_count(value)),
                 ),
             };
-            self.wrong(key, &problem, label);
+            // What is too many may be so for something else.
+            self.wrong(key, &problem, label).is_of_value = value < least;
         }
         value.clamp(least, most) as u32
     }
@@ -309,7 +322,7 @@ impl Judge {
             (false, true) => ("must be above 0 and at most 1", "is not"),
             (false, false) => ("must lie between 0 and 1, ends left out", "does not"),
         };
-        let problem = self.wrong(key, ends, format!("{value} {not}"));
+        let problem = self.senseless(key, ends, format!("{value} {not}"));
         if (2.0..=100.0).contains(&value) {
             problem.label = format!("{value} is not a fraction");
             problem
@@ -321,7 +334,9 @@ impl Judge {
     /// A number that must satisfy `is_right`, which `must` says in words.
     pub(super) fn number(&mut self, key: &str, value: f64, is_right: impl Fn(f64) -> bool, must: &str) {
         if !(value.is_finite() && is_right(value)) {
-            self.wrong(key, must, format!("{value} is not"));
+            // A limit above may be another value.
+            let is_none = !(value.is_finite() && value > 0.0);
+            self.wrong(key, must, format!("{value} is not")).is_of_value = is_none;
         }
     }
 
@@ -348,13 +363,13 @@ impl Judge {
             let help = "leave it out where nothing is limited";
             self.wrong_help(key, "must be finite here", "no limit at all", help);
         } else if value > RATE_MAX {
-            self.wrong(
+            self.senseless(
                 key,
                 &format!("must be at most 1e9 {things} per second"),
                 format!("{value:e} leaves less than a nanosecond between two"),
             );
         } else if value > 0.0 && value < RATE_MIN {
-            self.wrong(
+            self.senseless(
                 key,
                 &format!("must be at least {RATE_MIN:e} {things} per second"),
                 format!("{value:e} is less than two in the 213 days of the simulated clock"),
@@ -362,7 +377,7 @@ impl Judge {
         } else if value > 0.0 {
             return Some(value);
         } else {
-            self.wrong(
+            self.senseless(
                 key,
                 &format!("must be above 0 {things} per second"),
                 format!("{value} is not"),
@@ -375,7 +390,7 @@ impl Judge {
     pub(super) fn duration(&mut self, key: &str, text: &Duration, may_be_zero: bool) -> Option<Picos> {
         let delay = self.span(key, text, may_be_zero)?;
         if delay > Picos::DELAY_MAX {
-            self.wrong(key, "must be at most 30 days", format!("`{}` is longer", text.0));
+            self.senseless(key, "must be at most 30 days", format!("`{}` is longer", text.0));
             return None;
         }
         Some(delay)
@@ -386,7 +401,7 @@ impl Judge {
         self.given(key, &text.0);
         match parse_duration(&text.0) {
             Ok(Picos::ZERO) if !may_be_zero => {
-                self.wrong(key, "must be longer than 0", format!("`{}` is not", text.0));
+                self.senseless(key, "must be longer than 0", format!("`{}` is not", text.0));
                 None
             }
             Ok(picos) => Some(picos),
@@ -394,10 +409,12 @@ impl Judge {
                 let opposite = text.0.trim().strip_prefix('-').map(parse_duration);
                 match opposite {
                     Some(Ok(_)) if may_be_zero => {
-                        self.wrong(key, "must be at least 0", format!("`{}` is not", text.0))
+                        self.senseless(key, "must be at least 0", format!("`{}` is not", text.0))
                     }
-                    Some(Ok(_)) => self.wrong(key, "must be longer than 0", format!("`{}` is not", text.0)),
-                    _ => self.wrong(key, "is not a duration", error.to_string()),
+                    Some(Ok(_)) => {
+                        self.senseless(key, "must be longer than 0", format!("`{}` is not", text.0))
+                    }
+                    _ => self.senseless(key, "is not a duration", error.to_string()),
                 };
                 None
             }

@@ -83,7 +83,7 @@ fn model_by_name(judge: &mut Judge, name: &str, files: &dyn Files) -> Option<(Mo
         Ok(found) => Some(found),
         Err(_) if files.is_folder(name) => {
             let why = format!("the folder `{name}` holds no config.json");
-            let problem = Diagnostic::new(why).at(judge.place("model.name"));
+            let problem = Diagnostic::new(why).at(judge.place("model.name")).of_value();
             judge.report(problem.help(
                 "give the folder of a checkpoint as Hugging Face has it, or the path of its config.json",
             ));
@@ -91,7 +91,8 @@ fn model_by_name(judge: &mut Judge, name: &str, files: &dyn Files) -> Option<(Mo
         }
         Err(unknown) => {
             let mut problem = Diagnostic::new(format!("no shape of the model `{name}` is bundled"))
-                .at(judge.place("model.name"));
+                .at(judge.place("model.name"))
+                .of_value();
             if !unknown.suggestions.is_empty() {
                 problem = problem.help(format!("did you mean {}?", unknown.suggestions.join(" or ")));
             }
@@ -116,7 +117,7 @@ fn several(name: &str) -> Option<(u32, &str)> {
 /// The text of the file that `key` names; `None` was reported.
 pub(super) fn text_file(judge: &mut Judge, key: &str, path: &str, files: &dyn Files) -> Option<String> {
     let text = text_of(path, files);
-    text.map_err(|(what, why)| judge.wrong(key, what, why)).ok()
+    text.map_err(|(what, why)| judge.senseless(key, what, why)).ok()
 }
 
 /// The GPU, with a bridge where one is fitted; `None` was reported.
@@ -159,7 +160,7 @@ fn card(judge: &mut Judge, raw: &RawCluster, files: &dyn Files) -> Option<Device
         return match Device::from_toml(&text, name) {
             Ok(device) => Some(device),
             Err(error) => {
-                judge.wrong(key, "is not a hardware profile", error.to_string());
+                judge.senseless(key, "is not a hardware profile", error.to_string());
                 None
             }
         };
@@ -173,7 +174,7 @@ fn card(judge: &mut Judge, raw: &RawCluster, files: &dyn Files) -> Option<Device
                 Some(device)
             }
             Err(error) => {
-                judge.wrong(key, "is not a hardware profile", error.to_string());
+                judge.senseless(key, "is not a hardware profile", error.to_string());
                 None
             }
         };
@@ -184,7 +185,9 @@ fn card(judge: &mut Judge, raw: &RawCluster, files: &dyn Files) -> Option<Device
             on_disk(judge, device, files)
         }
         Err(unknown) => {
-            let mut problem = Diagnostic::new(format!("unknown GPU `{name}`")).at(judge.place(key));
+            let mut problem = Diagnostic::new(format!("unknown GPU `{name}`"))
+                .at(judge.place(key))
+                .of_value();
             if let Some((count, card)) = several(name) {
                 problem = problem.help(format!("`--gpu` names one card: write --gpu {card} -tp {count}"));
             }

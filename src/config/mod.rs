@@ -27,6 +27,7 @@ mod formats;
 mod fusion;
 mod gate;
 mod hybrid;
+mod idle;
 mod jitter;
 mod judge;
 mod lmcache;
@@ -63,7 +64,7 @@ pub mod variant;
 pub(crate) mod version;
 mod workload;
 
-pub use assemble::{Assembled, QUICKSTART, assemble, assemble_run, served};
+pub use assemble::{Assembled, Ground, QUICKSTART, assemble, assemble_run, served};
 pub use capacity::{Capacity, capacity};
 pub use checkpoint::{Unreadable, read as checkpoint};
 pub use diagnostic::{Diagnostic, Diagnostics, Place, visible};

@@ -5,7 +5,7 @@
 
 use toml::Value;
 
-use super::document::Document;
+use super::document::{Document, SWEPT, Source};
 use super::flags::{Dataset, ScenarioFlags, TrafficFlags, gsp_prompts};
 use super::scalar::Count;
 use super::{pasted, trtllm};
@@ -52,6 +52,13 @@ pub(super) fn lengths(flags: &TrafficFlags, from: &str) -> Vec<String> {
         .collect()
 }
 
+/// The shape of gaps where there are none.
+pub(super) fn burstiness(flags: &TrafficFlags) -> Option<String> {
+    let is_at_once = flags.request_rate.is_some_and(|rate| rate.0 == f64::INFINITY);
+    (is_at_once && flags.burstiness.is_some())
+        .then(|| "--burstiness has no effect: everything is sent at once".to_owned())
+}
+
 /// An engine that takes the place of the one whose command was pasted.
 pub(super) fn another_engine(flags: &ScenarioFlags) -> Option<String> {
     let (command, engine) = (flags.serve_cmd.as_deref()?, flags.engine.profile.as_deref()?);
@@ -80,6 +87,11 @@ pub(super) fn overridden(document: &Document, pasted: Vec<(String, String, Value
     let spelt = |value: &Value| value.as_str().map_or_else(|| value.to_string(), str::to_string);
     let notes = pasted.into_iter().filter_map(|(key, flag, before)| {
         let now = document.get(&key);
+        // Of an axis each cell names its value.
+        let is_swept = matches!(document.source(&key), Some(Source::Flag(flag)) if flag.starts_with(SWEPT));
+        if is_swept {
+            return None;
+        }
         if now == Some(&before) || now.is_some_and(|now| contains(now, &before)) {
             return None;
         }

@@ -50,7 +50,7 @@ fn other(judge: &mut Judge, shape: ModelShape, word: &str, loading: Loading, is_
     let format = match parse_quantization(word) {
         Ok(format) => format,
         Err(error) if loading == Loading::Unknown => {
-            judge.wrong(KEY, "is not a known method", error.to_string());
+            judge.senseless(KEY, "is not a known method", error.to_string());
             return shape;
         }
         Err(_) => {

@@ -140,7 +140,7 @@ fn explain(document: &Document, path: &str, message: &str) -> (String, Diagnosti
         Diagnostic::new(format!("`{}` must be {}", name(path), plainly(expected)))
             .label(format!("found {}", plainly(found)))
     };
-    (path.to_string(), problem.at(document.place(path)))
+    (path.to_string(), problem.at(document.place(path)).of_value())
 }
 
 /// Words for Rust's names of types.
@@ -175,6 +175,7 @@ fn unknown_name(document: &Document, key: &str, unknown: &str, is_value: bool, k
             "`{unknown}` is not a value of `{}`",
             document.name_of(key)
         ))
+        .of_value()
     } else {
         Diagnostic::new(format!("unknown key `{unknown}`"))
     };

@@ -8,6 +8,7 @@ use super::disaggregation;
 use super::document::{Document, Source};
 use super::files::{self, Files};
 use super::gate;
+use super::idle;
 use super::jitter::step_jitter;
 use super::judge::{Judge, Provenance};
 use super::lmcache;
@@ -234,6 +235,7 @@ pub fn resolve(mut document: Document, files: &dyn Files) -> Result<Resolved, Di
     speculation::check(&mut judge, &raw, beside);
     judge.check()?;
     assumed::restore(&mut judge, &raw.assumed);
+    idle::note(&mut judge, &raw, (&pools, &cluster, &spec));
     assumed::repeat(&mut judge, &raw.ignored, &raw.notes);
     judge.check()?;
     let scenario = Scenario {
@@ -368,6 +370,7 @@ pub(super) fn underlay(
         let problem = Diagnostic::new(format!("`{}` names no workload", document.name_of(key)));
         problem
             .at(document.place(key))
+            .of_value()
             .label(error)
             .help(format!("shipped are {}", known.join(", ")))
     };

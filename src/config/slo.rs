@@ -88,6 +88,9 @@ impl Slo {
     }
 }
 
+/// What `--goodput` and `--slo` are told in, where a limit is hard to believe.
+pub const LIMITS_IN_MS: &str = "--goodput and --slo are in milliseconds";
+
 /// `p99_ttft`, `p99_ttft_ms`, `mean_tpot`, `median_itl` taken apart.
 pub(super) fn parse_statistic(name: &str) -> Option<(Option<f64>, SloMetric)> {
     let name = name.trim().trim_end_matches("_ms");

@@ -52,9 +52,12 @@ fn every_shipped_scenario_resolves_and_so_does_its_spelt_out_form() {
         let document =
             Document::parse(name, text).unwrap_or_else(|problem| panic!("{}", problem.render(false)));
         let axes = axes::of_scenario(&document).unwrap();
-        for cell in
-            axes::cells(&document, &axes, false).unwrap_or_else(|problems| panic!("{name}: {problems}"))
-        {
+        let ground = Ground::from(document);
+        let flags = flags::ScenarioFlags::default();
+        let cells = axes::cells(ground.document(), &axes, false, |values| {
+            Ok(ground.cell(&flags, values, &NoFiles)?.document)
+        });
+        for cell in cells.unwrap_or_else(|problems| panic!("{name}: {problems}")) {
             let first =
                 resolve(cell.document, &NoFiles).unwrap_or_else(|problems| panic!("{name}: {problems}"));
             let spelt_out = resolved_toml(&first);

@@ -10,13 +10,7 @@ pub fn significant(value: f64) -> String {
     if !value.is_finite() {
         return if value.is_nan() { "–" } else { "not bounded" }.into();
     }
-    let plain = crate::quantity::significant(value);
-    if plain.contains('e') {
-        return plain;
-    }
-    let (sign, digits) = plain.split_at(usize::from(plain.starts_with('-')));
-    let (whole, fraction) = digits.split_at(digits.find('.').unwrap_or(digits.len()));
-    format!("{sign}{}{fraction}", crate::quantity::grouped(whole))
+    crate::quantity::significant_grouped(value)
 }
 
 /// Three significant figures of what must not be said larger than it is: a rate within a promise, the lower end of an interval.

@@ -4,6 +4,7 @@ use super::figures::{percent, significant, significant_down, time};
 use super::views::ClassPromise;
 use super::words::EngineWords;
 use crate::analysis::knee::{Binding, Knee, Limiter, Lost, Point, Pressure, Statistic};
+use crate::config::slo::LIMITS_IN_MS;
 use crate::metrics::{Metric, Stage};
 
 /// The pressure at the highest rate not above the knee.
@@ -155,8 +156,7 @@ fn out_of_reach(knee: &Knee, classes: &[ClassPromise], varies: bool) -> Option<S
     );
     Some(if lowest.is_hopeless() {
         format!(
-            "the requests themselves: {figure} at {} req/s, where {}, and no lower rate keeps the promise. --goodput and --slo \
-             are in milliseconds",
+            "the requests themselves: {figure} at {} req/s, where {}, and no lower rate keeps the promise. {LIMITS_IN_MS}",
             significant(lowest.rate),
             if lowest.is_alone() && varies {
                 "they hardly ever meet others than those sent with them"

@@ -324,11 +324,13 @@ fn what_every_setting_is_refused_for_is_an_error_and_what_all_share_is_told_once
             );
             assert!(told.contains(&named), "{told}");
         }
-        // Of two that are refused and one that does not fit each has its own reason.
-        let told = refused("-L gpu t4,nonesuch");
+        // Of one that does not fit and one that is refused each has its own reason.
+        let told = refused("--gpu t4 -L tensor-parallel-size 1,16");
         assert!(
-            told.contains("error: gpu = t4 does not fit: needs ")
-                && told.contains("error: gpu = nonesuch: unknown GPU `nonesuch`"),
+            told.contains("error: tensor-parallel-size = 1 does not fit: needs ")
+                && told.contains(
+                    "error: tensor-parallel-size = 16: `--tensor-parallel-size` is larger than a node"
+                ),
             "{told}"
         );
         let unknown = SETTINGS.replace("3.1-8B-Instruct", "nonesuch");

@@ -22,15 +22,16 @@ use self::rate::{precision, run_at};
 use super::Exit;
 use super::disk::Disk;
 use super::outputs::{Format, OutputFlags, Outputs, Writer};
-use super::plan::AxisFlags;
+use super::plan::{AxisFlags, Common};
 use super::progress::Progress;
 use super::reported::unread;
-use super::run::read;
 use super::terminal::Terminal;
 use super::{files, interrupt, mix, why};
 use crate::analysis::LoadKind;
 use crate::analysis::knee::Knee;
-use crate::config::{Assembled, Diagnostic, Diagnostics, Place, Resolved, resolve, resolved_toml};
+use crate::config::{
+    Assembled, Diagnostic, Diagnostics, Document, Place, Resolved, Source, resolve, resolved_toml,
+};
 use crate::report::figures::significant;
 use crate::report::{self, chart};
 use crate::units::Picos;
@@ -47,7 +48,7 @@ use crate::workload::{Prefix, WorkloadSpec};
   plimsoll knee quickstart -L gpu h100,l40s -L tensor-parallel-size 1,2 --for-rate 100
   plimsoll knee pd-input-length --disaggregated --gpus 4   # which share of prefill and decode, or neither
 
-Without arguments: the quickstart scenario. With -L and -S there is a knee for each combination of values, and they are ranked by cost; --charts draws all of them as one picture, and the search of each. With -o FILE.jsonl finished settings are kept as they come: after an interruption the same command goes on from there. A setting that does not fit, or whose values do not go together, is a row that says so. --precision is the half-width asked of each rate's mean latencies; the bracket on the rate gets narrower with it. Exit code 3 where no rate (with --for-rate, no number of replicas) keeps the promise, or the model does not fit: with -L and -S, in no setting.")]
+Without arguments: the quickstart scenario. With -L and -S there is a knee for each combination of values, and they are ranked by cost; --charts draws all of them as one picture, and the search of each. With -o FILE.jsonl finished settings are kept as they come: after an interruption the same command goes on from there. A setting that does not fit, or whose values do not go together, is a row that says so; a value that is wrong by itself is an error. --precision is the half-width asked of each rate's mean latencies; the bracket on the rate gets narrower with it. Exit code 3 where no rate (with --for-rate, no number of replicas) keeps the promise, or the model does not fit: with -L and -S, in no setting.")]
 pub struct Args {
     /// What to simulate.
     #[command(flatten)]
@@ -92,10 +93,10 @@ pub fn run(args: &Args, out: &mut dyn Write, terminal: &Terminal) -> anyhow::Res
     if !wrong.is_empty() {
         return Err(with_the_scenario_s(wrong, args).into());
     }
-    let input = input_of(args)?;
+    let (common, input) = input_of(args)?;
     if args.axes.is_given() {
         drop(nothing_yet);
-        return settings::execute(args, &input, out, terminal);
+        return settings::execute(args, (&common, &input), out, terminal);
     }
     let splits = args.splits.check()?;
     let mut resolved = match splits {
@@ -144,27 +145,36 @@ pub fn run(args: &Args, out: &mut dyn Write, terminal: &Terminal) -> anyhow::Res
     execute(&asked, &outputs, out, terminal)
 }
 
-/// The input, with a rate where none is given: the search sets it, and one is needed for the input to be whole.
+/// The input, with a rate where none is given: the search sets it, and flags beside it may need one.
 ///
 /// # Errors
 /// What is wrong with it.
-fn input_of(args: &Args) -> Result<Assembled, Diagnostics> {
-    let mut flags = args.axes.with_swept_lengths(&args.scenario);
-    let needs_rate = flags.target.is_some() || flags.model.is_some() || flags.serve_cmd.is_some();
-    let input = read(&flags, &args.output)?;
-    let has_rate = input.document.get("workload.arrivals").is_some()
-        || input.document.get("workload.base").is_some()
-        || input.document.has_several_clients();
-    if !needs_rate || has_rate {
-        return Ok(input);
+fn input_of(args: &Args) -> Result<(Common<'_>, Assembled), Diagnostics> {
+    let flags = &args.scenario;
+    let names_model = flags.target.is_some() || flags.model.is_some() || flags.serve_cmd.is_some();
+    let may_lack_rate = names_model && flags.traffic.request_rate.is_none();
+    let common = Common::read(&args.axes, flags, &args.output)?;
+    let axes = args.axes.given()?;
+    // A limit in flight that is swept makes a closed loop only where nobody sends at a rate, as the search does.
+    let is_loop_of_axis = |document: &Document| {
+        let source = document.source("workload.arrivals.all_at_once");
+        matches!(source, Some(Source::Flag(flag)) if flag.starts_with("sweep over "))
+    };
+    let has_rate = |input: &Assembled| {
+        (input.document.get("workload.arrivals").is_some() && !is_loop_of_axis(&input.document))
+            || input.document.get("workload.base").is_some()
+            || input.document.has_several_clients()
+    };
+    let without = match common.first(&axes) {
+        Ok(input) if !may_lack_rate || has_rate(&input) => return Ok((common, input)),
+        Err(wrong) if !may_lack_rate => return Err(wrong),
+        without => without,
+    };
+    let common = common.with_rate();
+    match (common.first(&axes), without) {
+        (Ok(input), _) => Ok((common, input)),
+        (_, Err(wrong)) | (Err(wrong), _) => Err(wrong),
     }
-    flags.traffic.request_rate = Some(crate::config::scalar::Rate(1.0));
-    let mut input = read(&flags, &args.output)?;
-    // An axis of the arrivals beside it contradicts nobody.
-    input
-        .document
-        .make_default("--request-rate", "the search sets the rate");
-    Ok(input)
 }
 
 fn no_promise() -> Diagnostic {
@@ -212,7 +222,7 @@ impl Args {
 
 /// The same, and what is wrong with the scenario beside it.
 fn with_the_scenario_s(mut problems: Vec<Diagnostic>, args: &Args) -> Diagnostics {
-    let more = match read(&args.axes.with_swept_lengths(&args.scenario), &args.output) {
+    let more = match args.axes.first(&args.scenario, &args.output) {
         Ok(input) => resolve(input.document, &Disk).err(),
         Err(more) => Some(more),
     };

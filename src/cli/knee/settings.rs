@@ -6,7 +6,7 @@ use std::process::ExitCode;
 use serde_json::Value;
 
 use super::super::outputs::{Format, Outputs, Writer};
-use super::super::plan::{Plan, Planned};
+use super::super::plan::{Common, Plan, Planned};
 use super::super::reported::unread;
 use super::super::{Exit, cells, files, interrupt, mix, present, subject};
 use super::one::Asked;
@@ -29,11 +29,11 @@ const SETTINGS_MAX: usize = 10_000;
 /// What is wrong where no setting can be searched, and files that cannot be written.
 pub(super) fn execute(
     args: &Args,
-    input: &Assembled,
+    (common, input): (&Common<'_>, &Assembled),
     out: &mut dyn Write,
     terminal: &Terminal,
 ) -> anyhow::Result<ExitCode> {
-    let settings = combinations(args, input)?;
+    let settings = combinations(args, common)?;
     let mut sizings: Vec<Option<Sizing>> = Vec::new();
     let judge = |index: usize, resolved: &Resolved| {
         let sizing = promised(resolved).and_then(|()| args.sizing.of(resolved, &settings[index].document));
@@ -85,7 +85,7 @@ pub(super) fn execute(
 ///
 /// # Errors
 /// What is wrong with an axis, and more settings than one waits for.
-fn combinations(args: &Args, input: &Assembled) -> Result<Vec<Cell>, Diagnostics> {
+fn combinations(args: &Args, common: &Common<'_>) -> Result<Vec<Cell>, Diagnostics> {
     let axes = args.axes.given()?;
     let lengths = axes.iter().map(|axis| axis.values.len());
     let cells = match args.axes.link {
@@ -99,7 +99,7 @@ fn combinations(args: &Args, input: &Assembled) -> Result<Vec<Cell>, Diagnostics
             .help(format!("a search takes a second or more: at most {most}"))
             .into());
     }
-    args.axes.cells(&axes, &args.scenario, input)
+    common.cells(&axes)
 }
 
 /// Searches and prints. With `-o FILE.jsonl` finished settings are kept as they come, and a search that was interrupted goes on

@@ -4,7 +4,7 @@
 use serde_json::{Value, json};
 
 use super::Labels;
-use crate::config::{Diagnostic, Diagnostics};
+use crate::config::{Diagnostic, Diagnostics, Place};
 use crate::report::knees::{self, Found};
 
 /// A cell that cannot be run, which is no reason against the others.
@@ -114,6 +114,19 @@ fn in_short(problem: &Diagnostic, labels: &Labels) -> String {
     short + "…"
 }
 
+/// Values of axes that are wrong by themselves, each told once: no cell could ever use them, so they are mistakes of the command.
+pub(super) fn mistakes(all: &[Refused]) -> Vec<Diagnostic> {
+    let is_swept = |place: &Place| matches!(place, Place::Flag(flag) if flag.starts_with("sweep over "));
+    let problems = all.iter().flat_map(|cell| &cell.problems.0);
+    let mut mistakes: Vec<Diagnostic> = Vec::new();
+    for problem in problems.filter(|problem| problem.is_of_value && is_swept(&problem.place)) {
+        if !mistakes.contains(problem) {
+            mistakes.push(problem.clone());
+        }
+    }
+    mistakes
+}
+
 /// What is wrong where no cell can be run: first what is wrong with all of them, once and as of one run, and then what is wrong
 /// with some, with their names.
 pub(super) fn told(all: &[Refused]) -> Diagnostics {
@@ -211,6 +224,18 @@ mod tests {
             (misfit.in_short.as_str(), misfit.why.as_str(), misfit.verdict()),
             ("does not fit", "needs 15.0 GiB", "does_not_fit")
         );
+    }
+
+    #[test]
+    fn a_value_that_means_nothing_is_a_mistake_of_the_command_and_no_cell() {
+        let swept = |message: &str| Diagnostic::new(message).at(Place::Flag("sweep over --gpu".to_owned()));
+        let all = [
+            cell("1", vec![swept("unknown GPU `foo`").of_value(), larger(1)]),
+            cell("2", vec![swept("unknown GPU `foo`").of_value()]),
+            cell("3", vec![swept("no kernels for this format")]),
+            cell("4", vec![Diagnostic::new("unknown model `x`").of_value()]),
+        ];
+        assert_eq!(mistakes(&all), [swept("unknown GPU `foo`").of_value()]);
     }
 
     #[test]

@@ -4,29 +4,29 @@ use super::Args;
 use crate::cli::disk::Disk;
 use crate::config::axes::{self, Axis};
 use crate::config::files::{self, Files};
-use crate::config::{Assembled, Diagnostic, Diagnostics};
+use crate::config::{Diagnostic, Diagnostics, Document};
 
 impl Args {
     /// What varies.
     ///
     /// # Errors
     /// Axes that are wrong, and none at all.
-    pub(super) fn varied(&self, input: &Assembled) -> Result<Vec<Axis>, Diagnostics> {
+    pub(super) fn varied(&self, scenario: &Document) -> Result<Vec<Axis>, Diagnostics> {
         let axes = match self.axes.is_given() {
             true => self.axes.given()?,
-            false => axes::of_scenario(&input.document)?,
+            false => axes::of_scenario(scenario)?,
         };
         match axes.is_empty() {
-            true => Err(self.nothing_varies(input).into()),
+            true => Err(self.nothing_varies(scenario).into()),
             false => Ok(axes),
         }
     }
 
     /// What to say where there is no axis: what may be one of this traffic, and what the scenario itself says is done with it.
-    fn nothing_varies(&self, input: &Assembled) -> Diagnostic {
+    fn nothing_varies(&self, scenario: &Document) -> Diagnostic {
         let has_rate = ["poisson", "gamma", "constant"]
             .iter()
-            .any(|law| input.document.get(&format!("workload.arrivals.{law}")).is_some());
+            .any(|law| scenario.get(&format!("workload.arrivals.{law}")).is_some());
         let example = match has_rate {
             true => "-L request-rate 4,8,16",
             false => "-L max-num-seqs 16,64,256",
@@ -53,8 +53,9 @@ fn commands_of(name: &str, files: &dyn Files) -> Vec<String> {
     let text = on_disk.or_else(|| files::find(name, files).map(|shipped| shipped.text));
     let head = text.unwrap_or_default();
     let comment = head.lines().map_while(|line| line.strip_prefix('#'));
+    // What a command does may stand behind it, in a column of its own.
     let commands = comment
-        .map(str::trim)
+        .map(|line| line.trim().split("  ").next().unwrap_or_default())
         .filter(|line| line.starts_with("plimsoll "));
     commands.map(|command| format!("`{command}`")).collect()
 }

@@ -73,7 +73,7 @@ mod tests {
             ("max-num-seqs", "engine.max_num_seqs"),
         ] {
             let axes = [first, second].map(|name| Axis::list(name, "1,2").unwrap());
-            let error = cells(&Document::default(), &axes, false).unwrap_err();
+            let error = cells(&Document::default(), &axes, false, |_| Ok(Document::default())).unwrap_err();
             assert!(error.to_string().contains("is given twice"), "{error}");
         }
     }
@@ -83,7 +83,7 @@ mod tests {
         let told = |rates: &str, seqs: &str, linked: bool| {
             let axes = [("request-rate", rates), ("max-num-seqs", seqs)];
             let axes = axes.map(|(name, values)| Axis::list(name, values).unwrap());
-            cells(&Document::default(), &axes, linked)
+            cells(&Document::default(), &axes, linked, |_| Ok(Document::default()))
                 .map_or_else(|error| error.render(false), |_| String::new())
         };
         insta::assert_snapshot!(told("2,4,2.0", "8", false), @r"
@@ -99,7 +99,9 @@ mod tests {
         assert_eq!(told("4,4", "8,16", true), "");
         let document = Document::parse("a.toml", "[sweep]\nrequest_rate = [1, 2, 1]\n").unwrap();
         let axes = of_scenario(&document).unwrap();
-        let told = cells(&document, &axes, false).unwrap_err().render(false);
+        let told = cells(&document, &axes, false, |_| Ok(document.clone()))
+            .unwrap_err()
+            .render(false);
         assert!(told.contains("a.toml:2:"), "{told}");
     }
 }

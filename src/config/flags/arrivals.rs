@@ -2,7 +2,7 @@
 
 use toml::{Table, Value};
 
-use super::editor::{Editor, count};
+use super::editor::{By, Editor, count};
 use super::lengths::lengths;
 use super::{ClientKind, TrafficFlags};
 use crate::config::diagnostic::Diagnostic;
@@ -12,9 +12,9 @@ use crate::config::document::Document;
 pub(in crate::config) fn apply_traffic(
     document: &mut Document,
     flags: &TrafficFlags,
-    from: &str,
+    by: By<'_>,
 ) -> Vec<Diagnostic> {
-    let mut editor = Editor::new(document, from);
+    let mut editor = Editor::new(document, by);
     editor.set_some("workload.base", flags.workload.clone(), "workload");
     editor.set_some("workload.seed", flags.seed.map(count), "seed");
     editor.set_some(

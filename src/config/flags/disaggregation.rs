@@ -2,7 +2,7 @@
 
 use clap::Args;
 
-use super::editor::{Editor, count};
+use super::editor::{By, Editor, count};
 use crate::config::diagnostic::Diagnostic;
 use crate::config::document::Document;
 use crate::config::raw::{RawFlow, RawLoadFailure};
@@ -55,8 +55,8 @@ pub struct DisaggregationFlags {
 }
 
 /// Writes the flags into the scenario.
-pub(super) fn apply(document: &mut Document, flags: &DisaggregationFlags, from: &str) -> Vec<Diagnostic> {
-    let mut editor = Editor::new(document, from);
+pub(super) fn apply(document: &mut Document, flags: &DisaggregationFlags, by: By<'_>) -> Vec<Diagnostic> {
+    let mut editor = Editor::new(document, by);
     editor.set_some("cluster.prefill.replicas", flags.prefill.map(count), "prefill");
     editor.set_some("cluster.decode.replicas", flags.decode.map(count), "decode");
     let flow = flags.pd_flow.map(|flow| match flow {

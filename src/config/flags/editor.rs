@@ -3,29 +3,47 @@
 use toml::{Table, Value};
 
 use crate::config::diagnostic::{Diagnostic, Place};
-use crate::config::document::Document;
+use crate::config::document::{Document, SWEPT};
 use crate::config::scalar::Count;
+
+/// Who gives flags, which is part of how they are named.
+#[derive(Clone, Copy)]
+pub(in crate::config) enum By<'a> {
+    /// A command: `--bench-cmd ` stands before the flags of a pasted one, nothing before those of the command line itself.
+    Command(&'a str),
+    /// A cell of a sweep: the axes give the flags of these names, the command line all others.
+    Cell(&'a [String]),
+}
+
+impl By<'_> {
+    fn name(self, flag: &str) -> String {
+        match self {
+            By::Command(from) => format!("{from}--{flag}"),
+            By::Cell(swept) if swept.iter().any(|axis| axis == flag) => format!("{SWEPT}--{flag}"),
+            By::Cell(_) => format!("--{flag}"),
+        }
+    }
+}
 
 /// Collects edits and problems.
 pub(super) struct Editor<'a> {
     pub(super) document: &'a mut Document,
-    /// `--bench-cmd ` before flags that stand in a pasted command.
-    from: &'a str,
+    by: By<'a>,
     pub(super) problems: Vec<Diagnostic>,
 }
 
 impl<'a> Editor<'a> {
-    /// An editor of the scenario; `from` is put before flag names in messages.
-    pub(super) fn new(document: &'a mut Document, from: &'a str) -> Editor<'a> {
+    /// An editor of the scenario.
+    pub(super) fn new(document: &'a mut Document, by: By<'a>) -> Editor<'a> {
         Editor {
             document,
-            from,
+            by,
             problems: Vec::new(),
         }
     }
 
     pub(super) fn set(&mut self, key: &str, value: impl Into<Value>, flag: &str) {
-        let flag = format!("{}--{flag}", self.from);
+        let flag = self.by.name(flag);
         self.document.set(key, value.into(), &flag);
     }
 
@@ -36,7 +54,7 @@ impl<'a> Editor<'a> {
     }
 
     pub(super) fn wrong(&mut self, flag: &str, message: impl Into<String>, help: impl Into<String>) {
-        let flag = format!("{}--{flag}", self.from);
+        let flag = self.by.name(flag);
         self.problems
             .push(Diagnostic::new(message).at(Place::Flag(flag)).help(help));
     }

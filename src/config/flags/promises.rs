@@ -2,10 +2,10 @@
 
 use clap::Args;
 
-use super::editor::Editor;
+use super::editor::{By, Editor};
 use crate::config::diagnostic::Diagnostic;
 use crate::config::document::{Document, Source};
-use crate::config::slo::{SloMetric, parse_statistic};
+use crate::config::slo::{LIMITS_IN_MS, SloMetric, parse_statistic};
 
 /// What is promised.
 #[derive(Args, Clone, Debug, Default)]
@@ -74,9 +74,35 @@ pub(in crate::config) fn replaced_limits(flags: &SloFlags) -> Vec<String> {
     told.collect()
 }
 
+/// Limits that no server keeps and that would be reasonable in seconds, as sentences.
+pub(in crate::config) fn meant_in_seconds(flags: &SloFlags) -> Vec<String> {
+    let least_ms = |metric| match metric {
+        SloMetric::Ttft => 3.0,
+        SloMetric::Tpot | SloMetric::Itl => 0.5,
+        SloMetric::E2el => 20.0,
+    };
+    let of_request = flags.goodput.iter().flat_map(|limits| limits.split_whitespace());
+    let of_request = of_request.filter_map(|limit| {
+        let (name, ms) = limit.split_once(':')?;
+        Some(("goodput", name, ":", SloMetric::from_name(name)?, ms))
+    });
+    let of_percentile = flags.slo.iter().filter_map(|limit| {
+        let (name, ms) = limit.split_once("<=").or_else(|| limit.split_once(':'))?;
+        Some(("slo", name, "<=", parse_statistic(name)?.1, ms))
+    });
+    let told = of_request.chain(of_percentile).filter_map(|(flag, name, sign, metric, ms)| {
+        let limit: f64 = ms.trim().parse().ok().filter(|limit| *limit > 0.0)?;
+        let in_seconds = (limit * 1e9).round() / 1e6;
+        (limit < least_ms(metric)).then(|| {
+            format!("--{flag} {name}{sign}{ms} is {limit} ms: {LIMITS_IN_MS}, and {limit} s is {name}{sign}{in_seconds}")
+        })
+    });
+    told.collect()
+}
+
 /// Applies the promises' flags.
-pub(in crate::config) fn apply_slo(document: &mut Document, flags: &SloFlags, from: &str) -> Vec<Diagnostic> {
-    let mut editor = Editor::new(document, from);
+pub(in crate::config) fn apply_slo(document: &mut Document, flags: &SloFlags, by: By<'_>) -> Vec<Diagnostic> {
+    let mut editor = Editor::new(document, by);
     editor.set_some("slo.attainment", flags.attainment, "attainment");
     // AIPerf writes all limits in one string, vLLM one each.
     for limit in flags.goodput.iter().flat_map(|limits| limits.split_whitespace()) {

@@ -4,17 +4,17 @@ use toml::{Table, Value};
 
 use super::ScenarioFlags;
 use super::disaggregation;
-use super::editor::Editor;
+use super::editor::{By, Editor};
 use crate::config::diagnostic::Diagnostic;
 use crate::config::document::Document;
 
-/// Applies the model's, cluster's and engine's flags. `from` is put before flag names in messages.
+/// Applies the model's, cluster's and engine's flags.
 pub(in crate::config) fn apply_serve(
     document: &mut Document,
     flags: &ScenarioFlags,
-    from: &str,
+    by: By<'_>,
 ) -> Vec<Diagnostic> {
-    let mut editor = Editor::new(document, from);
+    let mut editor = Editor::new(document, by);
     editor.set_some("model.name", flags.model.clone(), "model");
     let tables = [
         ("model", Table::try_from(&flags.shape)),
@@ -42,7 +42,7 @@ pub(in crate::config) fn apply_serve(
         compilation_config(&mut editor, json);
     }
     let mut problems = editor.problems;
-    problems.extend(disaggregation::apply(document, &flags.disaggregation, from));
+    problems.extend(disaggregation::apply(document, &flags.disaggregation, by));
     problems
 }
 

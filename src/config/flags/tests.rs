@@ -162,6 +162,24 @@ fn flags_of_the_benchmark_client_mean_what_they_mean_there() {
 }
 
 #[test]
+fn limits_that_were_meant_in_seconds_are_told() {
+    let told = |flags: &str| said(&format!("{MACHINE} {TRAFFIC} {flags}"));
+    for (flags, sentence) in [
+        (
+            "--goodput ttft:0.5 tpot:50",
+            "--goodput ttft:0.5 is 0.5 ms: --goodput and --slo are in milliseconds, and 0.5 s is ttft:500",
+        ),
+        ("--goodput 'tpot:0.05 e2el:10'", "and 0.05 s is tpot:50"),
+        ("--goodput e2el:10", "and 10 s is e2el:10000"),
+        ("--slo 'p99_ttft_ms<=0.5'", "and 0.5 s is p99_ttft_ms<=500"),
+    ] {
+        let notes = told(flags);
+        assert!(notes.contains(sentence), "{flags}: {notes}");
+    }
+    assert!(!told("--goodput ttft:50 tpot:5 e2el:100").contains("milliseconds"));
+}
+
+#[test]
 fn flags_that_cannot_be_honoured_say_why() {
     assert_snapshot!(traffic("--request-rate 4"), @r#"
     error: no lengths are given: how long are prompts and outputs?

@@ -26,13 +26,9 @@ fn a_cell_that_does_not_fit_is_named() {
     let words = shlex::split(&format!("{MACHINE} {TRAFFIC}")).unwrap();
     let Line { flags } =
         Line::from_arg_matches(&Line::command().try_get_matches_from(words).unwrap()).unwrap();
-    let input = assemble(&flags, &FILES).unwrap();
-    let axes = [axes::Axis::list("gpu", "h100,t4").unwrap()];
-    let cells = axes::cells(&input.document, &axes, false).unwrap();
-    let told = resolve(cells[1].document.clone(), &FILES)
-        .err()
-        .unwrap()
-        .to_string();
+    let ground = Ground::of(&flags, &FILES).unwrap();
+    let cell = ground.cell(&flags, &[("gpu".to_owned(), "t4".to_owned())], &FILES);
+    let told = resolve(cell.unwrap().document, &FILES).err().unwrap().to_string();
     assert!(told.contains("the cell gpu = t4 does not fit"), "{told}");
 }
 

@@ -108,7 +108,7 @@ pub(super) fn read_trace(
     let bytes = match files.read(path) {
         Ok(bytes) => bytes,
         Err(error) => {
-            judge.wrong(key, "cannot be read", error);
+            judge.senseless(key, "cannot be read", error);
             return None;
         }
     };
@@ -126,7 +126,7 @@ pub(super) fn read_trace(
             Some(trace)
         }
         Err(error) => {
-            judge.wrong(key, "is not a readable trace", error.to_string());
+            judge.senseless(key, "is not a readable trace", error.to_string());
             None
         }
     }

@@ -94,7 +94,7 @@ fn with_flags(text: &str, words: &[&str]) -> Result<Resolved, Diagnostics> {
     let matches = <Flags as clap::CommandFactory>::command().get_matches_from(words);
     let Flags { flags } = Flags::from_arg_matches(&matches).unwrap();
     let mut document = Document::parse("a.toml", text)?;
-    let problems = flags::apply_traffic(&mut document, &flags.traffic, "");
+    let problems = flags::apply_traffic(&mut document, &flags.traffic, flags::By::Command(""));
     assert_eq!(problems, [], "{words:?}");
     resolve(document, &Traces)
 }
