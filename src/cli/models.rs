@@ -16,6 +16,7 @@ use crate::model::{self, Attention, Dtype, LayerGroup, Mlp, ModelShape, Quantiza
 #[derive(clap::Args, Clone, Debug)]
 #[command(after_help = "Examples:
   plimsoll models
+  plimsoll models list qwen3 fp8
   plimsoll models show Qwen/Qwen3-30B-A3B
   plimsoll models show ./my-model/config.json --format json")]
 pub struct Args {
@@ -30,8 +31,11 @@ pub struct Args {
 /// What to do with models.
 #[derive(clap::Subcommand, Clone, Debug)]
 pub enum Action {
-    /// List the shipped models.
-    List,
+    /// List the shipped models, or some of them.
+    List {
+        /// Only those with all of these in their names.
+        words: Vec<String>,
+    },
     /// One model in full.
     Show {
         /// Hugging Face id, its last part, or the path of a config.json or of its folder.
@@ -42,11 +46,8 @@ pub enum Action {
 /// Lists or shows.
 pub fn run(args: &Args, out: &mut dyn Write) -> anyhow::Result<ExitCode> {
     match &args.action {
-        None | Some(Action::List) if args.format == "json" => {
-            let all: Vec<Value> = shipped().iter().map(|shape| model_json(shape, &[])).collect();
-            writeln!(out, "{:#}", json!({"version": 1, "models": all}))?;
-        }
-        None | Some(Action::List) => list(out)?,
+        None => list(&[], &args.format, out)?,
+        Some(Action::List { words }) => list(words, &args.format, out)?,
         Some(Action::Show { name }) => {
             let (shape, notes) = inputs::model(name)?;
             if args.format == "json" {
@@ -59,22 +60,40 @@ pub fn run(args: &Args, out: &mut dyn Write) -> anyhow::Result<ExitCode> {
     Ok(ExitCode::SUCCESS)
 }
 
-fn shipped() -> Vec<ModelShape> {
+/// The shipped models whose ids have all of these words in them.
+fn shipped(words: &[String]) -> anyhow::Result<Vec<ModelShape>> {
+    let has_all = |id: &&str| {
+        let id = id.to_lowercase();
+        words.iter().all(|word| id.contains(&word.to_lowercase()))
+    };
     let shape = |id| {
         model::find(id)
             .expect("every listed id resolves, a test reads them all")
             .0
     };
-    model::names().map(shape).collect()
+    let shapes: Vec<ModelShape> = model::names().filter(has_all).map(shape).collect();
+    if shapes.is_empty() {
+        anyhow::bail!(
+            "no shipped model has {} in its name; `plimsoll models` lists all",
+            words.join(" and ")
+        );
+    }
+    Ok(shapes)
 }
 
-fn list(out: &mut dyn Write) -> anyhow::Result<()> {
+fn list(words: &[String], format: &str, out: &mut dyn Write) -> anyhow::Result<()> {
+    let shapes = shipped(words)?;
+    if format == "json" {
+        let all: Vec<Value> = shapes.iter().map(|shape| model_json(shape, &[])).collect();
+        writeln!(out, "{:#}", json!({"version": 1, "models": all}))?;
+        return Ok(());
+    }
     writeln!(
         out,
         "{:<48} {:>7}  {:>7}  {:>9}  {:>8}  {:>9}  {:<6}",
         "model", "params", "active", "GiB", "KiB/tok", "context", "stored"
     )?;
-    for shape in shipped() {
+    for shape in &shapes {
         writeln!(
             out,
             "{:<48} {:>7}  {:>7}  {:>9.1}  {:>8}  {:>9}  {:<6}",
@@ -84,7 +103,7 @@ fn list(out: &mut dyn Write) -> anyhow::Result<()> {
             shape.weight_bytes(1).gib(),
             plain(shape.kv_bytes_per_token(shape.dtype, 1).0 as f64 / 1024.0),
             grouped(u64::from(shape.max_position)),
-            storage(&shape),
+            storage(shape),
         )?;
     }
     writeln!(
@@ -93,7 +112,8 @@ fn list(out: &mut dyn Write) -> anyhow::Result<()> {
     )?;
     writeln!(
         out,
-        "Any other model: give the path of its config.json. `plimsoll models show MODEL` for one in full."
+        "Any other model: give the path of its config.json. `plimsoll models show MODEL` for one in full, `plimsoll models list \
+         qwen3 fp8` for those with both in their names."
     )?;
     Ok(())
 }
@@ -415,9 +435,28 @@ mod tests {
 
     #[test]
     fn every_model_is_listed() {
-        let mut out = Vec::new();
-        list(&mut out).unwrap();
-        let text = String::from_utf8(out).unwrap();
+        let text = listed(&[]).unwrap();
         assert!(model::names().all(|name| text.contains(name)));
+    }
+
+    #[test]
+    fn words_narrow_the_list() {
+        let text = listed(&["qwen3-8b", "FP8"]).unwrap();
+        assert!(
+            text.contains("Qwen/Qwen3-8B-FP8 ") && !text.contains("Qwen/Qwen3-8B "),
+            "{text}"
+        );
+        let error = listed(&["abacus"]).unwrap_err();
+        assert!(
+            error.contains("no shipped model has abacus in its name"),
+            "{error}"
+        );
+    }
+
+    fn listed(words: &[&str]) -> Result<String, String> {
+        let words: Vec<String> = words.iter().map(|word| (*word).to_string()).collect();
+        let mut out = Vec::new();
+        list(&words, "text", &mut out).map_err(|error| error.to_string())?;
+        Ok(String::from_utf8(out).unwrap())
     }
 }
