@@ -18,6 +18,7 @@ use crate::report::{folded, list_on};
 #[derive(clap::Args, Clone, Debug)]
 #[command(after_help = "Examples:
   plimsoll models
+  plimsoll models list qwen3 fp8
   plimsoll models show Qwen/Qwen3-30B-A3B
   plimsoll models show ./my-model/config.json --format json")]
 pub struct Args {
@@ -32,8 +33,11 @@ pub struct Args {
 /// What to do with models.
 #[derive(clap::Subcommand, Clone, Debug)]
 pub enum Action {
-    /// List the shipped models.
-    List,
+    /// List the shipped models, or some of them.
+    List {
+        /// Only those with all of these in their names.
+        words: Vec<String>,
+    },
     /// One model in full.
     Show {
         /// Hugging Face id, its last part, or the path of a config.json or of its folder.
@@ -44,11 +48,8 @@ pub enum Action {
 /// Lists or shows.
 pub fn run(args: &Args, out: &mut dyn Write, width: Option<usize>) -> anyhow::Result<ExitCode> {
     match &args.action {
-        None | Some(Action::List) if args.format == "json" => {
-            let all: Vec<Value> = shipped().iter().map(|shape| model_json(shape, &[])).collect();
-            writeln!(out, "{:#}", json!({"version": 1, "models": all}))?;
-        }
-        None | Some(Action::List) => out.write_all(list(width).as_bytes())?,
+        None => list(&[], &args.format, out, width)?,
+        Some(Action::List { words }) => list(words, &args.format, out, width)?,
         Some(Action::Show { name }) => {
             let (shape, notes) = inputs::model(name)?;
             if args.format == "json" {
@@ -61,16 +62,34 @@ pub fn run(args: &Args, out: &mut dyn Write, width: Option<usize>) -> anyhow::Re
     Ok(ExitCode::SUCCESS)
 }
 
-fn shipped() -> Vec<ModelShape> {
+/// The shipped models whose ids have all of these words in them.
+fn shipped(words: &[String]) -> anyhow::Result<Vec<ModelShape>> {
+    let has_all = |id: &&str| {
+        let id = id.to_lowercase();
+        words.iter().all(|word| id.contains(&word.to_lowercase()))
+    };
     let shape = |id| {
         model::find(id)
             .expect("every listed id resolves, a test reads them all")
             .0
     };
-    model::names().map(shape).collect()
+    let shapes: Vec<ModelShape> = model::names().filter(has_all).map(shape).collect();
+    if shapes.is_empty() {
+        anyhow::bail!(
+            "no shipped model has {} in its name; `plimsoll models` lists all",
+            words.join(" and ")
+        );
+    }
+    Ok(shapes)
 }
 
-fn list(width: Option<usize>) -> String {
+fn list(words: &[String], format: &str, out: &mut dyn Write, width: Option<usize>) -> anyhow::Result<()> {
+    let shapes = shipped(words)?;
+    if format == "json" {
+        let all: Vec<Value> = shapes.iter().map(|shape| model_json(shape, &[])).collect();
+        writeln!(out, "{:#}", json!({"version": 1, "models": all}))?;
+        return Ok(());
+    }
     let columns = [
         Column::left("model"),
         Column::right("params"),
@@ -80,7 +99,7 @@ fn list(width: Option<usize>) -> String {
         Column::right("context"),
         Column::left("stored"),
     ];
-    let row = |shape: ModelShape| {
+    let row = |shape: &ModelShape| {
         vec![
             shape.name.clone(),
             short(shape.parameters() as f64),
@@ -88,13 +107,16 @@ fn list(width: Option<usize>) -> String {
             format!("{:.1}", shape.weight_bytes(1).gib()),
             plain(shape.kv_bytes_per_token(shape.dtype, 1).0 as f64 / 1024.0),
             grouped(u64::from(shape.max_position)),
-            storage(&shape),
+            storage(shape),
         ]
     };
-    let rows: Vec<Vec<String>> = shipped().into_iter().map(row).collect();
+    let rows: Vec<Vec<String>> = shapes.iter().map(row).collect();
     let about = "\nGiB of weights; KiB of KV cache a token at the model's own dtype, windows ignored.\n\
-                 Any other model: give the path of its config.json. `plimsoll models show MODEL` for one in full.\n";
-    list_on(&columns, &[47, 7, 7, 9, 8, 9, 6], &rows, width) + &folded(about, width)
+                 Any other model: give the path of its config.json. `plimsoll models show MODEL` for one in full, `plimsoll models list \
+                 qwen3 fp8` for those with both in their names.\n";
+    let text = list_on(&columns, &[48, 7, 7, 9, 8, 9, 6], &rows, width) + &folded(about, width);
+    out.write_all(text.as_bytes())?;
+    Ok(())
 }
 
 fn storage(shape: &ModelShape) -> String {
@@ -414,10 +436,31 @@ mod tests {
 
     #[test]
     fn every_model_is_listed() {
-        let text = list(None);
+        let text = listed(&[], None).unwrap();
         assert!(model::names().all(|name| text.contains(name)));
-        let narrow = list(Some(80));
+        let narrow = listed(&[], Some(80)).unwrap();
         assert!(narrow.lines().all(|line| line.chars().count() <= 80), "{narrow}");
         assert!(model::names().all(|name| narrow.contains(name)), "{narrow}");
+    }
+
+    #[test]
+    fn words_narrow_the_list() {
+        let text = listed(&["qwen3-8b", "FP8"], None).unwrap();
+        assert!(
+            text.contains("Qwen/Qwen3-8B-FP8 ") && !text.contains("Qwen/Qwen3-8B "),
+            "{text}"
+        );
+        let error = listed(&["abacus"], None).unwrap_err();
+        assert!(
+            error.contains("no shipped model has abacus in its name"),
+            "{error}"
+        );
+    }
+
+    fn listed(words: &[&str], width: Option<usize>) -> Result<String, String> {
+        let words: Vec<String> = words.iter().map(|word| (*word).to_string()).collect();
+        let mut out = Vec::new();
+        list(&words, "text", &mut out, width).map_err(|error| error.to_string())?;
+        Ok(String::from_utf8(out).unwrap())
     }
 }

@@ -15,6 +15,8 @@ pub(super) const LLAMA: Family = Family {
     qk_norm: QkNorm::No,
     norms_per_layer: 2,
     norm_bias: false,
+    embedding_norm: false,
+    head_bias: false,
     window: WindowRule::Never,
     hybrid: Hybrid::None,
     experts: ExpertKeys::None,
@@ -24,6 +26,7 @@ pub(super) const LLAMA: Family = Family {
     up_and_down: ("mlp.up_proj", "mlp.down_proj"),
     multi_query: false,
     width_is_implied: false,
+    width_of_both: false,
     position_table: None,
     defaults: &[],
     spelt: &[],
@@ -119,6 +122,7 @@ pub(super) const DENSE: &[Family] = &[
         model_types: &["cohere"],
         architectures: &["CohereForCausalLM"],
         tied_by_default: true,
+        qk_norm: QkNorm::WholeByKey,
         norms_per_layer: 1,
         ..LLAMA
     },
@@ -276,6 +280,7 @@ pub(super) const DENSE: &[Family] = &[
         qkv_bias: Bias::WithMlp { by_default: true },
         norms_per_layer: 1,
         norm_bias: true,
+        head_bias: true,
         gated: false,
         up_and_down: ("mlp.fc1", "mlp.fc2"),
         ..LLAMA
@@ -336,7 +341,7 @@ pub(super) const DENSE: &[Family] = &[
 ];
 
 /// Biases and norms with biases everywhere, and a table of positions.
-const GPT2: Family = Family {
+pub(super) const GPT2: Family = Family {
     model_types: &["gpt2"],
     architectures: &["GPT2LMHeadModel"],
     tied_by_default: true,

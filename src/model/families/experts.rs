@@ -32,6 +32,13 @@ pub(super) const EXPERTS: &[Family] = &[
         ..LLAMA
     },
     Family {
+        // DeepSeekMoE.
+        model_types: &["deepseek"],
+        architectures: &["DeepseekForCausalLM"],
+        experts: ExpertKeys::DeepSeek,
+        ..LLAMA
+    },
+    Family {
         model_types: &["deepseek_v2"],
         architectures: &["DeepseekV2ForCausalLM"],
         experts: ExpertKeys::DeepSeek,
@@ -159,6 +166,20 @@ pub(super) const EXPERTS: &[Family] = &[
         experts: ExpertKeys::DeepSeek,
         defaults: &[("head_dim", 128)],
         spelt: COUNTED,
+        ..LLAMA
+    },
+    Family {
+        // All layers have experts.
+        model_types: &["hunyuan_v1_moe"],
+        architectures: &["HunYuanMoEV1ForCausalLM"],
+        qk_norm: QkNorm::Head,
+        experts: ExpertKeys::DeepSeek,
+        defaults: &[("first_k_dense_replace", 0)],
+        spelt: &[
+            ("n_routed_experts", "num_experts"),
+            ("num_experts_per_tok", "moe_topk"),
+            ("n_shared_experts", "num_shared_expert"),
+        ],
         ..LLAMA
     },
     Family {

@@ -1,14 +1,16 @@
 //! What an architecture implies that its `config.json` does not say: which norms and biases exist, which layers have a
 //! window, how experts are spelt, which keys may be absent or have other names.
 //!
-//! One row a family, in `dense.rs`, `experts.rs` and `hybrid.rs`. A new architecture that is a variation of a known one is one row there.
+//! One row a family, in `dense.rs`, `early.rs`, `experts.rs` and `hybrid.rs`. A new architecture that is a variation of a known one is one row there.
 
 mod dense;
+mod early;
 mod experts;
 mod hybrid;
 mod unmodelled;
 
 use dense::{DENSE, OPT};
+use early::EARLY;
 use experts::EXPERTS;
 use hybrid::HYBRID;
 pub(super) use unmodelled::unmodelled;
@@ -31,6 +33,10 @@ pub(super) struct Family {
     pub(super) norms_per_layer: u32,
     /// Those norms, and the last one, have a bias beside their weight.
     pub(super) norm_bias: bool,
+    /// The embedding is normalised before the first layer.
+    pub(super) embedding_norm: bool,
+    /// The LM head has a bias, unless `lm_head_bias` says otherwise.
+    pub(super) head_bias: bool,
     /// Which layers have a sliding window where `layer_types` is absent.
     pub(super) window: WindowRule,
     /// Which layers keep a state of constant size in place of keys and values.
@@ -51,6 +57,8 @@ pub(super) struct Family {
     pub(super) multi_query: bool,
     /// `intermediate_size` is four times `hidden_size` where it is not said.
     pub(super) width_is_implied: bool,
+    /// `intermediate_size` is that of gate and up projection together.
+    pub(super) width_of_both: bool,
     /// Positions are a table of this many rows beside `max_position_embeddings`.
     pub(super) position_table: Option<u32>,
     /// Values of numeric keys that are absent.
@@ -68,6 +76,8 @@ pub(super) enum Bias {
     ByKey,
     /// Nowhere, whatever `attention_bias` says; `mlp_bias` counts.
     MlpOnly,
+    /// In the feed-forward part, always, and nowhere else.
+    MlpAlways,
     /// Where `use_bias` is true, in the feed-forward part, too; what holds where the key is absent.
     WithMlp {
         /// Its default.
@@ -84,6 +94,8 @@ pub(super) enum QkNorm {
     Head,
     /// All heads together, with weight vectors of their whole width.
     Whole,
+    /// The same, where `use_qk_norm` is true.
+    WholeByKey,
 }
 
 /// How layers without keys and values are spelt.
@@ -160,7 +172,7 @@ impl Family {
 
     /// All that can be read.
     pub(super) fn all() -> impl Iterator<Item = &'static Family> {
-        DENSE.iter().chain(EXPERTS).chain(HYBRID)
+        DENSE.iter().chain(EARLY).chain(EXPERTS).chain(HYBRID)
     }
 
     pub(super) fn is_opt(&self) -> bool {

@@ -323,7 +323,12 @@ impl Reader<'_> {
         if self.family.width_is_implied && self.get("intermediate_size").is_none() {
             return Some(4 * self.required("hidden_size", WIDTH_MAX)?);
         }
-        self.required("intermediate_size", WIDTH_MAX)
+        let width = self.required("intermediate_size", WIDTH_MAX)?;
+        Some(if self.family.width_of_both {
+            width / 2
+        } else {
+            width
+        })
     }
 
     fn note_no_experts(&mut self) {

@@ -54,7 +54,19 @@ pub const UNCOUNTED_PREDICTION: &str =
 const WIDTH_MAX: u32 = 1 << 18;
 const LAYERS_MAX: u32 = 1 << 12;
 /// Architectures whose configs have no `num_key_value_heads`: every head has its own.
-const WITHOUT_KV_HEADS: [&str; 1] = ["OPTForCausalLM"];
+const WITHOUT_KV_HEADS: [&str; 11] = [
+    "OPTForCausalLM",
+    "GPT2LMHeadModel",
+    "GPTJForCausalLM",
+    "GPTNeoXForCausalLM",
+    "BloomForCausalLM",
+    "MPTForCausalLM",
+    "MptForCausalLM",
+    "QWenLMHeadModel",
+    "BaichuanForCausalLM",
+    "BaiChuanForCausalLM",
+    "InternLMForCausalLM",
+];
 const HEADS_MAX: u32 = 1 << 12;
 const HEAD_DIM_MAX: u32 = 1 << 13;
 const EXPERTS_MAX: u32 = 1 << 14;

@@ -84,6 +84,7 @@ impl<'a> Reader<'a> {
             return if said { None } else { self.family.default(key) };
         };
         let key = self.written(key);
+        let value = same_for_all(value).unwrap_or(value);
         let number = value.as_u64().or_else(|| whole(value.as_f64()?));
         match number {
             Some(number) if (u64::from(least)..=u64::from(most)).contains(&number) => Some(number as u32),
@@ -155,6 +156,12 @@ fn misspelt<'a>(name: &str, known: &[&'a str]) -> Option<&'a str> {
     near.filter_map(|known| Some((slips(&own, [stem(known).as_str()])?, known)))
         .min()
         .map(|(_, known)| known)
+}
+
+/// What a list of one value for each layer says of all of them.
+fn same_for_all(value: &Value) -> Option<&Value> {
+    let (first, others) = value.as_array()?.split_first()?;
+    others.iter().all(|other| other == first).then_some(first)
 }
 
 /// A float that is a whole number.

@@ -14,6 +14,7 @@ impl Reader<'_> {
             Bias::Always => (true, self.flag("mlp_bias", false)),
             Bias::ByKey => (self.flag("attention_bias", false), self.flag("mlp_bias", false)),
             Bias::MlpOnly => (false, self.flag("mlp_bias", false)),
+            Bias::MlpAlways => (false, true),
             Bias::WithMlp { by_default } => {
                 let use_bias = self.flag("use_bias", by_default);
                 (use_bias, use_bias)
@@ -25,7 +26,14 @@ impl Reader<'_> {
         let qk_norm = self.qk_norm();
         let corrected = self.get("topk_method").and_then(Value::as_str) == Some("noaux_tc");
         let norm = if self.family.norm_bias { 2 * d } else { d };
+        let norms_per_layer = self.norms_per_layer();
         let mut sum = norm;
+        if self.family.embedding_norm {
+            sum += norm;
+        }
+        if self.flag("lm_head_bias", self.family.head_bias) {
+            sum += u64::from(shape.vocab_size);
+        }
         if let Some(more) = self.family.position_table {
             sum += (u64::from(shape.max_position) + u64::from(more)) * d;
         }
@@ -34,7 +42,7 @@ impl Reader<'_> {
             sum += u64::from(width) + u64::from(shape.layer_count()) * d;
         }
         for group in &shape.layers {
-            let mut layer = u64::from(self.family.norms_per_layer) * norm;
+            let mut layer = norms_per_layer * norm;
             layer += match &group.attention {
                 &Attention::Grouped {
                     query_heads,
@@ -46,7 +54,7 @@ impl Reader<'_> {
                     let width = u64::from(query_heads + 2 * kv_heads) * u64::from(head_dim);
                     let bias = width + if self.family.out_bias { d } else { 0 };
                     let norm = match qk_norm {
-                        QkNorm::No => 0,
+                        QkNorm::No | QkNorm::WholeByKey => 0,
                         QkNorm::Head if shares_kv => u64::from(head_dim),
                         QkNorm::Head => 2 * u64::from(head_dim),
                         QkNorm::Whole => u64::from(query_heads + kv_heads) * u64::from(head_dim),
@@ -85,11 +93,23 @@ impl Reader<'_> {
         let implied = self.family.qk_norm;
         // Llama 4 normalises without weights.
         let may_have = self.family.experts != ExpertKeys::Llama4;
-        match self.flag("use_qk_norm", implied != QkNorm::No) && may_have {
-            false => QkNorm::No,
-            true if implied == QkNorm::No => QkNorm::Head,
-            true => implied,
+        let by_default = !matches!(implied, QkNorm::No | QkNorm::WholeByKey);
+        match (self.flag("use_qk_norm", by_default) && may_have, implied) {
+            (false, _) => QkNorm::No,
+            (true, QkNorm::No) => QkNorm::Head,
+            (true, QkNorm::WholeByKey) => QkNorm::Whole,
+            (true, implied) => implied,
         }
+    }
+
+    /// Norms of width `d` in a layer: larger Falcons have one for each of the halves that run side by side, unless they say one.
+    fn norms_per_layer(&mut self) -> u64 {
+        let both = self.family.multi_query && self.flag("new_decoder_architecture", false);
+        let said = match both {
+            true => self.number("num_ln_in_parallel_attn", 1, 2).or(Some(2)),
+            false => None,
+        };
+        u64::from(said.unwrap_or(self.family.norms_per_layer))
     }
 
     fn mlp_other_parameters(&self, group: &LayerGroup, d: u64, mlp_bias: bool, corrected: bool) -> u64 {

@@ -20,12 +20,12 @@ transformers.logging.set_verbosity_error()
 FAMILIES = """llama mistral ministral3 mixtral qwen2 qwen2_moe qwen3 qwen3_moe gemma gemma2 gemma3_text phi phi3 phimoe granite
 granitemoe granitemoeshared deepseek_v3 glm glm4 glm4_moe_lite gpt_oss llama4_text minimax_m2 olmo olmo2 olmo3 olmoe cohere
 cohere2 starcoder2 smollm3 seed_oss opt exaone4 exaone_moe ernie4_5 ernie4_5_moe hy_v3 solar_open minicpm3 youtu arcee apertus
-stablelm cwm helium gpt_neox falcon gpt_bigcode gpt2 qwen3_next qwen3_5_text qwen3_5_moe_text nemotron_h""".split()
+stablelm cwm helium gpt_neox falcon gpt_bigcode gpt2 gptj bloom mpt qwen3_next qwen3_5_text qwen3_5_moe_text nemotron_h""".split()
 
 # What a reader of shapes may ask for.
 KEYS = re.compile(
     r"hidden_size|layers|heads|head_dim|intermediate|vocab_size|max_position|tie_word|bias|layer_types|expert|topk|moe|moe_k"
-    r"|rank|sliding|window|first_k|sparse_step|n_embd|n_head|n_layer|n_inner|n_positions|multi_query|new_decoder|ffn|kv_heads"
+    r"|rank|sliding|window|first_k|sparse_step|n_embd|d_model|max_seq|n_head|n_layer|n_inner|n_positions|multi_query|new_decoder|ffn|kv_heads"
     r"|linear_|mamba_|conv_kernel|conv_bias|ssm_state|n_groups|chunk_size|latent"
     r"|use_qk_norm|no_rope|interleave|attention_chunk|word_embed|do_layer_norm|group_num|shared|max_window|use_sliding"
 )

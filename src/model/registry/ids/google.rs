@@ -1,0 +1,41 @@
+//! Google's.
+
+use super::super::{Shipped, shipped};
+
+#[rustfmt::skip]
+pub(super) const GOOGLE: &[Shipped] = &[
+    shipped("google/gemma-2-2b-it", "gemma-2-2b"),
+    shipped("google/gemma-2-2b", "gemma-2-2b"),
+    shipped("google/gemma-2-9b-it", "gemma-2-9b"),
+    shipped("google/gemma-2-9b", "gemma-2-9b"),
+    shipped("google/gemma-2-27b-it", "gemma-2-27b"),
+    shipped("google/gemma-2-27b", "gemma-2-27b"),
+    shipped("google/gemma-3-1b-it", "gemma-3-1b"),
+    shipped("google/gemma-3-1b-pt", "gemma-3-1b"),
+    shipped("google/gemma-3-4b-it", "gemma-3-4b"),
+    shipped("google/gemma-3-4b-pt", "gemma-3-4b"),
+    shipped("google/gemma-3-12b-it", "gemma-3-12b"),
+    shipped("google/gemma-3-12b-pt", "gemma-3-12b"),
+    shipped("google/gemma-3-27b-it", "gemma-3-27b"),
+    shipped("google/gemma-3-27b-pt", "gemma-3-27b"),
+    shipped("google/gemma-4-E2B-it", "gemma-4-e2b"),
+    shipped("google/gemma-4-E2B", "gemma-4-e2b"),
+    shipped("google/gemma-4-E4B-it", "gemma-4-e4b"),
+    shipped("google/gemma-4-E4B", "gemma-4-e4b"),
+    shipped("google/gemma-4-31B-it", "gemma-4-31b"),
+    shipped("google/gemma-4-31B", "gemma-4-31b"),
+    shipped("google/gemma-4-26B-A4B-it", "gemma-4-26b-a4b"),
+    shipped("google/gemma-4-26B-A4B", "gemma-4-26b-a4b"),
+    shipped("google/gemma-3-270m-it", "gemma-3-270m"),
+    shipped("google/gemma-3-270m", "gemma-3-270m"),
+    shipped("google/medgemma-4b-it", "gemma-3-4b"),
+    shipped("google/medgemma-4b-pt", "gemma-3-4b"),
+    shipped("google/medgemma-27b-it", "gemma-3-27b"),
+    shipped("google/gemma-2b-it", "gemma-2b"),
+    shipped("google/gemma-2b", "gemma-2b"),
+    shipped("google/gemma-1.1-2b-it", "gemma-2b"),
+    shipped("google/gemma-7b-it", "gemma-7b"),
+    shipped("google/gemma-7b", "gemma-7b"),
+    shipped("google/gemma-1.1-7b-it", "gemma-7b"),
+    shipped("google/codegemma-7b-it", "gemma-7b"),
+];
