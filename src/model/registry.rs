@@ -78,7 +78,7 @@ const PIXTRAL: Tower = Tower {
 
 /// Every id that resolves without a network, family by family. Of ids that end alike the first is meant.
 #[rustfmt::skip]
-static SHIPPED: [Shipped; 199] = [
+static SHIPPED: [Shipped; 209] = [
     shipped("meta-llama/Llama-2-7b-hf", "llama-2-7b"),
     shipped("meta-llama/Llama-2-7b-chat-hf", "llama-2-7b"),
     shipped("meta-llama/Llama-2-13b-hf", "llama-2-13b"),
@@ -260,6 +260,16 @@ static SHIPPED: [Shipped; 199] = [
     shipped("nvidia/NVIDIA-Nemotron-3-Super-120B-A12B-BF16", "nemotron-3-super-120b-a12b"),
     shipped("nvidia/NVIDIA-Nemotron-3-Super-120B-A12B-FP8", "nemotron-3-super-120b-a12b").fp8(),
     shipped("nvidia/Nemotron-H-56B-Base-8K", "nemotron-h-56b"),
+    shipped("nvidia/Llama-3_3-Nemotron-Super-49B-v1", "nemotron-super-49b"),
+    shipped("moonshotai/Kimi-Linear-48B-A3B-Instruct", "kimi-linear-48b-a3b"),
+    shipped("stepfun-ai/Step-3.5-Flash", "step-3.5-flash"),
+    shipped("XiaomiMiMo/MiMo-V2-Flash", "mimo-v2-flash"),
+    shipped("arcee-ai/Trinity-Mini", "trinity-mini"),
+    shipped("arcee-ai/Trinity-Nano-Preview", "trinity-nano"),
+    shipped("ibm-granite/granite-4.0-h-small", "granite-4.0-h-small"),
+    shipped("allenai/Olmo-Hybrid-7B", "olmo-hybrid-7b"),
+    shipped("LiquidAI/LFM2-1.2B", "lfm2-1.2b"),
+    shipped("LiquidAI/LFM2-8B-A1B", "lfm2-8b-a1b"),
     shipped("MiniMaxAI/MiniMax-M2", "minimax-m2.5"),
     shipped("MiniMaxAI/MiniMax-M2.1", "minimax-m2.5"),
     shipped("MiniMaxAI/MiniMax-M2.5", "minimax-m2.5"),
@@ -288,7 +298,7 @@ macro_rules! shapes {
 
 /// File stem and text of each shape.
 #[rustfmt::skip]
-const FILES: [(&str, &str); 91] = shapes![
+const FILES: [(&str, &str); 101] = shapes![
     "codellama-13b",
     "codellama-34b",
     "codellama-70b",
@@ -312,11 +322,15 @@ const FILES: [(&str, &str); 91] = shapes![
     "glm-4.7-flash",
     "glm-5",
     "glm-5.2",
+    "granite-4.0-h-small",
     "gpt-oss-120b",
     "gpt-oss-20b",
     "kimi-k2",
     "kimi-k2-thinking",
     "kimi-k2.5",
+    "kimi-linear-48b-a3b",
+    "lfm2-1.2b",
+    "lfm2-8b-a1b",
     "llama-2-13b",
     "llama-2-70b",
     "llama-2-7b",
@@ -330,6 +344,7 @@ const FILES: [(&str, &str); 91] = shapes![
     "llama-4-maverick",
     "llama-4-scout",
     "mimo-7b",
+    "mimo-v2-flash",
     "minimax-m2.5",
     "minimax-m2.7",
     "mistral-7b-v0.1",
@@ -343,6 +358,8 @@ const FILES: [(&str, &str); 91] = shapes![
     "nemotron-3-nano-30b-a3b",
     "nemotron-3-super-120b-a12b",
     "nemotron-h-56b",
+    "nemotron-super-49b",
+    "olmo-hybrid-7b",
     "opt-125m",
     "phi-3-medium-128k",
     "phi-3-medium-4k",
@@ -377,7 +394,10 @@ const FILES: [(&str, &str); 91] = shapes![
     "qwen3.5-27b",
     "qwen3.5-35b-a3b",
     "qwen3.5-397b-a17b",
+    "step-3.5-flash",
     "tinyllama-1.1b",
+    "trinity-mini",
+    "trinity-nano",
     "yi-34b",
     "yi-6b",
 ];

@@ -12,7 +12,7 @@ use super::*;
 /// GLM-4.5 and its Air are the sums of their matrices without that correction, with which a prediction layer and its tables make the Hub's 358.3 and 110.5
 /// thousand million, and the larger two of Gemma 4 with the values that engines store beside keys that are both.
 #[rustfmt::skip]
-const PUBLISHED: [(&str, u64); 91] = [
+const PUBLISHED: [(&str, u64); 101] = [
     ("codellama-13b", 13_016_028_160),
     ("codellama-34b", 33_743_970_304),
     ("codellama-70b", 68_976_910_336),
@@ -36,11 +36,15 @@ const PUBLISHED: [(&str, u64); 91] = [
     ("glm-4.7-flash", 29_943_390_976),
     ("glm-5", 743_911_199_232),
     ("glm-5.2", 743_377_000_704),
+    ("granite-4.0-h-small", 32_207_337_984),
     ("gpt-oss-120b", 116_829_156_672),
     ("gpt-oss-20b", 20_914_757_184),
     ("kimi-k2", 1_026_470_731_056),
     ("kimi-k2-thinking", 1_026_408_209_408 + 60 * 384),
     ("kimi-k2.5", 1_026_408_209_408 + 60 * 384),
+    ("kimi-linear-48b-a3b", 49_122_675_072 + 26 * 256),
+    ("lfm2-1.2b", 1_170_340_608),
+    ("lfm2-8b-a1b", 8_339_929_856 + 22 * 32),
     ("llama-2-13b", 13_015_864_320),
     ("llama-2-70b", 68_976_648_192),
     ("llama-2-7b", 6_738_415_616),
@@ -54,6 +58,7 @@ const PUBLISHED: [(&str, u64); 91] = [
     ("llama-4-maverick", 400_711_848_960),
     ("llama-4-scout", 107_769_861_120),
     ("mimo-7b", 7_622_619_136),
+    ("mimo-v2-flash", 308_778_768_832 + 47 * 256),
     ("minimax-m2.5", 228_689_748_992),
     ("minimax-m2.7", 228_689_748_992),
     ("mistral-7b-v0.1", 7_241_732_096),
@@ -67,6 +72,8 @@ const PUBLISHED: [(&str, u64); 91] = [
     ("nemotron-3-nano-30b-a3b", 31_577_937_344 + 23 * 128),
     ("nemotron-3-super-120b-a12b", 120_668_687_360 + 40 * 512),
     ("nemotron-h-56b", 56_324_350_464),
+    ("nemotron-super-49b", 49_867_145_216),
+    ("olmo-hybrid-7b", 7_430_870_688),
     ("opt-125m", 125_239_296),
     ("phi-3-medium-128k", 13_960_238_080),
     ("phi-3-medium-4k", 13_960_238_080),
@@ -101,7 +108,10 @@ const PUBLISHED: [(&str, u64); 91] = [
     ("qwen3.5-27b", 26_895_998_464),
     ("qwen3.5-35b-a3b", 34_660_610_688),
     ("qwen3.5-397b-a17b", 396_346_350_336),
+    ("step-3.5-flash", 196_428_160_256 + 128_896 * 4_096 + 42 * 288),
     ("tinyllama-1.1b", 1_100_048_384),
+    ("trinity-mini", 26_123_974_400),
+    ("trinity-nano", 6_120_003_328),
     ("yi-34b", 34_388_917_248),
     ("yi-6b", 6_061_035_520),
 ];
