@@ -7,7 +7,9 @@ use serde_json::{Value, json};
 
 use super::figures::{grouped, plain, short};
 use super::inputs;
-use crate::model::{self, Attention, Dtype, LayerGroup, Mlp, ModelShape, Quantization, Recurrence, Rule};
+use crate::model::{
+    self, Attention, Dtype, LayerGroup, Mlp, ModelShape, OutputGate, Quantization, Recurrence, Rule,
+};
 use crate::report::tables::Column;
 use crate::report::{folded, list_on};
 
@@ -186,8 +188,9 @@ fn layers(group: &LayerGroup) -> String {
             query_heads,
             kv_heads,
             head_dim,
+            value_dim,
             window,
-            output_gate,
+            gate,
             shares_kv,
         } => {
             let shared = if shares_kv {
@@ -195,19 +198,25 @@ fn layers(group: &LayerGroup) -> String {
             } else {
                 ""
             };
-            let gate = if output_gate { ", gated" } else { "" };
+            let gate = told_gate(gate);
+            let width = match value_dim == head_dim {
+                true => head_dim.to_string(),
+                false => format!("{head_dim}, values of {value_dim}"),
+            };
             let window = window.map_or(String::new(), |window| {
                 format!(", window {}", grouped(u64::from(window)))
             });
-            format!("{query_heads} query and {kv_heads} KV heads of {head_dim}{window}{gate}{shared}")
+            format!("{query_heads} query and {kv_heads} KV heads of {width}{window}{gate}{shared}")
         }
         &Attention::Latent {
             query_heads,
             kv_rank,
             rope_dim,
+            gate,
             indexer,
             ..
         } => {
+            let gate = told_gate(gate);
             let picks = indexer.map_or(String::new(), |indexer| {
                 let whose = match indexer.scores {
                     true => format!("by an indexer of {} heads of {}", indexer.heads, indexer.head_dim),
@@ -215,7 +224,7 @@ fn layers(group: &LayerGroup) -> String {
                 };
                 format!(", {} tokens picked {whose}", grouped(u64::from(indexer.top_k)))
             });
-            format!("{query_heads} heads on a latent of {kv_rank} + {rope_dim}{picks}")
+            format!("{query_heads} heads on a latent of {kv_rank} + {rope_dim}{gate}{picks}")
         }
         Attention::Recurrent(recurrence) => told(recurrence),
         Attention::Absent => String::new(),
@@ -259,6 +268,14 @@ fn layers(group: &LayerGroup) -> String {
     format!("{} × ({})", group.count, parts.join("; "))
 }
 
+fn told_gate(gate: OutputGate) -> &'static str {
+    match gate {
+        OutputGate::None => "",
+        OutputGate::OfQueries | OutputGate::Own => ", gated",
+        OutputGate::OfHeads => ", gated head by head",
+    }
+}
+
 fn told(recurrence: &Recurrence) -> String {
     let dtype = recurrence.state_dtype.name();
     match recurrence.rule {
@@ -269,6 +286,14 @@ fn told(recurrence: &Recurrence) -> String {
             value_dim,
         } => format!(
             "gated delta net, {key_heads} key heads of {key_dim} and {value_heads} value heads of {value_dim}, states in {dtype}"
+        ),
+        Rule::KimiDelta { heads, dim, .. } => {
+            format!("Kimi delta attention, {heads} heads of {dim}, states in {dtype}")
+        }
+        Rule::ShortConv { channels } => format!(
+            "convolution over {} tokens of {} channels",
+            recurrence.conv_kernel,
+            grouped(u64::from(channels))
         ),
         Rule::StateSpace {
             heads,
@@ -308,15 +333,17 @@ fn group_json(group: &LayerGroup) -> Value {
             query_heads,
             kv_heads,
             head_dim,
+            value_dim,
             window,
-            output_gate,
+            gate,
             shares_kv,
         } => {
             let mut written = json!({"num_attention_heads": query_heads, "num_key_value_heads": kv_heads,
                 "head_dim": head_dim, "sliding_window": window});
-            if *output_gate {
-                written["attn_output_gate"] = json!(true);
+            if value_dim != head_dim {
+                written["v_head_dim"] = json!(value_dim);
             }
+            write_gate(&mut written, *gate);
             if *shares_kv {
                 written["shares_kv"] = json!(true);
             }
@@ -331,10 +358,12 @@ fn group_json(group: &LayerGroup) -> Value {
             rope_dim,
             nope_dim,
             value_dim,
+            gate,
             indexer,
         } => {
             let mut written = json!({"num_attention_heads": query_heads, "q_lora_rank": query_rank, "kv_lora_rank": kv_rank,
                 "qk_rope_head_dim": rope_dim, "qk_nope_head_dim": nope_dim, "v_head_dim": value_dim});
+            write_gate(&mut written, *gate);
             if let Some(indexer) = indexer {
                 written["index_n_heads"] = json!(indexer.heads);
                 written["index_head_dim"] = json!(indexer.head_dim);
@@ -369,6 +398,14 @@ fn group_json(group: &LayerGroup) -> Value {
     json!({"count": group.count, "attention": attention, "mlp": mlp})
 }
 
+fn write_gate(written: &mut Value, gate: OutputGate) {
+    match gate {
+        OutputGate::None => {}
+        OutputGate::OfQueries | OutputGate::Own => written["attn_output_gate"] = json!(true),
+        OutputGate::OfHeads => written["head_wise_attn_gate"] = json!(true),
+    }
+}
+
 fn recurrence_json(recurrence: &Recurrence) -> Value {
     let mut written = match recurrence.rule {
         Rule::GatedDelta {
@@ -378,6 +415,8 @@ fn recurrence_json(recurrence: &Recurrence) -> Value {
             value_dim,
         } => json!({"linear_num_key_heads": key_heads, "linear_num_value_heads": value_heads,
             "linear_key_head_dim": key_dim, "linear_value_head_dim": value_dim}),
+        Rule::KimiDelta { heads, dim, .. } => json!({"linear_num_heads": heads, "linear_head_dim": dim}),
+        Rule::ShortConv { channels } => json!({"conv_channels": channels}),
         Rule::StateSpace {
             heads,
             head_dim,

@@ -225,6 +225,39 @@ mod tests {
     }
 
     #[test]
+    fn models_fit_with_the_blocks_that_their_states_and_layers_make() {
+        let fitted = |line: &str| {
+            let words = format!("--gpu h100 --tensor-parallel-size 2 --max-model-len 32768 {line}");
+            let input = crate::config::assemble(
+                &crate::config::flags::tests::flags_of(&words),
+                &crate::config::NoFiles,
+            );
+            let capacity = crate::config::capacity(input.unwrap().document, &crate::config::NoFiles);
+            capacity
+                .unwrap_or_else(|problems| panic!("{problems}"))
+                .plan
+                .unwrap()
+                .layout
+        };
+        // (3 · 6144 · 2 + 16 · 128 · 128 · 4) B ÷ 1,152 B a token, the next multiple of 128; 20 layers in three groups of 7.
+        let kimi = fitted("moonshotai/Kimi-Linear-48B-A3B-Instruct");
+        assert_eq!(
+            (kimi.block_size, kimi.groups.full, kimi.groups.states),
+            (1024, 1, 3)
+        );
+        // (3 · (4096 + 256) · 2 + 64 · 64 · 128 · 2) B ÷ 2,048 B a token; 36 layers in nine groups of 4.
+        let granite = fitted("ibm-granite/granite-4.0-h-small");
+        assert_eq!(
+            (granite.block_size, granite.groups.full, granite.groups.states),
+            (528, 1, 9)
+        );
+        // 49 layers of 4 KV heads of 128 on each rank, in one group.
+        let searched = fitted("nvidia/Llama-3_3-Nemotron-Super-49B-v1");
+        assert_eq!(searched.bytes_per_token.0, 49 * 2 * 4 * 128 * 2);
+        assert_eq!((searched.block_size, searched.groups.full), (16, 1));
+    }
+
+    #[test]
     fn what_is_not_modelled_of_a_hybrid_is_refused() {
         let refused = |more: &str, why: &str| {
             let problems = told(more).err().unwrap_or_else(|| panic!("{more} is taken"));

@@ -1,4 +1,5 @@
-//! Models whose layers have unlike heads (Gemma 4): which engine serves them here, and what of it is not modelled.
+//! Models whose layers have unlike heads (Gemma 4, MiMo-V2) or of which some have none (Nemotron's searched ones): which engine serves
+//! them here, and what of it is not modelled.
 //!
 //! Their blocks are of unlike lengths ([`crate::engine::memory::KindLayout`]), which vLLM 0.33 allocates one by one and the engine here at
 //! the length of the longest. Law: nothing that would change a result is taken in silence.
@@ -14,8 +15,12 @@ use crate::model::ModelShape;
 pub(super) fn check_engine(judge: &mut Judge, raw: &RawScenario, model: &ModelShape) {
     let is_other =
         sglang::is_asked(&raw.engine) || scheduled::is_asked(&raw.engine) || trtllm::is_asked(&raw.engine);
-    if model.has_unlike_heads() && is_other {
+    if is_other && model.has_unlike_heads() {
         refuse(judge, "this engine lays out such layers in another way");
+    } else if is_other && model.skips_attention() {
+        let problem = "serves no model some of whose layers do not attend here";
+        let why = "whether this engine caches keys and values for such layers, too, is not known";
+        judge.wrong_help("engine.profile", problem, why, "use vllm@0.33");
     }
 }
 
@@ -110,6 +115,12 @@ mod tests {
         let large = "google/gemma-4-26B-A4B-it";
         refused(large, "profile = \"vllm@0.11\"", "use vllm@0.33");
         refused(large, "profile = \"sglang@0.5.23\"", "use vllm@0.33");
+        let searched = "nvidia/Llama-3_3-Nemotron-Super-49B-v1";
+        refused(
+            searched,
+            "profile = \"sglang@0.5.23\"",
+            "whose layers do not attend",
+        );
         refused("google/gemma-4-E4B-it", "", "--no-enable-prefix-caching");
         let without = told("google/gemma-4-E4B-it", "enable_prefix_caching = false");
         assert!(without.is_ok(), "{:?}", without.err());

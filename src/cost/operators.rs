@@ -16,14 +16,15 @@ use super::calibration::KernelFormat;
 use super::experts::{Load, MoeShape};
 use super::kernel::GemmShape;
 use crate::hardware::Peaks;
-use crate::model::{Attention, Dtype, LayerGroup, Mlp, ModelShape, Quantization, Rule};
+use crate::model::{Attention, Dtype, LayerGroup, Mlp, ModelShape, OutputGate, Quantization, Rule};
 
 /// Every operator of a breakdown whose time a calibration may scale.
-pub(crate) const OPERATORS: [&str; 36] = [
+pub(crate) const OPERATORS: [&str; 38] = [
     "layer_inputs_proj",
     "layer_input_gate_proj",
     "layer_input_out_proj",
     "qkv_proj",
+    "attention_gate_proj",
     "o_proj",
     "q_proj",
     "qkv_a_proj",
@@ -34,6 +35,7 @@ pub(crate) const OPERATORS: [&str; 36] = [
     "index_k_proj",
     "state_in_proj",
     "state_gates_proj",
+    "state_gates_up_proj",
     "state_out_proj",
     "gate_up_proj",
     "up_proj",
@@ -314,14 +316,24 @@ fn attention_linears(
         }
         Attention::Grouped {
             head_dim,
-            output_gate,
+            value_dim,
+            gate,
             ..
         } => {
             let kv_heads = u64::from(local_kv_heads(attention, tensor_parallel));
-            let head_dim = u64::from(head_dim);
-            let gates = if output_gate { heads } else { 0 };
-            push("qkv_proj", (heads + gates + 2 * kv_heads) * head_dim, d);
-            push("o_proj", d, heads * head_dim);
+            let (head_dim, value_dim) = (u64::from(head_dim), u64::from(value_dim));
+            let gates = if gate == OutputGate::OfQueries { heads } else { 0 };
+            push(
+                "qkv_proj",
+                (heads + gates) * head_dim + kv_heads * (head_dim + value_dim),
+                d,
+            );
+            match gate {
+                OutputGate::None | OutputGate::OfQueries => {}
+                OutputGate::Own => push("attention_gate_proj", heads * value_dim, d),
+                OutputGate::OfHeads => push("attention_gate_proj", heads, d),
+            }
+            push("o_proj", d, heads * value_dim);
         }
         Attention::Recurrent(ref recurrence) => {
             let inner = recurrence.inner_width() / u64::from(tensor_parallel);
@@ -332,6 +344,17 @@ fn attention_linears(
                     push("state_in_proj", convolved + inner, d);
                     push("state_gates_proj", 2 * local_heads, d);
                 }
+                Rule::KimiDelta { is_thin: false, .. } => {
+                    push("state_in_proj", convolved + local_heads, d);
+                    push("state_gates_proj", 2 * inner, d);
+                }
+                Rule::KimiDelta { dim, .. } => {
+                    let dim = u64::from(dim);
+                    push("state_in_proj", convolved + local_heads, d);
+                    push("state_gates_proj", 2 * dim, d);
+                    push("state_gates_up_proj", 2 * inner, dim);
+                }
+                Rule::ShortConv { .. } => push("state_in_proj", 3 * inner, d),
                 Rule::StateSpace { .. } => push("state_in_proj", convolved + inner + local_heads, d),
             }
             push("state_out_proj", d, inner);
@@ -343,6 +366,7 @@ fn attention_linears(
             rope_dim,
             nope_dim,
             value_dim,
+            gate,
             indexer,
             ..
         } => {
@@ -361,6 +385,11 @@ fn attention_linears(
             }
             // Decoding multiplies the same matrix in two halves, absorbed into the query and the output.
             push("kv_b_proj", heads * (nope + value), kv_rank);
+            match gate {
+                OutputGate::None | OutputGate::OfQueries => {}
+                OutputGate::Own => push("attention_gate_proj", heads * value, d),
+                OutputGate::OfHeads => push("attention_gate_proj", heads, d),
+            }
             push("o_proj", d, heads * value);
             if let Some(indexer) = indexer.filter(|indexer| indexer.scores) {
                 let (heads, width) = (u64::from(indexer.heads), u64::from(indexer.head_dim));

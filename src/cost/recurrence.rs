@@ -7,6 +7,9 @@
 //! * state-space dual (Dao and Gu 2024, arXiv:2405.21060, section 6), `H` heads of `P`, `G` groups, states of `N`:
 //!   `H·(4·N·P + 2·C·P) + G·2·C·N`.
 //!
+//! Kimi's delta nets are those of the first, with as many decays as a key is wide, which are not counted; a short convolution has no
+//! products but its projections.
+//!
 //! Decoding reads and writes the state once. Left out: copies of states for prefix caching, the passing of states between chunks.
 
 use crate::model::{Attention, ModelShape, Recurrence, Rule};
@@ -17,6 +20,8 @@ pub(crate) struct RecurrentWork {
     pub(crate) layers: f64,
     /// Tokens of a chunk of the scan.
     pub(crate) chunk: u32,
+    /// Kernels of a layer for chunks of prompts.
+    pub(crate) prefill_kernels: f64,
     /// Of one decoding sequence, the state's bytes left out.
     pub(crate) decode_flops: f64,
     /// Of one token of a scan, all heads, and of one head.
@@ -42,6 +47,7 @@ pub(crate) fn recurrent_work(shape: &ModelShape, tensor_parallel: u32) -> Option
     Some(RecurrentWork {
         layers,
         chunk: recurrence.chunk,
+        prefill_kernels: prefill_kernels(recurrence),
         decode_flops: layers * decode_flops(recurrence, heads),
         token_flops: layers * (heads * head + group_flops(recurrence, tensor_parallel)),
         head_flops: layers * head,
@@ -51,24 +57,36 @@ pub(crate) fn recurrent_work(shape: &ModelShape, tensor_parallel: u32) -> Option
     })
 }
 
+/// Convolution, five of the scan, gated norm; or a convolution between two gates.
+fn prefill_kernels(recurrence: &Recurrence) -> f64 {
+    match recurrence.rule {
+        Rule::ShortConv { .. } => 3.0,
+        Rule::GatedDelta { .. } | Rule::KimiDelta { .. } | Rule::StateSpace { .. } => 7.0,
+    }
+}
+
 /// The recurrence itself: `S·k`, the update and `S·q`; or the update and `S·C`.
 fn decode_flops(recurrence: &Recurrence, heads: f64) -> f64 {
     let products = match recurrence.rule {
-        Rule::GatedDelta { .. } => 6.0,
+        Rule::GatedDelta { .. } | Rule::KimiDelta { .. } => 6.0,
         Rule::StateSpace { .. } => 4.0,
+        Rule::ShortConv { .. } => 0.0,
     };
     products * heads * recurrence.state_of_head() as f64
 }
 
 fn head_flops(recurrence: &Recurrence) -> f64 {
     let chunk = f64::from(recurrence.chunk);
+    let delta = |key: u32, value: u32| {
+        let (key, value) = (f64::from(key), f64::from(value));
+        6.0 * key * value + chunk * (6.0 * key + 4.0 * value) + 2.0 * chunk * chunk / 3.0
+    };
     match recurrence.rule {
         Rule::GatedDelta {
             key_dim, value_dim, ..
-        } => {
-            let (key, value) = (f64::from(key_dim), f64::from(value_dim));
-            6.0 * key * value + chunk * (6.0 * key + 4.0 * value) + 2.0 * chunk * chunk / 3.0
-        }
+        } => delta(key_dim, value_dim),
+        Rule::KimiDelta { dim, .. } => delta(dim, dim),
+        Rule::ShortConv { .. } => 0.0,
         Rule::StateSpace {
             head_dim, state_size, ..
         } => {
@@ -81,7 +99,7 @@ fn head_flops(recurrence: &Recurrence) -> f64 {
 /// What heads of a group share.
 fn group_flops(recurrence: &Recurrence, tensor_parallel: u32) -> f64 {
     match recurrence.rule {
-        Rule::GatedDelta { .. } => 0.0,
+        Rule::GatedDelta { .. } | Rule::KimiDelta { .. } | Rule::ShortConv { .. } => 0.0,
         Rule::StateSpace {
             groups, state_size, ..
         } => {

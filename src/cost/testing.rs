@@ -3,7 +3,7 @@
 use super::calibration::KernelFormat;
 use super::roofline::{CudagraphMode, Fp8Inputs, Graphs, Placement};
 use crate::hardware::{Architecture, Device, Peaks};
-use crate::model::{Attention, Dtype, LayerGroup, Mlp, ModelShape, Quantization};
+use crate::model::{Attention, Dtype, LayerGroup, Mlp, ModelShape, OutputGate, Quantization};
 use crate::units::{Bytes, BytesPerSec, FlopsPerSec};
 
 /// `h100`, `h200`, `a100` (SXM), `a100-pcie`, `l40s` or `b200`.
@@ -78,7 +78,8 @@ pub(crate) fn llama_8b() -> ModelShape {
                 kv_heads: 8,
                 head_dim: 128,
                 window: None,
-                output_gate: false,
+                value_dim: 128,
+                gate: OutputGate::None,
                 shares_kv: false,
             },
             mlp: Mlp::Dense {

@@ -3,6 +3,9 @@
 //! One list serves all, so that a formula exists once. Law: the sum of all matrices and
 //! [`ModelShape::other_parameters`] is the checkpoint's parameter count.
 
+mod attention;
+
+use self::attention::attention_matrices;
 use super::{Attention, KvFormat, LayerGroup, Mlp, ModelShape, Quantization, kv_bytes_per_token_layer};
 use crate::units::{Bytes, Flops};
 
@@ -38,6 +41,10 @@ pub enum Sharding {
         query: u32,
         /// `h_kv`.
         kv: u32,
+        /// Columns of a query head.
+        of_query: u32,
+        /// Columns of a KV head: those of its key and of its value.
+        of_kv: u32,
     },
     /// Columns for so many groups of heads, of which a rank keeps at least one; the rest evenly.
     Groups {
@@ -78,11 +85,15 @@ impl Matrix {
                 let own = u64::from(groups / tensor_parallel).max(1);
                 self.inputs * (rest.div_ceil(u64::from(tensor_parallel)) + own * of_one)
             }
-            Sharding::Heads { query, kv } => {
-                let per_head = self.elements() / u64::from(query + 2 * kv);
-                let query_share = query.div_ceil(tensor_parallel);
-                let kv_share = (kv / tensor_parallel).max(1);
-                per_head * u64::from(query_share + 2 * kv_share)
+            Sharding::Heads {
+                query,
+                kv,
+                of_query,
+                of_kv,
+            } => {
+                let query_share = u64::from(query.div_ceil(tensor_parallel)) * u64::from(of_query);
+                let kv_share = u64::from((kv / tensor_parallel).max(1)) * u64::from(of_kv);
+                self.inputs * (query_share + kv_share)
             }
         }
     }
@@ -263,21 +274,19 @@ impl ModelShape {
     /// Query heads of a layer, which tensor parallelism must divide; the smallest over the layers.
     #[must_use]
     pub fn query_heads(&self) -> u32 {
-        let heads = |group: &LayerGroup| match group.attention {
-            Attention::Grouped { query_heads, .. } | Attention::Latent { query_heads, .. } => {
-                Some(query_heads)
-            }
-            Attention::Recurrent(_) | Attention::Absent => None,
-        };
-        self.layers.iter().filter_map(heads).min().unwrap_or(1)
+        let heads = self.layers.iter().filter_map(LayerGroup::query_heads);
+        heads.min().unwrap_or(1)
     }
 
     /// Heads that so many ranks can neither divide nor, of those with keys and values, repeat equally often, and their kind
     /// (vLLM `QKVParallelLinear`).
     #[must_use]
     pub fn indivisible_heads(&self, tensor_parallel: u32) -> Option<(&'static str, u32)> {
-        let query = self.query_heads();
-        if !query.is_multiple_of(tensor_parallel) {
+        let queries = self.layers.iter().filter_map(LayerGroup::query_heads);
+        if let Some(query) = queries
+            .filter(|heads| !heads.is_multiple_of(tensor_parallel))
+            .min()
+        {
             return Some(("query", query));
         }
         let uneven = |group: &LayerGroup| match &group.attention {
@@ -332,101 +341,6 @@ impl Quantization {
 
 fn is_edge(matrix: &Matrix) -> bool {
     matches!(matrix.name, "embedding" | "layer_embeddings" | "lm_head")
-}
-
-fn attention_matrices(d: u64, group: &LayerGroup) -> Vec<Matrix> {
-    let matrix = |name, inputs, outputs, sharding| Matrix {
-        name,
-        copies: u64::from(group.count),
-        used: u64::from(group.count),
-        inputs,
-        outputs,
-        sharding,
-        precision: Precision::Linear,
-        kept: false,
-    };
-    match group.attention {
-        Attention::Recurrent(ref recurrence) => recurrence
-            .projections(d)
-            .into_iter()
-            .map(|one| matrix(one.name, one.inputs, one.outputs, one.sharding))
-            .collect(),
-        Attention::Absent => Vec::new(),
-        Attention::Grouped {
-            query_heads,
-            head_dim,
-            shares_kv: true,
-            ..
-        } => {
-            let width = u64::from(query_heads) * u64::from(head_dim);
-            vec![
-                matrix("q", d, width, Sharding::Split),
-                matrix("attention_out", width, d, Sharding::Split),
-            ]
-        }
-        Attention::Grouped {
-            query_heads,
-            kv_heads,
-            head_dim,
-            output_gate,
-            ..
-        } => {
-            let gates = if output_gate { query_heads } else { 0 };
-            let heads = Sharding::Heads {
-                query: query_heads + gates,
-                kv: kv_heads,
-            };
-            let (q, kv) = (u64::from(query_heads), u64::from(kv_heads));
-            let columns = q + u64::from(gates) + 2 * kv;
-            vec![
-                matrix("qkv", d, columns * u64::from(head_dim), heads),
-                matrix("attention_out", q * u64::from(head_dim), d, Sharding::Split),
-            ]
-        }
-        Attention::Latent {
-            query_heads,
-            query_rank,
-            kv_rank,
-            rope_dim,
-            nope_dim,
-            value_dim,
-            indexer,
-        } => {
-            let heads = u64::from(query_heads);
-            let query = heads * u64::from(nope_dim + rope_dim);
-            let query_matrices = match query_rank {
-                None => vec![matrix("q", d, query, Sharding::Split)],
-                Some(rank) => vec![
-                    matrix("q_a", d, u64::from(rank), Sharding::Replicated),
-                    matrix("q_b", u64::from(rank), query, Sharding::Split),
-                ],
-            };
-            let kv_up = heads * u64::from(nope_dim + value_dim);
-            let rest = [
-                matrix("kv_a", d, u64::from(kv_rank + rope_dim), Sharding::Replicated),
-                matrix("kv_b", u64::from(kv_rank), kv_up, Sharding::Split),
-                matrix("attention_out", heads * u64::from(value_dim), d, Sharding::Split),
-            ];
-            let picks = indexer.filter(|indexer| indexer.scores).map(|indexer| {
-                let queries = u64::from(indexer.heads) * u64::from(indexer.head_dim);
-                let keys = u64::from(indexer.head_dim + indexer.heads);
-                let rank = query_rank.map_or(d, u64::from);
-                [
-                    matrix("index_q", rank, queries, Sharding::Replicated),
-                    // Keys and the weights of heads, which no engine quantizes.
-                    Matrix {
-                        precision: Precision::Plain,
-                        ..matrix("index_k", d, keys, Sharding::Replicated)
-                    },
-                ]
-            });
-            query_matrices
-                .into_iter()
-                .chain(rest)
-                .chain(picks.into_iter().flatten())
-                .collect()
-        }
-    }
 }
 
 fn mlp_matrices(d: u64, group: &LayerGroup) -> Vec<Matrix> {

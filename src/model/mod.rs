@@ -105,8 +105,10 @@ pub enum Attention {
         head_dim: u32,
         /// Sliding window in tokens; `None` attends to everything.
         window: Option<u32>,
-        /// The output is multiplied by a gate as wide, which the query projection makes, too (Qwen3-Next).
-        output_gate: bool,
+        /// Width of a value head: that of a query and a key but in MiMo-V2.
+        value_dim: u32,
+        /// What the output is multiplied by.
+        gate: OutputGate,
         /// Keys and values are those of a layer before: it makes and caches none (Gemma 4).
         shares_kv: bool,
     },
@@ -124,6 +126,8 @@ pub enum Attention {
         nope_dim: u32,
         /// Width of a value head.
         value_dim: u32,
+        /// What the output is multiplied by.
+        gate: OutputGate,
         /// What picks the tokens that a query attends to; `None` where it attends to all (DeepSeek-V3.2).
         indexer: Option<Indexer>,
     },
@@ -131,6 +135,19 @@ pub enum Attention {
     Recurrent(Recurrence),
     /// None: the layer is a feed-forward part alone (Nemotron-H).
     Absent,
+}
+
+/// A gate at the output of attention, and what makes it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum OutputGate {
+    /// There is none.
+    None,
+    /// As wide as the output, made by the query projection, too (Qwen3-Next).
+    OfQueries,
+    /// As wide as the output, made by a projection of its own (Afmoe).
+    Own,
+    /// A number for each head, made by a projection of its own (Step 3.5).
+    OfHeads,
 }
 
 /// A layer's feed-forward part.
@@ -244,6 +261,17 @@ impl LayerGroup {
         u32::from(self.attention != Attention::Absent) + u32::from(self.mlp != Mlp::Absent)
     }
 
+    /// Query heads of one of its layers; `None` where it does not attend.
+    #[must_use]
+    pub fn query_heads(&self) -> Option<u32> {
+        match self.attention {
+            Attention::Grouped { query_heads, .. } | Attention::Latent { query_heads, .. } => {
+                Some(query_heads)
+            }
+            Attention::Recurrent(_) | Attention::Absent => None,
+        }
+    }
+
     /// Whether its layers read keys and values.
     #[must_use]
     pub fn attends(&self) -> bool {
@@ -267,20 +295,27 @@ impl ModelShape {
         self.layers.iter().any(latent)
     }
 
-    /// Whether layers that cache keys and values have unlike heads or widths (Gemma 4).
+    /// Whether layers that cache keys and values have unlike heads or widths (Gemma 4, MiMo-V2).
     #[must_use]
     pub fn has_unlike_heads(&self) -> bool {
         let mut cached = self.layers.iter().filter_map(|group| match group.attention {
             Attention::Grouped {
                 kv_heads,
                 head_dim,
+                value_dim,
                 shares_kv: false,
                 ..
-            } => Some((kv_heads, head_dim)),
+            } => Some((kv_heads, head_dim, value_dim)),
             _ => None,
         });
         let first = cached.next();
         cached.any(|shape| Some(shape) != first)
+    }
+
+    /// Whether layers without attention stand among those of a transformer (Nemotron's searched ones).
+    #[must_use]
+    pub fn skips_attention(&self) -> bool {
+        self.recurrence().is_none() && self.layers.iter().any(|group| !group.attends())
     }
 
     /// What picks the tokens that queries attend to, if anything does; all layers have alike ones.
@@ -366,10 +401,13 @@ pub fn kv_bytes_per_token_layer(attention: &Attention, format: KvFormat, tensor_
 pub fn kv_read_per_token_layer(attention: &Attention, format: KvFormat, tensor_parallel: u32) -> Bytes {
     match *attention {
         Attention::Grouped {
-            kv_heads, head_dim, ..
+            kv_heads,
+            head_dim,
+            value_dim,
+            ..
         } => {
             let heads = (kv_heads / tensor_parallel).max(1);
-            Bytes(2 * u64::from(heads) * u64::from(head_dim) * format.of(attention).bytes())
+            Bytes(u64::from(heads) * u64::from(head_dim + value_dim) * format.of(attention).bytes())
         }
         _ => kv_bytes_per_token_layer(attention, format, tensor_parallel),
     }

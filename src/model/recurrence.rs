@@ -1,4 +1,5 @@
-//! Layers that keep a state of constant size in place of keys and values: gated delta nets and state-space duals.
+//! Layers that keep a state of constant size in place of keys and values: gated delta nets, Kimi's among them, state-space duals and short
+//! convolutions.
 //!
 //! A sequence has one state a layer, however long it is: the last inputs of a short causal convolution, and the matrix that each
 //! head carries along. Sizes are those of vLLM 0.33's `MambaStateShapeCalculator` and `MambaStateDtypeCalculator`.
@@ -34,6 +35,20 @@ pub enum Rule {
         key_dim: u32,
         /// Width of a value.
         value_dim: u32,
+    },
+    /// The same with a decay for each channel of a key, `S ← S·Diag(α)·(I − β·k·kᵀ) + β·v·kᵀ` (Kimi Team 2025, "Kimi Linear").
+    KimiDelta {
+        /// Heads of queries, keys, values and states.
+        heads: u32,
+        /// Width of each of those.
+        dim: u32,
+        /// Decays and the output's gate are made by two matrices each, with a width of one head between them; else by one.
+        is_thin: bool,
+    },
+    /// A convolution between two gates, and no more (LFM2).
+    ShortConv {
+        /// Its channels.
+        channels: u32,
     },
     /// `S ← α·S + Δ·x·Bᵀ`, `y = S·C` (Dao and Gu 2024, "Transformers are SSMs": Mamba2; Nemotron-H).
     StateSpace {
@@ -76,6 +91,35 @@ impl Recurrence {
                     out,
                 ]
             }
+            Rule::KimiDelta {
+                heads,
+                dim,
+                is_thin: false,
+            } => {
+                let (heads, dim) = (u64::from(heads), u64::from(dim));
+                let width = self.conv_channels() + heads;
+                vec![
+                    projection("state_in", d, width, Sharding::Split),
+                    projection("state_gates", d, 2 * heads * dim, Sharding::Split),
+                    out,
+                ]
+            }
+            Rule::KimiDelta { heads, dim, .. } => {
+                let (heads, dim) = (u64::from(heads), u64::from(dim));
+                vec![
+                    projection("state_in", d, self.conv_channels() + heads, Sharding::Split),
+                    projection("state_gates", d, 2 * dim, Sharding::Replicated),
+                    projection("state_gates_up", dim, 2 * heads * dim, Sharding::Split),
+                    out,
+                ]
+            }
+            // Both gates and what goes through the convolution.
+            Rule::ShortConv { channels } => {
+                vec![
+                    projection("state_in", d, 3 * u64::from(channels), Sharding::Split),
+                    out,
+                ]
+            }
             Rule::StateSpace {
                 heads,
                 groups,
@@ -102,6 +146,8 @@ impl Recurrence {
                 value_dim,
                 ..
             } => u64::from(value_heads) * u64::from(value_dim),
+            Rule::KimiDelta { heads, dim, .. } => u64::from(heads) * u64::from(dim),
+            Rule::ShortConv { channels } => u64::from(channels),
             Rule::StateSpace { heads, head_dim, .. } => u64::from(heads) * u64::from(head_dim),
         }
     }
@@ -120,6 +166,8 @@ impl Recurrence {
             Rule::GatedDelta {
                 key_heads, key_dim, ..
             } => (2 * u64::from(key_heads) * u64::from(key_dim) + self.inner_width()) / tp,
+            Rule::KimiDelta { .. } => 3 * self.inner_width() / tp,
+            Rule::ShortConv { .. } => self.inner_width() / tp,
             Rule::StateSpace {
                 groups, state_size, ..
             } => {
@@ -129,12 +177,13 @@ impl Recurrence {
         }
     }
 
-    /// Heads that have a state each.
+    /// Heads that have a state each; none of a convolution.
     #[must_use]
     pub fn heads(&self) -> u32 {
         match self.rule {
             Rule::GatedDelta { value_heads, .. } => value_heads,
-            Rule::StateSpace { heads, .. } => heads,
+            Rule::KimiDelta { heads, .. } | Rule::StateSpace { heads, .. } => heads,
+            Rule::ShortConv { .. } => 0,
         }
     }
 
@@ -145,6 +194,8 @@ impl Recurrence {
             Rule::GatedDelta {
                 key_dim, value_dim, ..
             } => u64::from(key_dim) * u64::from(value_dim),
+            Rule::KimiDelta { dim, .. } => u64::from(dim) * u64::from(dim),
+            Rule::ShortConv { .. } => 0,
             Rule::StateSpace {
                 head_dim, state_size, ..
             } => u64::from(head_dim) * u64::from(state_size),
@@ -179,6 +230,8 @@ impl Recurrence {
                 value_heads,
                 ..
             } => [("linear key", key_heads), ("linear value", value_heads)],
+            Rule::KimiDelta { heads, .. } => [("linear", heads), ("linear", heads)],
+            Rule::ShortConv { channels } => [("channels of convolution", channels); 2],
             // A single group is repeated (`MambaMixer2`).
             Rule::StateSpace { heads, groups, .. } => [
                 ("state-space", heads),
@@ -191,7 +244,7 @@ impl Recurrence {
     }
 
     /// Parameters that are in no matrix: the convolution, decays, skips, the gated norm.
-    pub(crate) fn vector_parameters(&self, conv_bias: bool) -> u64 {
+    pub(crate) fn vector_parameters(&self, conv_bias: bool, is_normed: bool) -> u64 {
         let taps = u64::from(self.conv_kernel) + u64::from(conv_bias);
         let conv = self.conv_channels() * taps;
         match self.rule {
@@ -201,8 +254,15 @@ impl Recurrence {
                 value_dim,
                 ..
             } => conv + 2 * u64::from(value_heads) + u64::from(value_dim),
-            // `A_log`, `dt_bias` and `D`; a norm as wide as all heads.
-            Rule::StateSpace { heads, .. } => conv + 3 * u64::from(heads) + self.inner_width(),
+            // `A_log`, a `dt_bias` for each channel, one norm for all heads.
+            Rule::KimiDelta { heads, dim, .. } => {
+                conv + u64::from(heads) + self.inner_width() + u64::from(dim)
+            }
+            Rule::ShortConv { .. } => conv,
+            // `A_log`, `dt_bias` and `D`; a norm as wide as all heads, which Falcon-H1 does without.
+            Rule::StateSpace { heads, .. } => {
+                conv + 3 * u64::from(heads) + u64::from(is_normed) * self.inner_width()
+            }
         }
     }
 }

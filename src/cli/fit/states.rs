@@ -4,7 +4,7 @@ use serde_json::{Value, json};
 
 use crate::cli::figures::grouped;
 use crate::config::Capacity;
-use crate::engine::memory::{MemoryOptions, MemoryPlan, StateBlocks, plan as planned};
+use crate::engine::memory::{MemoryOptions, MemoryPlan, StateBlocks, block_unit, plan as planned};
 use crate::model::{Recurrence, Rule};
 use crate::units::Bytes;
 
@@ -43,7 +43,7 @@ pub(super) fn lines(question: &Capacity, plan: &MemoryPlan) -> Vec<(&'static str
                 grouped(states.bytes.0),
                 grouped(of_token),
                 plan.block_size,
-                options.block_size.max(16),
+                block_unit(&question.model, options),
             ),
         ),
         (
@@ -63,21 +63,28 @@ pub(super) fn lines(question: &Capacity, plan: &MemoryPlan) -> Vec<(&'static str
 fn state(recurrence: &Recurrence, question: &Capacity, options: &MemoryOptions) -> String {
     let tp = options.tensor_parallel;
     let model = &question.model;
-    let (rows, columns) = match recurrence.rule {
+    let widths = match recurrence.rule {
         Rule::GatedDelta {
             key_dim, value_dim, ..
-        } => (value_dim, key_dim),
+        } => Some((value_dim, key_dim)),
+        Rule::KimiDelta { dim, .. } => Some((dim, dim)),
         Rule::StateSpace {
             head_dim, state_size, ..
-        } => (head_dim, state_size),
+        } => Some((head_dim, state_size)),
+        Rule::ShortConv { .. } => None,
     };
+    let heads = widths.map_or(String::new(), |(rows, columns)| {
+        format!(
+            " + {} heads × {rows} × {columns} × {} B",
+            recurrence.heads() / tp,
+            recurrence.state_dtype.bytes()
+        )
+    });
     format!(
-        "{} inputs × {} channels × {} B + {} heads × {rows} × {columns} × {} B = {} B a layer and request",
+        "{} inputs × {} channels × {} B{heads} = {} B a layer and request",
         recurrence.conv_kernel - 1,
         grouped(recurrence.conv_channels_of_rank(tp)),
         model.dtype.bytes(),
-        recurrence.heads() / tp,
-        recurrence.state_dtype.bytes(),
         grouped(recurrence.state_bytes(model.dtype, tp).0)
     )
 }

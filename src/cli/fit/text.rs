@@ -147,6 +147,7 @@ pub(super) fn kv_per_token(model: &ModelShape, options: &MemoryOptions) -> Strin
             Attention::Grouped {
                 kv_heads,
                 head_dim,
+                value_dim,
                 window,
                 ..
             } => {
@@ -157,8 +158,12 @@ pub(super) fn kv_per_token(model: &ModelShape, options: &MemoryOptions) -> Strin
                     1 => "1 KV head".to_string(),
                     heads => format!("{heads} KV heads"),
                 };
+                let width = match value_dim == head_dim {
+                    true => format!("{head_dim} × 2"),
+                    false => format!("({head_dim} + {value_dim})"),
+                };
                 Some(format!(
-                    "{} layers{whose}{window} × {heads} × {head_dim} × 2",
+                    "{} layers{whose}{window} × {heads} × {width}",
                     group.count
                 ))
             }

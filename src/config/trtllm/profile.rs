@@ -4,7 +4,7 @@ use serde::Deserialize;
 
 use crate::config::raw::RawCapacityPolicy;
 use crate::config::version;
-use crate::model::{Attention, Dtype, LayerGroup, ModelShape};
+use crate::model::{Attention, Dtype, LayerGroup, ModelShape, OutputGate};
 
 const SHIPPED: &str = include_str!("../../engine/profiles/tensorrt-llm-1.2.toml");
 
@@ -64,14 +64,13 @@ impl QuantizedBefore {
     /// Of one model on a group of GPUs.
     pub(super) fn of(&self, model: &ModelShape, tensor_parallel: u32, kv_dtype: Dtype) -> Vec<String> {
         let is_plain = |group: &LayerGroup| {
-            let is_gated = matches!(
+            matches!(
                 group.attention,
                 Attention::Grouped {
-                    output_gate: true,
+                    gate: OutputGate::None,
                     ..
                 }
-            );
-            matches!(group.attention, Attention::Grouped { .. }) && !is_gated
+            )
         };
         let attends = matches!(kv_dtype, Dtype::Fp8 | Dtype::Fp8Scaled) && model.layers.iter().all(is_plain);
         let reduces = tensor_parallel > 1

@@ -5,8 +5,11 @@ use crate::model::{Attention, Dtype, Indexer};
 pub(super) fn qkv_width(attention: &Attention, tensor_parallel: u32) -> f64 {
     let heads = f64::from(local_query_heads(attention, tensor_parallel));
     match *attention {
-        Attention::Grouped { head_dim, .. } => {
-            (heads + 2.0 * f64::from(local_kv_heads(attention, tensor_parallel))) * f64::from(head_dim)
+        Attention::Grouped {
+            head_dim, value_dim, ..
+        } => {
+            let kv_heads = f64::from(local_kv_heads(attention, tensor_parallel));
+            heads * f64::from(head_dim) + kv_heads * f64::from(head_dim + value_dim)
         }
         Attention::Latent {
             kv_rank,
@@ -43,7 +46,9 @@ pub(crate) fn local_kv_heads(attention: &Attention, tensor_parallel: u32) -> u32
 pub(crate) fn flops_per_pair(attention: &Attention, tensor_parallel: u32, decoding: bool) -> f64 {
     let heads = f64::from(local_query_heads(attention, tensor_parallel));
     match *attention {
-        Attention::Grouped { head_dim, .. } => 4.0 * heads * f64::from(head_dim),
+        Attention::Grouped {
+            head_dim, value_dim, ..
+        } => 2.0 * heads * f64::from(head_dim + value_dim),
         Attention::Latent {
             kv_rank, rope_dim, ..
         } if decoding => 2.0 * heads * (f64::from(kv_rank + rope_dim) + f64::from(kv_rank)),
@@ -71,7 +76,9 @@ pub(crate) fn reduced_width(attention: &Attention) -> f64 {
 pub(crate) fn query_bytes_per_token(attention: &Attention, dtype: Dtype, tensor_parallel: u32) -> f64 {
     let heads = f64::from(local_query_heads(attention, tensor_parallel));
     let width = match *attention {
-        Attention::Grouped { head_dim, .. } => 2.0 * f64::from(head_dim),
+        Attention::Grouped {
+            head_dim, value_dim, ..
+        } => f64::from(head_dim + value_dim),
         Attention::Latent {
             nope_dim,
             rope_dim,

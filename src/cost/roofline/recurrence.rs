@@ -5,7 +5,7 @@
 //! then the gated norm). It does not depend on the contexts, so a step stays affine in them.
 //!
 //! A prompt's chunk: `7·floor + max(Σ F/P, F1/(P/SMs)) + bytes/(e·BW)`, vLLM `chunk_gated_delta_rule` and
-//! `mamba_chunk_scan_combined`, with the `F` of [`crate::cost::recurrence`].
+//! `mamba_chunk_scan_combined`, with the `F` of [`crate::cost::recurrence`]; a short convolution has 3 kernels and no `F`.
 //!
 //! The chunks of one head follow each other, so a single sequence fills no more SMs than it has heads: `F1` is the longest
 //! sequence's work in one head. `P` is the share of the peak that attention over prompts reaches, whose products are of like size.
@@ -24,8 +24,6 @@ use crate::units::Picos;
 
 /// Kernels of a layer in decoding: convolution, recurrence, gated norm.
 const DECODE_KERNELS: f64 = 3.0;
-/// Kernels of a layer for chunks: convolution, five of the scan, gated norm.
-const PREFILL_KERNELS: f64 = 7.0;
 
 /// All recurrent layers of a rank: integer coefficients for decoding, floats for chunks. All zero where there are none.
 #[derive(Clone, Debug)]
@@ -90,7 +88,7 @@ impl RecurrentTerms {
         terms.token_bytes = work.token_bytes;
         terms.state_bytes = work.state_bytes;
         terms.decode_t0 = Picos::from_seconds(work.layers * DECODE_KERNELS * floor).0;
-        terms.prefill_t0 = Picos::from_seconds(work.layers * PREFILL_KERNELS * floor).0;
+        terms.prefill_t0 = Picos::from_seconds(work.layers * work.prefill_kernels * floor).0;
         terms.per_seq = Picos::from_seconds(terms.seq_bytes / decode.bandwidth.of(bandwidth)).0;
         terms
     }

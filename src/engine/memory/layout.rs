@@ -155,7 +155,7 @@ pub(super) fn kv_layout(model: &ModelShape, options: &MemoryOptions) -> KvLayout
         .recurrence()
         .map(|recurrence| recurrence.state_bytes(model.dtype, options.tensor_parallel));
     let block_size = state.map_or(options.block_size, |state| {
-        block_size_with(options, of_layer, state)
+        block_size_with(options, block_unit(model, options), of_layer, state)
     });
     KvLayout {
         block_bytes: Bytes(of_group as u64) * u64::from(block_size),
@@ -184,10 +184,21 @@ enum Kind {
 /// Tokens that the kernels of FlashAttention and FlashInfer page by, or a multiple of them.
 pub(super) const KERNEL_BLOCK: u32 = 16;
 
+/// What the tokens of a block of a hybrid are a multiple of: over a latent cache, whose decode kernels want it so, of 128.
+#[must_use]
+pub fn block_unit(model: &ModelShape, options: &MemoryOptions) -> u32 {
+    let least = if model.has_latent_cache() {
+        128
+    } else {
+        KERNEL_BLOCK
+    };
+    options.block_size.max(least)
+}
+
 /// Tokens of a block whose part of one attention layer, with so many bytes for a token, holds a state (vLLM
 /// `Platform._align_hybrid_block_size`): the least multiple of what was asked for.
-fn block_size_with(options: &MemoryOptions, of_token: u64, state: Bytes) -> u32 {
-    let mut unit = u64::from(options.block_size.max(KERNEL_BLOCK));
+fn block_size_with(options: &MemoryOptions, unit: u32, of_token: u64, state: Bytes) -> u32 {
+    let mut unit = u64::from(unit);
     if let StateBlocks::Aligned {
         checkpoints: Some(tokens),
     } = options.state_blocks

@@ -21,7 +21,7 @@ mod plan;
 mod remedies;
 mod unlike;
 
-pub use layout::{KvLayout, StateLayout, kv_groups};
+pub use layout::{KvLayout, StateLayout, block_unit, kv_groups};
 pub use misfit::{DoesNotFit, PoolSize, Remedy, Shortage};
 pub use options::{
     Budget, Estimates, MemoryOptions, PoolRules, StateBlocks, Windowed, bytes_per_logit, sparse_kv_dtype,

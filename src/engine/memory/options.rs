@@ -69,6 +69,7 @@ impl StateBlocks {
         let checkpoints = model.recurrence().and_then(|recurrence| match recurrence.rule {
             Rule::StateSpace { .. } => Some(1),
             Rule::GatedDelta { .. } => has_flashinfer.then_some(64),
+            Rule::KimiDelta { .. } | Rule::ShortConv { .. } => None,
         });
         StateBlocks::Aligned { checkpoints }
     }

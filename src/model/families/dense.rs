@@ -3,7 +3,7 @@
 //! Source of each row: the model's class in vLLM 0.33 (`model_executor/models/`) or in Hugging Face `transformers` 5.20. The
 //! parameters that follow are compared with those that `transformers` makes (`tests/data/shapes`).
 
-use super::{Bias, ExpertKeys, Family, Hybrid, QkNorm, WindowRule};
+use super::{Bias, ExpertKeys, Family, Gate, Hybrid, QkNorm, Unlike, WindowRule};
 
 /// What most descendants of Llama share.
 pub(super) const LLAMA: Family = Family {
@@ -21,7 +21,8 @@ pub(super) const LLAMA: Family = Family {
     hybrid: Hybrid::None,
     experts: ExpertKeys::None,
     latent: false,
-    unlike_layers: false,
+    unlike: Unlike::No,
+    gate: Gate::No,
     gated: true,
     up_and_down: ("mlp.up_proj", "mlp.down_proj"),
     multi_query: false,

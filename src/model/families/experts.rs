@@ -1,7 +1,7 @@
 //! Families with mixtures of experts, one row each: how each differs from Llama. Their sources are those of `dense.rs`.
 
 use super::dense::LLAMA;
-use super::{Bias, ExpertKeys, Family, QkNorm, WindowRule};
+use super::{Bias, ExpertKeys, Family, QkNorm, Unlike, WindowRule};
 
 /// All of whose layers some have experts.
 pub(super) const EXPERTS: &[Family] = &[
@@ -92,7 +92,7 @@ pub(super) const EXPERTS: &[Family] = &[
         norms_per_layer: 4,
         window: WindowRule::AllButEveryNth,
         experts: ExpertKeys::Gemma4,
-        unlike_layers: true,
+        unlike: Unlike::Gemma4,
         defaults: &[
             ("vocab_size", 262_144),
             ("head_dim", 256),

@@ -2,11 +2,12 @@
 //! those of `dense.rs`.
 
 use super::dense::LLAMA;
-use super::{Bias, ExpertKeys, Family, Hybrid, QkNorm};
+use super::{Bias, ExpertKeys, Family, Gate, Hybrid, QkNorm};
 
 /// Gated delta nets with a gated attention in every fourth layer.
 const QWEN: Family = Family {
     hybrid: Hybrid::GatedDelta,
+    gate: Gate::OfQueries,
     qk_norm: QkNorm::Head,
     // Numbers of heads and widths that equal the class default are left out of some configs.
     defaults: &[
@@ -56,4 +57,96 @@ pub(super) const HYBRID: &[Family] = &[
         spelt: &[("head_dim", "attention_head_dim")],
         ..LLAMA
     },
+    Family {
+        model_types: &["olmo_hybrid"],
+        architectures: &["OlmoHybridForCausalLM"],
+        hybrid: Hybrid::GatedDelta,
+        qk_norm: QkNorm::Whole,
+        ..LLAMA
+    },
+    Family {
+        model_types: &["kimi_linear"],
+        architectures: &["KimiLinearForCausalLM"],
+        hybrid: Hybrid::KimiDelta,
+        latent: true,
+        experts: ExpertKeys::Corrected,
+        spelt: &[
+            ("n_routed_experts", "num_experts"),
+            ("n_shared_experts", "num_shared_experts"),
+            ("num_experts_per_tok", "num_experts_per_token"),
+        ],
+        ..LLAMA
+    },
+    Family {
+        // Ling 3.
+        model_types: &["bailing_hybrid"],
+        architectures: &["BailingMoeV3ForCausalLM", "BailingHybridForCausalLM"],
+        hybrid: Hybrid::LingDelta,
+        latent: true,
+        experts: ExpertKeys::Corrected,
+        gate: Gate::ByGranularity,
+        spelt: &[
+            ("n_routed_experts", "num_experts"),
+            ("n_shared_experts", "num_shared_experts"),
+            ("num_experts_per_tok", "num_experts_per_token"),
+            ("linear_num_heads", "num_attention_heads"),
+            ("linear_head_dim", "head_dim"),
+            ("linear_conv_kernel_dim", "short_conv_kernel_size"),
+        ],
+        ..LLAMA
+    },
+    Family {
+        model_types: &["granitemoehybrid"],
+        architectures: &["GraniteMoeHybridForCausalLM"],
+        hybrid: Hybrid::Mamba2,
+        experts: ExpertKeys::Granite,
+        spelt: MAMBA2,
+        ..LLAMA
+    },
+    Family {
+        // A layer is two here: attention, and a state with the feed-forward part.
+        model_types: &["falcon_h1"],
+        architectures: &["FalconH1ForCausalLM"],
+        hybrid: Hybrid::Mamba2Beside,
+        norms_per_layer: 1,
+        spelt: MAMBA2,
+        ..LLAMA
+    },
+    LFM2,
+    Family {
+        model_types: &["lfm2_moe"],
+        architectures: &["Lfm2MoeForCausalLM"],
+        experts: ExpertKeys::Corrected,
+        defaults: &[("n_shared_experts", 0), ("conv_L_cache", 3)],
+        spelt: &[
+            LFM2.spelt[0],
+            ("n_routed_experts", "num_experts"),
+            ("first_k_dense_replace", "num_dense_layers"),
+        ],
+        ..LFM2
+    },
+];
+
+/// Short convolutions in place of most layers' attention.
+const LFM2: Family = Family {
+    model_types: &["lfm2"],
+    architectures: &["Lfm2ForCausalLM"],
+    tied_by_default: true,
+    hybrid: Hybrid::ShortConv,
+    qk_norm: QkNorm::Head,
+    defaults: &[("conv_L_cache", 3)],
+    spelt: &[("tie_word_embeddings", "tie_embedding")],
+    ..LLAMA
+};
+
+/// Mamba2's sizes as Granite 4 and Falcon-H1 write them.
+const MAMBA2: &[(&str, &str)] = &[
+    ("mamba_num_heads", "mamba_n_heads"),
+    ("mamba_head_dim", "mamba_d_head"),
+    ("n_groups", "mamba_n_groups"),
+    ("ssm_state_size", "mamba_d_state"),
+    ("conv_kernel", "mamba_d_conv"),
+    ("chunk_size", "mamba_chunk_size"),
+    ("use_conv_bias", "mamba_conv_bias"),
+    ("use_bias", "mamba_proj_bias"),
 ];

@@ -1,18 +1,20 @@
 //! What an architecture implies that its `config.json` does not say: which norms and biases exist, which layers have a
 //! window, how experts are spelt, which keys may be absent or have other names.
 //!
-//! One row a family, in `dense.rs`, `early.rs`, `experts.rs` and `hybrid.rs`. A new architecture that is a variation of a known one is one row there.
+//! One row a family, in `dense.rs`, `early.rs`, `experts.rs`, `unlike.rs` and `hybrid.rs`. A new architecture that is a variation of a known one is one row there.
 
 mod dense;
 mod early;
 mod experts;
 mod hybrid;
+mod unlike;
 mod unmodelled;
 
 use dense::{DENSE, OPT};
 use early::EARLY;
 use experts::EXPERTS;
 use hybrid::HYBRID;
+use unlike::UNLIKE;
 pub(super) use unmodelled::unmodelled;
 
 /// A family of architectures whose configs are read alike.
@@ -45,9 +47,10 @@ pub(super) struct Family {
     pub(super) experts: ExpertKeys,
     /// Multi-head latent attention.
     pub(super) latent: bool,
-    /// Layers with and without a window have unlike heads, and the last ones share keys and values (`global_head_dim`,
-    /// `num_global_key_value_heads`, `num_kv_shared_layers`).
-    pub(super) unlike_layers: bool,
+    /// How layers differ in their attention, but for windows.
+    pub(super) unlike: Unlike,
+    /// What the output of attention is multiplied by.
+    pub(super) gate: Gate,
     /// Dense feed-forward parts have a gate beside up and down projections.
     pub(super) gated: bool,
     /// What a checkpoint calls those two where there is no gate.
@@ -98,14 +101,58 @@ pub(super) enum QkNorm {
     WholeByKey,
 }
 
+/// How layers differ in their attention, but for windows.
+#[derive(Clone, Copy, PartialEq, Eq)]
+pub(super) enum Unlike {
+    /// Not at all.
+    No,
+    /// Those with and without a window have unlike heads, and the last ones share keys and values (`global_head_dim`,
+    /// `num_global_key_value_heads`, `num_kv_shared_layers`).
+    Gemma4,
+    /// Each is described by itself in `block_configs` (Nemotron's searched architectures).
+    Blocks,
+    /// Those with a window, which `hybrid_layer_pattern` names, have heads of their own (`swa_num_attention_heads` and its like).
+    WindowHeads,
+    /// Those with a window have more query heads (`attention_other_setting` or `num_sliding_attention_heads`).
+    WindowQueries,
+    /// Query heads are listed (`num_attention_heads_per_layer`).
+    ListedQueries,
+}
+
+/// What the output of attention is multiplied by.
+#[derive(Clone, Copy, PartialEq, Eq)]
+pub(super) enum Gate {
+    /// Nothing.
+    No,
+    /// A gate that the query projection makes, unless `attn_output_gate` is false.
+    OfQueries,
+    /// A gate of a projection of its own.
+    Own,
+    /// A number a head, where `use_head_wise_attn_gate` is true.
+    OfHeads,
+    /// By `gated_attention_proj_granularity_type`: `head_wise` is a number a head, `element_wise` a gate of its own.
+    ByGranularity,
+    /// By `gating`: true or `per-head` is a number a head, `per-element` a gate of its own.
+    BySize,
+}
+
 /// How layers without keys and values are spelt.
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub(super) enum Hybrid {
     /// There are none.
     None,
-    /// `linear_num_value_heads` and its like; all but every `full_attention_interval`-th, or as `layer_types` says. Attention has
-    /// a gate at its output.
+    /// `linear_num_value_heads` and its like; all but every `full_attention_interval`-th, or as `layer_types` says.
     GatedDelta,
+    /// `linear_attn_config`, which names the layers, too (Kimi Linear).
+    KimiDelta,
+    /// The same with `num_attention_heads` of `head_dim`, in all but the last layer of each `layer_group_size` (Ling 3).
+    LingDelta,
+    /// `conv_L_cache`; the layers that `layer_types` calls `conv`, or all but `full_attn_idxs` (LFM2).
+    ShortConv,
+    /// `mamba_n_heads` and its like, in the layers that `layer_types` says (Granite 4).
+    Mamba2,
+    /// The same beside attention in every layer: both read one input, and are added (Falcon-H1).
+    Mamba2Beside,
     /// `mamba_num_heads` and its like; a layer is one half of a transformer's, as `hybrid_override_pattern` or
     /// `layers_block_type` says.
     StateSpace,
@@ -142,11 +189,19 @@ pub(super) enum ExpertKeys {
     Qwen,
     /// `n_routed_experts`, `first_k_dense_replace`, `moe_layer_freq`, `n_shared_experts`.
     DeepSeek,
+    /// The same with routers that are always corrected.
+    Corrected,
     /// The same, in every `moe_layer_interval`-th layer from `moe_layer_start_index` to `moe_layer_end_index`.
     Ernie,
     /// `num_local_experts`, `moe_layers` or `interleave_moe_layer_step`, one shared expert of `intermediate_size`; dense
     /// layers have `intermediate_size_mlp`.
     Llama4,
+    /// As Mixtral, or dense of `shared_intermediate_size` where there are none.
+    Granite,
+    /// `num_experts`, `mlp_layer_types`, `shared_expert_intermediate_size`, without a gate for that one; routers are corrected.
+    Laguna,
+    /// `moe_num_experts`, `moe_top_k`, `share_expert_dim` in the layers of `moe_layers_enum`; routers are corrected.
+    Step,
     /// `num_experts`, `top_k_experts`, `moe_intermediate_size` beside a dense part of `intermediate_size`, in all layers; or none.
     Gemma4,
 }
@@ -172,7 +227,12 @@ impl Family {
 
     /// All that can be read.
     pub(super) fn all() -> impl Iterator<Item = &'static Family> {
-        DENSE.iter().chain(EARLY).chain(EXPERTS).chain(HYBRID)
+        DENSE
+            .iter()
+            .chain(EARLY)
+            .chain(EXPERTS)
+            .chain(UNLIKE)
+            .chain(HYBRID)
     }
 
     pub(super) fn is_opt(&self) -> bool {

@@ -143,7 +143,9 @@ fn a_known_reason_for_refusal_is_said() {
         let error = ModelShape::from_hf_config(&config.to_string(), "mine").unwrap_err();
         error.to_string()
     };
-    assert!(refused("KimiLinearForCausalLM").contains("linear attention"));
+    assert!(refused("BailingMoeV2_5ForCausalLM").contains("linear attention"));
+    assert!(refused("MiniMaxText01ForCausalLM").contains("no longer"));
+    assert!(refused("Mamba2ForCausalLM").contains("none that attends"));
     assert!(refused("DeepseekV4ForCausalLM").contains("sparse attention"));
     assert!(refused("LamaForCausalLM").contains("did you mean LlamaForCausalLM?"));
     for family in Family::all() {

@@ -5,11 +5,8 @@
 use serde_json::Value;
 
 use super::super::families::Hybrid;
-use super::super::{Attention, Dtype, Mlp, Recurrence, Rule};
-use super::{EXPERTS_MAX, HEAD_DIM_MAX, HEADS_MAX, LAYERS_MAX, Reader, WIDTH_MAX, shortened};
-
-/// Tokens that vLLM's and the paper's kernels of gated delta nets scan at once (`FLA_CHUNK_SIZE`).
-const DELTA_CHUNK: u32 = 64;
+use super::super::{Attention, Mlp};
+use super::{EXPERTS_MAX, LAYERS_MAX, Reader, WIDTH_MAX, shortened};
 
 /// What a layer is.
 #[derive(Clone, Copy, PartialEq, Eq)]
@@ -21,11 +18,12 @@ enum Kind {
 }
 
 /// As `layer_types` and `layers_block_type` say it.
-const KINDS: [(&str, Kind); 6] = [
+const KINDS: [(&str, Kind); 7] = [
     ("full_attention", Kind::Attention),
     ("attention", Kind::Attention),
     ("linear_attention", Kind::Recurrent),
     ("mamba", Kind::Recurrent),
+    ("conv", Kind::Recurrent),
     ("mlp", Kind::Mlp),
     ("moe", Kind::Experts),
 ];
@@ -62,16 +60,27 @@ impl Reader<'_> {
             let problem = "none of its layers attends: models of recurrent layers alone are not modelled";
             return self.problem(problem.to_string());
         }
-        let recurrent = Attention::Recurrent(match self.family.hybrid {
-            Hybrid::StateSpace => self.state_space()?,
-            Hybrid::None | Hybrid::GatedDelta => self.gated_delta()?,
-        });
+        // Granite's without such layers say their sizes all the same.
+        let recurrent = match kinds.contains(&Kind::Recurrent) {
+            true => Some(Attention::Recurrent(self.recurrence()?)),
+            false => None,
+        };
         let mixer = |kind: Kind| match kind {
-            Kind::Recurrent => recurrent.clone(),
+            Kind::Recurrent => recurrent.clone().expect("one is read where a layer has it"),
             Kind::Attention => attention.clone(),
             Kind::Mlp | Kind::Experts => Attention::Absent,
         };
-        if self.family.hybrid == Hybrid::GatedDelta {
+        if self.family.hybrid == Hybrid::Mamba2Beside {
+            let mlps = self.mlps(count)?;
+            let both = |mlp: Mlp| {
+                [
+                    (mixer(Kind::Attention), Mlp::Absent),
+                    (mixer(Kind::Recurrent), mlp),
+                ]
+            };
+            return Some(mlps.into_iter().flat_map(both).collect());
+        }
+        if self.family.hybrid != Hybrid::StateSpace {
             let mlps = self.mlps(count)?;
             return Some(kinds.into_iter().map(mixer).zip(mlps).collect());
         }
@@ -106,24 +115,32 @@ impl Reader<'_> {
                 }
             });
         }
-        match self.get("layer_types") {
-            Some(listed) => {
-                let kinds = self.kinds_of("layer_types", listed)?;
+        match self.family.hybrid {
+            Hybrid::Mamba2Beside => return Some(vec![Kind::Attention, Kind::Recurrent]),
+            Hybrid::KimiDelta if self.get("linear_attn_config").is_some() => return self.kimi_kinds(count),
+            _ => {}
+        }
+        let listed = ["layer_types", "layers_block_type"]
+            .into_iter()
+            .find_map(|key| Some((key, self.get(key)?)));
+        match listed {
+            Some((key, listed)) => {
+                let kinds = self.kinds_of(key, listed)?;
                 if kinds.len() != count as usize {
                     return self.problem(format!(
-                        "`layer_types` has {} entries and `num_hidden_layers` is {count}",
+                        "`{key}` has {} entries and `num_hidden_layers` is {count}",
                         kinds.len()
                     ));
                 }
                 let known = |kind: &Kind| matches!(kind, Kind::Attention | Kind::Recurrent);
                 match kinds.iter().all(known) {
                     true => Some(kinds),
-                    false => self.problem(
-                        "`layer_types` must be full_attention or linear_attention for each layer".to_string(),
-                    ),
+                    false => self.problem(format!(
+                        "`{key}` must be attention or a layer with a state (full_attention, linear_attention, mamba, conv) for each layer"
+                    )),
                 }
             }
-            None => {
+            None if self.family.hybrid == Hybrid::GatedDelta => {
                 let every = self.number("full_attention_interval", 1, LAYERS_MAX).unwrap_or(4);
                 let kind = |layer: u32| match (layer + 1).is_multiple_of(every) {
                     true => Kind::Attention,
@@ -131,6 +148,49 @@ impl Reader<'_> {
                 };
                 Some((0..count).map(kind).collect())
             }
+            // The last of each group attends, and whatever fills no group (vLLM `_is_kda_layer`).
+            None if self.family.hybrid == Hybrid::LingDelta => {
+                let group = self.required("layer_group_size", LAYERS_MAX)?;
+                let kind =
+                    |layer: u32| match (layer + 1).is_multiple_of(group) || layer >= count / group * group {
+                        true => Kind::Attention,
+                        false => Kind::Recurrent,
+                    };
+                Some((0..count).map(kind).collect())
+            }
+            None if self.get("full_attn_idxs").is_some() => {
+                let attends = self.numbers_of_layers("full_attn_idxs")??;
+                let kind = |layer: u32| match attends.contains(&u64::from(layer)) {
+                    true => Kind::Attention,
+                    false => Kind::Recurrent,
+                };
+                Some((0..count).map(kind).collect())
+            }
+            None => self.problem("`layer_types` must say what each layer is".to_string()),
+        }
+    }
+
+    /// Kimi Linear numbers its layers from 1.
+    fn kimi_kinds(&mut self, count: u32) -> Option<Vec<Kind>> {
+        let said = self.get("linear_attn_config").and_then(Value::as_object);
+        let layers = |key: &str| -> Vec<u64> {
+            let listed = said.and_then(|said| said.get(key)).and_then(Value::as_array);
+            listed.into_iter().flatten().filter_map(Value::as_u64).collect()
+        };
+        let (full, delta) = (layers("full_attn_layers"), layers("kda_layers"));
+        let kind = |layer: u32| match (
+            full.contains(&u64::from(layer)),
+            delta.contains(&u64::from(layer)),
+        ) {
+            (true, false) => Some(Kind::Attention),
+            (false, true) => Some(Kind::Recurrent),
+            _ => None,
+        };
+        match (1..=count).map(kind).collect::<Option<Vec<Kind>>>() {
+            Some(kinds) => Some(kinds),
+            None => self.problem(format!(
+                "`linear_attn_config` must name each layer from 1 to {count} once, in `full_attn_layers` or `kda_layers`"
+            )),
         }
     }
 
@@ -185,73 +245,6 @@ impl Reader<'_> {
         }
     }
 
-    /// Qwen3-Next's, and of the later ones.
-    fn gated_delta(&mut self) -> Option<Recurrence> {
-        let key_heads = self.required("linear_num_key_heads", HEADS_MAX);
-        let value_heads = self.required("linear_num_value_heads", HEADS_MAX);
-        let key_dim = self.required("linear_key_head_dim", HEAD_DIM_MAX);
-        let value_dim = self.required("linear_value_head_dim", HEAD_DIM_MAX);
-        let conv_kernel = self.required("linear_conv_kernel_dim", CONV_KERNEL_MAX);
-        let state_dtype = self.state_dtype("mamba_ssm_dtype", None);
-        Some(Recurrence {
-            rule: Rule::GatedDelta {
-                key_heads: key_heads?,
-                value_heads: value_heads?,
-                key_dim: key_dim?,
-                value_dim: value_dim?,
-            },
-            conv_kernel: conv_kernel?,
-            chunk: DELTA_CHUNK,
-            state_dtype: state_dtype?,
-        })
-    }
-
-    /// Nemotron-H's.
-    fn state_space(&mut self) -> Option<Recurrence> {
-        let heads = self.required("mamba_num_heads", HEADS_MAX);
-        let head_dim = self.required("mamba_head_dim", HEAD_DIM_MAX);
-        let groups = self.required("n_groups", HEADS_MAX);
-        let state_size = self.required("ssm_state_size", HEAD_DIM_MAX);
-        let conv_kernel = self.required("conv_kernel", CONV_KERNEL_MAX);
-        let chunk = self.required("chunk_size", WIDTH_MAX);
-        let state_dtype = self.state_dtype("mamba_ssm_cache_dtype", Some(Dtype::Fp32));
-        let (heads, groups) = (heads?, groups?);
-        if !heads.is_multiple_of(groups) {
-            return self.problem(format!(
-                "`mamba_num_heads` ({heads}) is not a multiple of `n_groups` ({groups})"
-            ));
-        }
-        Some(Recurrence {
-            rule: Rule::StateSpace {
-                heads,
-                head_dim: head_dim?,
-                groups,
-                state_size: state_size?,
-            },
-            conv_kernel: conv_kernel?,
-            chunk: chunk?,
-            state_dtype: state_dtype?,
-        })
-    }
-
-    /// The format of states as vLLM has it under `--mamba-ssm-cache-dtype auto`: what the checkpoint says, else what its class
-    /// does, else the model's.
-    fn state_dtype(&mut self, key: &str, of_class: Option<Dtype>) -> Option<Dtype> {
-        let Some(value) = self.get(key) else {
-            return of_class.or_else(|| self.model_dtype());
-        };
-        match value.as_str() {
-            Some("float32") => Some(Dtype::Fp32),
-            Some("float16") => Some(Dtype::Fp16),
-            Some("bfloat16") => Some(Dtype::Bf16),
-            Some("auto") => self.model_dtype(),
-            _ => self.problem(format!(
-                "`{key}` is {} and must be float32, float16 or bfloat16",
-                shortened(value)
-            )),
-        }
-    }
-
     /// Nemotron-H's experts: two matrices each, and perhaps a narrower stream for the routed ones.
     fn ungated_experts(&mut self) -> Option<Mlp> {
         let shared = self.number("n_shared_experts", 0, 1024).unwrap_or(0);
@@ -279,5 +272,3 @@ impl Reader<'_> {
         })
     }
 }
-
-const CONV_KERNEL_MAX: u32 = 64;

@@ -2,7 +2,7 @@
 
 use serde_json::Value;
 
-use super::super::families::{ExpertKeys, Hybrid, WindowRule};
+use super::super::families::{ExpertKeys, Hybrid, Unlike, WindowRule};
 use super::super::{Attention, LayerGroup, Mlp};
 use super::modules::{Named, Stays};
 use super::{EXPERTS_MAX, LAYERS_MAX, Reader, WIDTH_MAX, shortened};
@@ -27,7 +27,7 @@ impl Reader<'_> {
     ) -> Option<Vec<LayerGroup>> {
         let layers = match self.family.hybrid {
             Hybrid::None => self.transformer_layers(count, attention, max_position)?,
-            Hybrid::GatedDelta | Hybrid::StateSpace => self.hybrid_layers(count, attention)?,
+            _ => self.hybrid_layers(count, attention)?,
         };
         let mut groups: Vec<LayerGroup> = Vec::new();
         let mut named = Named::default();
@@ -56,8 +56,13 @@ impl Reader<'_> {
         attention: &Attention,
         max_position: u32,
     ) -> Option<Vec<(Attention, Mlp)>> {
-        if self.family.unlike_layers {
-            return self.unlike_layers(count, attention, max_position);
+        match self.family.unlike {
+            Unlike::No => {}
+            Unlike::Gemma4 => return self.unlike_layers(count, attention, max_position),
+            Unlike::Blocks => return self.block_layers(count, attention),
+            Unlike::WindowHeads | Unlike::WindowQueries | Unlike::ListedQueries => {
+                return self.layers_of_unlike_heads(count, attention, max_position);
+            }
         }
         if let Attention::Latent { indexer: Some(_), .. } = attention {
             return self.sparse_layers(count, attention);
@@ -100,10 +105,7 @@ impl Reader<'_> {
         } else {
             "sliding_window"
         };
-        let slides = match self.get("layer_types") {
-            Some(_) => self.of_each_layer("layer_types", count, &ATTENTION_KINDS)?,
-            None => self.slides_by_rule(count),
-        };
+        let slides = self.sliding_layers(count)?;
         if !slides.contains(&true) {
             // Its width may be 0 then.
             return Some(vec![None; count as usize]);
@@ -127,6 +129,29 @@ impl Reader<'_> {
         )
     }
 
+    /// Whether each layer has a window, as its list or its family's rule says.
+    pub(super) fn sliding_layers(&mut self, count: u32) -> Option<Vec<bool>> {
+        match (self.get("layer_types"), self.family.unlike) {
+            (Some(_), _) => self.of_each_layer("layer_types", count, &ATTENTION_KINDS),
+            (None, Unlike::WindowHeads) => self.marked_layers("hybrid_layer_pattern", count),
+            (None, _) => Some(self.slides_by_rule(count)),
+        }
+    }
+
+    /// The layers that a list of 0 and 1 marks.
+    fn marked_layers(&mut self, key: &str, count: u32) -> Option<Vec<bool>> {
+        let listed = self.get(key).and_then(Value::as_array);
+        let mark = |value: &Value| match value.as_u64() {
+            Some(mark @ (0 | 1)) => Some(mark == 1),
+            _ => None,
+        };
+        let marks = listed.and_then(|listed| listed.iter().map(mark).collect::<Option<Vec<bool>>>());
+        match marks.filter(|marks| marks.len() == count as usize) {
+            Some(marks) => Some(marks),
+            None => self.problem(format!("`{key}` must be 0 or 1 for each of {count} layers")),
+        }
+    }
+
     /// What a list says of each layer, `kinds` being what may stand there and what it means.
     pub(super) fn of_each_layer(
         &mut self,
@@ -135,13 +160,17 @@ impl Reader<'_> {
         kinds: &[(&str, bool)],
     ) -> Option<Vec<bool>> {
         let listed = self.get(key)?.as_array().map(Vec::as_slice).unwrap_or_default();
-        if listed.len() != count as usize {
+        // Step 3.5's lists go on to its prediction layers.
+        let predicted = self
+            .number("num_nextn_predict_layers", 0, LAYERS_MAX)
+            .unwrap_or(0);
+        if listed.len() != count as usize && listed.len() != (count + predicted) as usize {
             return self.problem(format!(
                 "`{key}` has {} entries and `num_hidden_layers` is {count}",
                 listed.len()
             ));
         }
-        let meant = listed.iter().map(|kind| {
+        let meant = listed[..count as usize].iter().map(|kind| {
             let known = kinds.iter().find(|(name, _)| kind.as_str() == Some(name));
             known.map(|&(_, means)| means).ok_or(kind)
         });
@@ -210,7 +239,10 @@ impl Reader<'_> {
                 Some(vec![experts; count as usize])
             }
             ExpertKeys::Qwen => self.qwen_mlps(count),
-            ExpertKeys::DeepSeek | ExpertKeys::Ernie => self.deepseek_mlps(count),
+            ExpertKeys::DeepSeek | ExpertKeys::Corrected | ExpertKeys::Ernie => self.deepseek_mlps(count),
+            ExpertKeys::Granite => self.granite_mlps(count),
+            ExpertKeys::Laguna => self.laguna_mlps(count),
+            ExpertKeys::Step => self.step_mlps(count),
             ExpertKeys::Llama4 => self.llama4_mlps(count),
             ExpertKeys::Gemma4 => self.gemma4_mlps(count),
         }
@@ -274,7 +306,7 @@ impl Reader<'_> {
     }
 
     /// A list of layers by their numbers, if there is one.
-    fn numbers_of_layers(&mut self, key: &str) -> Option<Option<Vec<u64>>> {
+    pub(super) fn numbers_of_layers(&mut self, key: &str) -> Option<Option<Vec<u64>>> {
         let Some(listed) = self.get(key) else {
             return Some(None);
         };
@@ -313,13 +345,73 @@ impl Reader<'_> {
             "no dense layer before those with experts is",
         );
         let first = self.number("first_k_dense_replace", 0, LAYERS_MAX).unwrap_or(0);
-        let every = self.number("moe_layer_freq", 1, LAYERS_MAX).unwrap_or(1);
-        self.mixed_mlps(count, sparse, "intermediate_size", |layer| {
-            layer >= first && layer.is_multiple_of(every)
+        // MiMo-V2 marks the layers.
+        let marks = match self.get("moe_layer_freq") {
+            Some(Value::Array(_)) => Some(self.marked_layers("moe_layer_freq", count)?),
+            _ => None,
+        };
+        let every = match marks {
+            Some(_) => 1,
+            None => self.number("moe_layer_freq", 1, LAYERS_MAX).unwrap_or(1),
+        };
+        self.mixed_mlps(count, sparse, "intermediate_size", |layer| match &marks {
+            Some(marks) => marks[layer as usize],
+            None => layer >= first && layer.is_multiple_of(every),
+        })
+    }
+
+    fn granite_mlps(&mut self, count: u32) -> Option<Vec<Mlp>> {
+        let shared = self.number("shared_intermediate_size", 0, WIDTH_MAX).unwrap_or(0);
+        let mlp = match self.number("num_local_experts", 0, EXPERTS_MAX).unwrap_or(0) {
+            0 => Mlp::Dense {
+                intermediate: self.required("shared_intermediate_size", WIDTH_MAX)?,
+                gated: true,
+            },
+            _ => self.experts("num_local_experts", "intermediate_size", shared)?,
+        };
+        Some(vec![mlp; count as usize])
+    }
+
+    fn laguna_mlps(&mut self, count: u32) -> Option<Vec<Mlp>> {
+        let shared = self
+            .number("shared_expert_intermediate_size", 0, WIDTH_MAX)
+            .unwrap_or(0);
+        let sparse = self.experts("num_experts", "moe_intermediate_size", shared);
+        self.mixed_mlps(count, sparse, "intermediate_size", |layer| layer > 0)
+    }
+
+    /// As vLLM's `_is_moe_layer` has it.
+    fn step_mlps(&mut self, count: u32) -> Option<Vec<Mlp>> {
+        let shared = self.number("share_expert_dim", 0, WIDTH_MAX).unwrap_or(0);
+        let sparse = self.experts("n_routed_experts", "moe_intermediate_size", shared);
+        let written = self.get("moe_layers_enum").and_then(Value::as_str);
+        let listed = written.map(|text| {
+            text.split(',')
+                .map(|layer| layer.trim().parse().ok())
+                .collect::<Option<Vec<u32>>>()
+        });
+        let listed = match listed {
+            Some(None) => {
+                return self.problem(
+                    "`moe_layers_enum` must be numbers of layers behind commas, \"3,4,5\"".to_string(),
+                );
+            }
+            Some(listed) => listed,
+            None => None,
+        };
+        self.mixed_mlps(count, sparse, "intermediate_size", |layer| match &listed {
+            Some(listed) => listed.contains(&layer),
+            None => layer > 0,
         })
     }
 
     pub(super) fn dense_width(&mut self) -> Option<u32> {
+        if self.family.hybrid == Hybrid::ShortConv {
+            return match self.flag("block_auto_adjust_ff_dim", true) {
+                true => self.adjusted_width(),
+                false => self.lfm2_width(),
+            };
+        }
         if self.family.width_is_implied && self.get("intermediate_size").is_none() {
             return Some(4 * self.required("hidden_size", WIDTH_MAX)?);
         }
@@ -329,6 +421,24 @@ impl Reader<'_> {
         } else {
             width
         })
+    }
+
+    /// Two thirds of what LFM2's config says, times another factor, rounded up (vLLM `Lfm2MLP`).
+    fn adjusted_width(&mut self) -> Option<u32> {
+        let step = self.number("block_multiple_of", 1, WIDTH_MAX).unwrap_or(256);
+        let width = 2 * self.lfm2_width()? / 3;
+        let factor = self
+            .get("block_ffn_dim_multiplier")
+            .and_then(Value::as_f64)
+            .unwrap_or(1.0);
+        let width = (factor * f64::from(width)) as u32;
+        Some(width.min(WIDTH_MAX).next_multiple_of(step))
+    }
+
+    /// The older key counts where a config has both, as in `Lfm2Config`.
+    fn lfm2_width(&mut self) -> Option<u32> {
+        let older = self.number("block_ff_dim", 1, WIDTH_MAX);
+        older.or_else(|| self.required("intermediate_size", WIDTH_MAX))
     }
 
     fn note_no_experts(&mut self) {

@@ -4,13 +4,17 @@
 //! the class defaults of the family. Left out, with a note: vision towers, prediction layers. Law: any text gives a
 //! shape or an error that lists everything wrong, never a panic, and no number of a shape can overflow a size.
 
+mod blocks;
+mod heads;
 mod hybrid;
 mod indexer;
 mod layers;
 mod lists;
+mod module_names;
 mod modules;
 mod quantization;
 mod reader;
+mod recurrence;
 mod rope;
 mod unlike;
 mod vectors;
@@ -21,7 +25,7 @@ use serde_json::Value;
 
 pub use self::quantization::MODELOPT_FILE;
 use self::reader::{Reader, shortened};
-use super::families::Hybrid;
+use super::families::{Hybrid, Unlike};
 use super::{Attention, Dtype, ModelShape, Vision};
 use crate::python::quote_bare_numbers;
 
@@ -130,18 +134,21 @@ impl Reader<'_> {
             self.rope_stretched(trained)
         });
         let layer_count = self.layer_count();
-        // No class of Nemotron-H shares its tables, whatever the key says.
-        let tied_embeddings = self.flag("tie_word_embeddings", self.family.tied_by_default)
-            && self.family.hybrid != Hybrid::StateSpace;
+        // No class of Nemotron-H, Kimi Linear and Ling 3 shares its tables, whatever the key says.
+        let shares_tables = !matches!(
+            self.family.hybrid,
+            Hybrid::StateSpace | Hybrid::KimiDelta | Hybrid::LingDelta
+        );
+        let tied_embeddings = self.flag("tie_word_embeddings", self.family.tied_by_default) && shares_tables;
         let dtype = self.dtype();
         let scheme = self.scheme();
         let attention = self.attention(hidden_size);
         let stays = scheme.as_ref().map(|scheme| &scheme.stays);
         let layers =
             layer_count.and_then(|count| self.layers(count, attention.as_ref()?, max_position?, stays?));
-        let per_layer_input = match self.family.unlike_layers {
-            true => self.number("hidden_size_per_layer_input", 0, WIDTH_MAX),
-            false => None,
+        let per_layer_input = match self.family.unlike {
+            Unlike::Gemma4 => self.number("hidden_size_per_layer_input", 0, WIDTH_MAX),
+            _ => None,
         };
         let per_layer_input = per_layer_input.filter(|&width| width > 0);
         let scheme = scheme?;
@@ -217,8 +224,10 @@ impl Reader<'_> {
         let shares_one = self.family.multi_query
             && self.flag("multi_query", true)
             && !self.flag("new_decoder_architecture", false);
+        // A searched architecture says them of each layer.
         let kv_heads = match shares_one {
             true => Some(1),
+            false if self.family.unlike == Unlike::Blocks => query_heads,
             false => {
                 if !WITHOUT_KV_HEADS.contains(&self.architecture.as_str()) {
                     self.told_if_absent("num_key_value_heads", "one for each query head is");
@@ -243,12 +252,17 @@ impl Reader<'_> {
                 ));
             }
         };
+        let value_dim = match self.family.unlike {
+            Unlike::WindowHeads => self.number("v_head_dim", 1, HEAD_DIM_MAX),
+            _ => None,
+        };
         Some(Attention::Grouped {
             query_heads,
             kv_heads,
             head_dim,
             window: None,
-            output_gate: self.family.hybrid == Hybrid::GatedDelta && self.flag("attn_output_gate", true),
+            value_dim: value_dim.unwrap_or(head_dim),
+            gate: self.output_gate()?,
             shares_kv: false,
         })
     }
@@ -267,6 +281,7 @@ impl Reader<'_> {
             rope_dim: rope_dim?,
             nope_dim: nope_dim?,
             value_dim: value_dim?,
+            gate: self.output_gate()?,
             indexer: self.indexer(query_rank)?,
         })
     }

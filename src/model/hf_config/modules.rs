@@ -7,7 +7,7 @@ use std::collections::BTreeSet;
 
 use regex::Regex;
 
-use super::super::families::{ExpertKeys, Hybrid};
+use super::super::families::Hybrid;
 use super::super::{Attention, Mlp, Rule as Recurrent};
 use super::Reader;
 
@@ -144,7 +144,7 @@ impl Reader<'_> {
         {
             named
                 .routers
-                .insert(format!("{prefix}{}.{name}", self.feed_forward()));
+                .insert(format!("{prefix}{}.{name}", self.feed_forward(true)));
         }
         let mut kept = Vec::new();
         for module in self.modules(attention, mlp) {
@@ -176,36 +176,6 @@ impl Reader<'_> {
         Some(kept)
     }
 
-    /// What stands before the names of a layer's modules; multimodal checkpoints spell it in several ways.
-    fn prefixes(&self, layer: usize) -> Vec<String> {
-        if self.family.is_opt() {
-            return vec![format!("model.decoder.layers.{layer}.")];
-        }
-        if self.family.hybrid == Hybrid::StateSpace {
-            // The checkpoint's name of what vLLM calls `model`.
-            return vec![
-                format!("backbone.layers.{layer}."),
-                format!("model.layers.{layer}."),
-            ];
-        }
-        let mut prefixes = vec![format!("model.layers.{layer}.")];
-        if !std::ptr::eq(self.inner, self.outer) {
-            prefixes.push(format!("language_model.model.layers.{layer}."));
-            prefixes.push(format!("model.language_model.layers.{layer}."));
-        }
-        prefixes
-    }
-
-    /// What a layer's feed-forward part is called.
-    fn feed_forward(&self) -> &'static str {
-        match self.family.experts {
-            _ if self.family.hybrid == Hybrid::StateSpace => "mixer",
-            ExpertKeys::Mixtral => "block_sparse_moe",
-            ExpertKeys::Llama4 => "feed_forward",
-            _ => "mlp",
-        }
-    }
-
     /// The products of one layer, router left out.
     fn modules(&self, attention: &Attention, mlp: &Mlp) -> Vec<Module> {
         let module = |matrices, class, fused: String, parts: &[String]| Module {
@@ -220,6 +190,9 @@ impl Reader<'_> {
         let mixes = match (self.family.hybrid, attention) {
             (Hybrid::StateSpace, _) => "mixer",
             (Hybrid::GatedDelta, Attention::Recurrent(_)) => "linear_attn",
+            (Hybrid::Mamba2 | Hybrid::Mamba2Beside, Attention::Recurrent(_)) => "mamba",
+            (Hybrid::ShortConv, Attention::Recurrent(_)) => "conv",
+            (Hybrid::LingDelta, _) => "attention",
             _ => "self_attn",
         };
         let own = |name: &str| format!("{mixes}.{name}");
@@ -233,24 +206,30 @@ impl Reader<'_> {
                 module(&["q"], COLUMN, own("q_proj"), &[]),
                 module(&["attention_out"], ROW, own("o_proj"), &[]),
             ],
-            Attention::Grouped { .. } => {
+            &Attention::Grouped { gate, .. } => {
                 // Phi-3 has one matrix in the file, too; GLM-4 for gate and up only.
                 let parts = match self.family.model_types.contains(&"phi3") {
                     true => Vec::new(),
                     false => ["q_proj", "k_proj", "v_proj"].map(own).to_vec(),
                 };
-                let out = if self.family.is_opt() {
-                    "out_proj"
-                } else {
-                    "o_proj"
+                let out = match self.family.is_opt() || self.family.hybrid == Hybrid::ShortConv {
+                    true => "out_proj",
+                    false => "o_proj",
                 };
-                vec![
-                    module(&["qkv"], QKV, own("qkv_proj"), &parts),
-                    module(&["attention_out"], ROW, own(out), &[]),
-                ]
+                let gate = self
+                    .gate_name(gate)
+                    .map(|name| module(&["attention_gate"], COLUMN, own(name), &[]));
+                [module(&["qkv"], QKV, own("qkv_proj"), &parts)]
+                    .into_iter()
+                    .chain(gate)
+                    .chain([module(&["attention_out"], ROW, own(out), &[])])
+                    .collect()
             }
-            Attention::Latent {
-                query_rank, indexer, ..
+            &Attention::Latent {
+                query_rank,
+                gate,
+                indexer,
+                ..
             } => {
                 let (compressed, rest) = (own("kv_a_proj_with_mqa"), own("q_a_proj"));
                 let first = match query_rank {
@@ -274,7 +253,10 @@ impl Reader<'_> {
                 ];
                 let picks = indexer.filter(|indexer| indexer.scores);
                 let picks = picks.map(|_| module(&["index_q"], REPLICATED, own("indexer.wq_b"), &[]));
-                first.into_iter().chain(last).chain(picks).collect()
+                let gate = self
+                    .gate_name(gate)
+                    .map(|name| module(&["attention_gate"], COLUMN, own(name), &[]));
+                first.into_iter().chain(last).chain(gate).chain(picks).collect()
             }
             Attention::Recurrent(recurrence) => match recurrence.rule {
                 Recurrent::GatedDelta { .. } => {
@@ -300,27 +282,58 @@ impl Reader<'_> {
                         module(&["state_out"], ROW, own("out_proj"), &[]),
                     ]
                 }
-                Recurrent::StateSpace { .. } => vec![
+                // Ling 3's.
+                Recurrent::KimiDelta { is_thin: false, .. } => vec![
+                    module(
+                        &["state_in"],
+                        MERGED,
+                        own("qkvb_proj"),
+                        &["q_proj", "k_proj", "v_proj", "b_proj"].map(own),
+                    ),
+                    module(
+                        &["state_gates"],
+                        COLUMN,
+                        own("f_proj"),
+                        &["f_proj", "g_proj"].map(own),
+                    ),
+                    module(&["state_out"], ROW, own("o_proj"), &[]),
+                ],
+                Recurrent::KimiDelta { .. } => {
+                    let joined = ["q_proj", "k_proj", "v_proj", "b_proj", "f_a_proj"].map(own);
+                    vec![
+                        module(&["state_in"], MERGED, own("in_proj_qkvgfab"), &joined),
+                        module(&["state_gates"], REPLICATED, own("g_a_proj"), &[]),
+                        module(
+                            &["state_gates_up"],
+                            COLUMN,
+                            own("f_b_proj"),
+                            &["f_b_proj", "g_b_proj"].map(own),
+                        ),
+                        module(&["state_out"], ROW, own("o_proj"), &[]),
+                    ]
+                }
+                Recurrent::StateSpace { .. } | Recurrent::ShortConv { .. } => vec![
                     module(&["state_in"], MERGED, own("in_proj"), &[]),
                     module(&["state_out"], ROW, own("out_proj"), &[]),
                 ],
             },
             Attention::Absent => Vec::new(),
         };
-        let parent = self.feed_forward();
+        let parent = self.feed_forward(matches!(mlp, Mlp::Experts { .. }));
+        let (up, down, parts_of_up) = self.gated_names();
         let gated = |matrices, parent: &str| {
             let of = |name: &str| format!("{parent}.{name}");
-            let parts = match is_fused_in_file {
+            let parts: Vec<String> = match is_fused_in_file {
                 true => Vec::new(),
-                false => ["gate_proj", "up_proj"].map(of).to_vec(),
+                false => parts_of_up.iter().map(|name| of(name)).collect(),
             };
-            module(matrices, MERGED, of("gate_up_proj"), &parts)
+            module(matrices, MERGED, of(up), &parts)
         };
         let plain = |matrices, class, name: String| module(matrices, class, name, &[]);
         match mlp {
             Mlp::Dense { gated: true, .. } => {
                 all.push(gated(&["gate_up"], parent));
-                all.push(plain(&["down"], ROW, format!("{parent}.down_proj")));
+                all.push(plain(&["down"], ROW, format!("{parent}.{down}")));
             }
             Mlp::Dense { gated: false, .. } => {
                 let (up, down) = self.family.up_and_down;
@@ -353,24 +366,16 @@ impl Reader<'_> {
             Mlp::Experts {
                 shared_intermediate, ..
             } => {
-                let names = match self.family.experts {
-                    ExpertKeys::Mixtral => ["w1", "w2", "w3"],
-                    _ => ["gate_proj", "down_proj", "up_proj"],
-                };
-                let parts = names.map(|name| format!("{parent}.experts.0.{name}"));
                 all.push(module(
                     &["expert_gate_up", "expert_down"],
                     EXPERTS,
                     format!("{parent}.experts"),
-                    &parts,
+                    &self.expert_names(parent),
                 ));
                 if *shared_intermediate > 0 {
-                    let shared = match self.family.experts {
-                        ExpertKeys::DeepSeek | ExpertKeys::Ernie => format!("{parent}.shared_experts"),
-                        _ => format!("{parent}.shared_expert"),
-                    };
+                    let shared = self.shared_experts(parent);
                     all.push(gated(&["shared_gate_up"], &shared));
-                    all.push(plain(&["shared_down"], ROW, format!("{shared}.down_proj")));
+                    all.push(plain(&["shared_down"], ROW, format!("{shared}.{down}")));
                 }
             }
         }

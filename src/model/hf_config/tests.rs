@@ -1,6 +1,6 @@
 //! Families have the shapes of their cards, and nothing that a config may say makes the reader panic.
 
-use super::super::{LayerGroup, Mlp};
+use super::super::{LayerGroup, Mlp, OutputGate};
 use super::*;
 use proptest::prelude::*;
 use serde_json::Map;
@@ -316,7 +316,8 @@ fn layers_of_a_hybrid_are_told_apart() {
         let groups = read(json).0.layers;
         let kind = |group: &LayerGroup| match group.attention {
             Attention::Grouped {
-                output_gate: true, ..
+                gate: OutputGate::OfQueries,
+                ..
             } => "gated",
             Attention::Grouped { .. } => "attention",
             Attention::Latent { .. } => "latent",

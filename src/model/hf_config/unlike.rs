@@ -44,6 +44,7 @@ impl Reader<'_> {
             if let Attention::Grouped {
                 kv_heads,
                 head_dim,
+                value_dim,
                 window: own,
                 shares_kv,
                 ..
@@ -53,6 +54,7 @@ impl Reader<'_> {
                 *shares_kv = layer >= count - shared;
                 if window.is_none() {
                     *head_dim = global_dim;
+                    *value_dim = global_dim;
                     *kv_heads = global_heads.unwrap_or(*kv_heads);
                 }
             }

@@ -2,7 +2,7 @@
 
 use serde_json::Value;
 
-use super::super::families::{Bias, ExpertKeys, Hybrid, QkNorm};
+use super::super::families::{Bias, ExpertKeys, Hybrid, QkNorm, Unlike};
 use super::super::{Attention, LayerGroup, Mlp, ModelShape};
 use super::Reader;
 
@@ -20,9 +20,20 @@ impl Reader<'_> {
                 (use_bias, use_bias)
             }
         };
-        let is_state_space = self.family.hybrid == Hybrid::StateSpace;
-        let conv_bias = is_state_space && self.flag("use_conv_bias", true);
-        let state_bias = is_state_space && self.flag("use_bias", false);
+        let (conv_bias, state_bias) = match self.family.hybrid {
+            Hybrid::StateSpace | Hybrid::Mamba2 | Hybrid::Mamba2Beside => {
+                (self.flag("use_conv_bias", true), self.flag("use_bias", false))
+            }
+            Hybrid::ShortConv => {
+                let bias = self.flag("conv_bias", false);
+                (bias, bias)
+            }
+            Hybrid::None | Hybrid::GatedDelta | Hybrid::KimiDelta | Hybrid::LingDelta => (false, false),
+        };
+        let state_norm = self.family.hybrid != Hybrid::Mamba2Beside || self.flag("mamba_rms_norm", false);
+        // Sinks of MiMo-V2's layers with a window.
+        let has_sinks =
+            self.family.unlike == Unlike::WindowHeads && self.flag("add_swa_attention_sink_bias", false);
         let qk_norm = self.qk_norm();
         let corrected = self.get("topk_method").and_then(Value::as_str) == Some("noaux_tc");
         let norm = if self.family.norm_bias { 2 * d } else { d };
@@ -42,16 +53,23 @@ impl Reader<'_> {
             sum += u64::from(width) + u64::from(shape.layer_count()) * d;
         }
         for group in &shape.layers {
-            let mut layer = norms_per_layer * norm;
+            let norms = match self.family.unlike {
+                Unlike::Blocks => u64::from(group.sublayers()),
+                _ => norms_per_layer,
+            };
+            let mut layer = norms * norm;
             layer += match &group.attention {
                 &Attention::Grouped {
                     query_heads,
                     kv_heads,
                     head_dim,
+                    value_dim,
+                    window,
                     shares_kv,
                     ..
                 } => {
-                    let width = u64::from(query_heads + 2 * kv_heads) * u64::from(head_dim);
+                    let width = u64::from(query_heads) * u64::from(head_dim)
+                        + u64::from(kv_heads) * u64::from(head_dim + value_dim);
                     let bias = width + if self.family.out_bias { d } else { 0 };
                     let norm = match qk_norm {
                         QkNorm::No | QkNorm::WholeByKey => 0,
@@ -59,7 +77,11 @@ impl Reader<'_> {
                         QkNorm::Head => 2 * u64::from(head_dim),
                         QkNorm::Whole => u64::from(query_heads + kv_heads) * u64::from(head_dim),
                     };
-                    u64::from(attention_bias) * bias + norm
+                    let sinks = match has_sinks && window.is_some() {
+                        true => query_heads,
+                        false => 0,
+                    };
+                    u64::from(attention_bias) * bias + norm + u64::from(sinks)
                 }
                 &Attention::Latent {
                     query_rank,
@@ -78,7 +100,7 @@ impl Reader<'_> {
                         .iter()
                         .map(|one| one.outputs)
                         .sum::<u64>();
-                    u64::from(state_bias) * width + recurrence.vector_parameters(conv_bias)
+                    u64::from(state_bias) * width + recurrence.vector_parameters(conv_bias, state_norm)
                 }
                 Attention::Absent => 0,
             };
@@ -148,7 +170,9 @@ impl Reader<'_> {
                     ExpertKeys::Qwen if shared_intermediate > 0 => d,
                     // The correction bias of auxiliary-loss-free balancing.
                     ExpertKeys::DeepSeek if corrected => experts,
-                    ExpertKeys::Ernie => experts,
+                    ExpertKeys::Ernie | ExpertKeys::Corrected | ExpertKeys::Laguna | ExpertKeys::Step => {
+                        experts
+                    }
                     // Three norms more, and scales of the router's input and of what experts put out.
                     ExpertKeys::Gemma4 => 4 * d + experts,
                     _ => 0,

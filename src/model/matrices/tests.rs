@@ -78,6 +78,9 @@ fn active_parameters_match_the_model_cards() {
     check("Qwen/Qwen3-30B-A3B", 3.3, 0.06);
     check("Qwen/Qwen3-235B-A22B", 22.0, 0.3);
     check("deepseek-ai/DeepSeek-V3", 37.0, 0.6);
+    check("XiaomiMiMo/MiMo-V2-Flash", 15.0, 0.5);
+    check("ibm-granite/granite-4.0-h-small", 9.0, 0.25);
+    check("LiquidAI/LFM2-8B-A1B", 1.5, 0.1);
     check("deepseek-ai/DeepSeek-V2-Lite", 2.4, 0.3);
     // 5.1 and 3.6 in the card, which leaves out the embedding of 0.58. Biases of idle experts (0.04) are counted here.
     check("openai/gpt-oss-120b", 5.13 + 0.58, 0.05);

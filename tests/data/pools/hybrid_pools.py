@@ -21,15 +21,20 @@ from vllm_pools import SHAPES, builder, planned, write  # first: it makes vLLM r
 
 import torch
 from vllm.model_executor.models.config import NemotronHForCausalLMConfig, Qwen3_5ForConditionalGenerationConfig
+from vllm.model_executor.models.granitemoehybrid import GraniteMoeHybridForCausalLM
+from vllm.model_executor.models.lfm2 import Lfm2ForCausalLM
+from vllm.model_executor.models.lfm2_moe import Lfm2MoeForCausalLM
 from vllm.model_executor.models.nemotron_h import NemotronHForCausalLM
+from vllm.model_executor.models.olmo_hybrid import OlmoHybridForCausalLM
 from vllm.model_executor.models.qwen3_5 import Qwen3_5ForConditionalGeneration
 from vllm.model_executor.models.qwen3_next import Qwen3NextForCausalLM
+from vllm.models.kimi_k3 import KimiLinearForCausalLM
 from vllm.platforms.interface import Platform
 from vllm.v1.attention.backend import MultipleOf
 from vllm.v1.core.kv_cache_planning import get_global_kv_cache_groups
-from vllm.v1.kv_cache_interface import FullAttentionSpec, KVCacheLayout, MambaSpec
+from vllm.v1.kv_cache_interface import FullAttentionSpec, KVCacheLayout, MambaSpec, MLAAttentionSpec
 
-QWEN, NEMOTRON = "qwen", "nemotron"
+QWEN, NEMOTRON, OTHER = "qwen", "nemotron", "other"
 MODELS = {
     "Qwen/Qwen3-Next-80B-A3B-Instruct": ("qwen3-next-80b-a3b", QWEN, Qwen3NextForCausalLM),
     "Qwen/Qwen3.5-27B": ("qwen3.5-27b", QWEN, Qwen3_5ForConditionalGeneration),
@@ -39,6 +44,11 @@ MODELS = {
     "nvidia/NVIDIA-Nemotron-3-Nano-30B-A3B-BF16": ("nemotron-3-nano-30b-a3b", NEMOTRON, NemotronHForCausalLM),
     "nvidia/NVIDIA-Nemotron-3-Super-120B-A12B-BF16": ("nemotron-3-super-120b-a12b", NEMOTRON, NemotronHForCausalLM),
     "nvidia/Nemotron-H-56B-Base-8K": ("nemotron-h-56b", NEMOTRON, NemotronHForCausalLM),
+    "moonshotai/Kimi-Linear-48B-A3B-Instruct": ("kimi-linear-48b-a3b", OTHER, KimiLinearForCausalLM),
+    "ibm-granite/granite-4.0-h-small": ("granite-4.0-h-small", OTHER, GraniteMoeHybridForCausalLM),
+    "allenai/Olmo-Hybrid-7B": ("olmo-hybrid-7b", OTHER, OlmoHybridForCausalLM),
+    "LiquidAI/LFM2-1.2B": ("lfm2-1.2b", OTHER, Lfm2ForCausalLM),
+    "LiquidAI/LFM2-8B-A1B": ("lfm2-8b-a1b", OTHER, Lfm2MoeForCausalLM),
 }
 
 
@@ -58,13 +68,29 @@ def layers_of(config):
     """`A` for attention, `M` for a recurrent layer, others left out."""
     if "hybrid_override_pattern" in config:
         return [{"*": "A", "M": "M"}[kind] for kind in config["hybrid_override_pattern"] if kind in "*M"]
+    layers = range(config["num_hidden_layers"])
+    if "linear_attn_config" in config:
+        return ["A" if layer + 1 in config["linear_attn_config"]["full_attn_layers"] else "M" for layer in layers]
+    if "full_attn_idxs" in config:
+        return ["A" if layer in config["full_attn_idxs"] else "M" for layer in layers]
+    if "layer_types" in config:
+        return ["A" if "attention" == kind or "full_attention" == kind else "M" for kind in config["layer_types"]]
     every = config["full_attention_interval"]
-    return ["A" if (layer + 1) % every == 0 else "M" for layer in range(config["num_hidden_layers"])]
+    return ["A" if (layer + 1) % every == 0 else "M" for layer in layers]
+
+
+def head_size(config):
+    """Width of a key, or of the latent and the rotary part beside it."""
+    if "kv_lora_rank" in config:
+        return config["kv_lora_rank"] + config["qk_rope_head_dim"]
+    own = config.get("head_dim", config.get("attention_head_dim"))
+    return own or config["hidden_size"] // config["num_attention_heads"]
 
 
 def configured(config, family, case):
     """What of vLLM's configuration these functions read."""
-    hf = SimpleNamespace(**config)
+    # As their configuration classes have them.
+    hf = SimpleNamespace(**{"conv_dim": config["hidden_size"]} | config)
     tp, kv_heads = case["tensor_parallel"], config["num_key_value_heads"]
     cache = SimpleNamespace(
         cache_dtype="fp8" if case["kv_dtype"] == "fp8" else "auto",
@@ -83,15 +109,15 @@ def configured(config, family, case):
     )
     model = SimpleNamespace(
         dtype=torch.bfloat16,
-        use_mla=False,
+        use_mla="kv_lora_rank" in config,
         hf_config=hf,
         hf_text_config=hf,
         architecture=config["architectures"][0],
         max_model_len=case["max_model_len"],
         original_max_model_len=case["max_model_len"],
         supports_kv_cache_grouping=False,
-        get_num_kv_heads=lambda _parallel: max(1, kv_heads // tp),
-        get_head_size=lambda: config.get("head_dim", config.get("attention_head_dim")),
+        get_num_kv_heads=lambda _parallel: 1 if "kv_lora_rank" in config else max(1, kv_heads // tp),
+        get_head_size=lambda: head_size(config),
     )
     parallel = SimpleNamespace(
         tensor_parallel_size=tp, decode_context_parallel_size=1, prefill_context_parallel_size=1, pipeline_parallel_size=1
@@ -108,7 +134,7 @@ def configured(config, family, case):
         mamba_config=None,
     )
     of_model = NemotronHForCausalLMConfig if family is NEMOTRON else Qwen3_5ForConditionalGenerationConfig
-    if config["architectures"][0] != "Qwen3NextForCausalLM":
+    if family is not OTHER and config["architectures"][0] != "Qwen3NextForCausalLM":
         of_model.verify_and_update_config(made)
     return made
 
@@ -138,11 +164,13 @@ def row(name, case):
             num_prefill_checkpoint_blocks=int(alignment is not None),
             prefill_checkpoint_alignment=alignment,
         )
-        attention = FullAttentionSpec(
+        spec, more = (MLAAttentionSpec, {"max_tp_shards": 1}) if model.use_mla else (FullAttentionSpec, {})
+        attention = spec(
             block_size=cache.block_size,
             num_kv_heads=model.get_num_kv_heads(None),
             head_size=model.get_head_size(),
             dtype=torch.float8_e4m3fn if case["kv_dtype"] == "fp8" else torch.bfloat16,
+            **more,
         )
         kinds = layers_of(config)
         specs = {f"layers.{at}": attention if kind == "A" else state for at, kind in enumerate(kinds)}
@@ -158,7 +186,13 @@ def cases():
         for tp, length, pool, kv, block, caching in itertools.product(
             (1, 2, 4, 8), (2048, 32_768, 262_144), (2, 40), ("bfloat16", "fp8"), (16, 64, 528), (False, True)
         ):
-            alignments = (1,) if family is NEMOTRON else (None, 64)
+            # Qwen's alone put out states from inside a chunk, and by FlashInfer's kernels only.
+            alignments = {NEMOTRON: (1,), QWEN: (None, 64), OTHER: (None,)}[family]
+            if name.startswith("ibm-granite"):
+                alignments = (1,)
+            # Its 30 heads.
+            if name.startswith("allenai") and tp > 2:
+                continue
             for alignment in alignments if caching else (None,):
                 yield name, {
                     "tensor_parallel": tp,

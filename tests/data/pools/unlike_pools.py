@@ -3,7 +3,8 @@
     python unlike_pools.py | gzip -9n > unlike.json.gz    # the environment of hybrid_pools.py
 
 Sparse attention (DeepSeek-V3.2, GLM-5): a latent and the keys of the indexer beside it, in the formats of the backends that vLLM takes on
-Hopper and Blackwell. Gemma 4: layers that differ in heads and their width, some of which share their keys and values. The layers' specs are
+Hopper and Blackwell. Gemma 4: layers that differ in heads and their width, some of which share their keys and values. MiMo-V2: layers with a
+window have more heads, and values are narrower than keys. The layers' specs are
 made as `MLAAttention.get_kv_cache_spec`, `DeepseekV32IndexerCache.get_kv_cache_spec` and `Attention.get_kv_cache_spec` do and customised by
 the backends themselves; the layout is the one that `resolve_kv_cache_layout` takes where no backend prefers one; groups and blocks are
 those of `get_global_kv_cache_groups` and `get_kv_cache_configs`, tokens and requests of `get_kv_cache_capacity`. All of them are unmodified.
@@ -85,6 +86,23 @@ def gemma_specs(config, case):
     return specs
 
 
+def mimo_specs(config, case):
+    """Values narrower than keys."""
+    specs = {}
+    for layer, slides in enumerate(config["hybrid_layer_pattern"]):
+        common = dict(
+            block_size=case["block_size"],
+            num_kv_heads=max(1, config["swa_num_key_value_heads" if slides else "num_key_value_heads"] // case["tensor_parallel"]),
+            head_size=config["head_dim"],
+            head_size_v=config["v_head_dim"],
+            dtype=torch.float8_e4m3fn if case["kv_dtype"] == "fp8" else torch.bfloat16,
+        )
+        specs[f"layers.{layer}"] = (
+            SlidingWindowSpec(**common, sliding_window=config["sliding_window"]) if slides else FullAttentionSpec(**common)
+        )
+    return specs
+
+
 def configured(case):
     """What of vLLM's configuration these functions read."""
     tp = case["tensor_parallel"]
@@ -132,6 +150,8 @@ def cases():
     for name, stem in SPARSE.items():
         axes = ((1, 8), (8192, 65_536, 163_840), (4, 40, 100), ("auto", "fp8", "fp8_ds_mla"), (64, 128))
         yield from ((name, stem, sparse_specs, case) for case in itertools.product(*axes))
+    axes = ((1, 2, 4, 8), (8192, 32_768, 262_144), (2, 10, 40), ("auto", "fp8"), (16, 32, 64))
+    yield from (("XiaomiMiMo/MiMo-V2-Flash", "mimo-v2-flash", mimo_specs, case) for case in itertools.product(*axes))
     for name, stem in GEMMA.items():
         axes = ((1, 2, 4, 8), (8192, 32_768, 131_072), (2, 10, 40), ("auto", "fp8"), (16, 32, 64))
         yield from ((name, stem, gemma_specs, case) for case in itertools.product(*axes))
