@@ -149,6 +149,20 @@ fn not_begun(ended: u64, generations: usize, needed: f64) -> String {
     )
 }
 
+/// Of a closed loop without a steady stretch in which not even everybody who was in flight at once was answered twice.
+fn few_waves(seen: &Observation, assessment: &Assessment) -> Option<String> {
+    let (ended, at_once) = (seen.whole.ended(), seen.whole.max_in_flight);
+    let waves = ended as f64 / at_once.max(1) as f64;
+    (assessment.steady.is_none() && waves < WAVES).then(|| {
+        format!(
+            "; {ended} answers are {waves:.2} waves of the {at_once} in flight: the figures are those of the filling up, and a longer run's are others"
+        )
+    })
+}
+
+/// Waves below which a closed loop has hardly begun.
+const WAVES: f64 = 2.0;
+
 fn verdict_reason(seen: &Observation, assessment: &Assessment, asked: Asked) -> String {
     let Asked {
         kind,
@@ -264,10 +278,13 @@ fn verdict_reason(seen: &Observation, assessment: &Assessment, asked: Asked) -> 
             format!("{ended} {are} too few to tell a steady state from the filling up")
         }
         Verdict::Finite => match kind {
-            LoadKind::Closed => users.map_or_else(
-                || "a closed loop: the number of users or of requests in flight is given, and the load follows from it".into(),
-                UserCycle::sentence,
-            ),
+            LoadKind::Closed => {
+                let loop_of = users.map_or_else(
+                    || "a closed loop: the number of users or of requests in flight is given, and the load follows from it".into(),
+                    UserCycle::sentence,
+                );
+                loop_of + &few_waves(seen, assessment).unwrap_or_default()
+            }
             LoadKind::AllAtOnce => {
                 "everything was sent at once: a finite experiment without a steady state".into()
             }
