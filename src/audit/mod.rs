@@ -15,6 +15,7 @@ mod finding;
 mod identities;
 mod length;
 mod little;
+mod outlasts;
 mod percentiles;
 mod requests;
 mod table;
@@ -87,6 +88,7 @@ pub fn audit(rows: &[Measured], known: &Known) -> Vec<AuditedRow> {
 /// The laws that one row must obey by itself.
 fn laws(case: &Case<'_>, found: &mut Vec<Finding>) {
     counts::check(case, found);
+    outlasts::check(case, found);
     extremes::check(case, found);
     identities::check(case, found);
     percentiles::check(case.row, found);
