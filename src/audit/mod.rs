@@ -17,6 +17,7 @@ mod length;
 mod little;
 mod outlasts;
 mod percentiles;
+mod records;
 mod requests;
 mod table;
 mod unit;
@@ -96,6 +97,7 @@ fn laws(case: &Case<'_>, found: &mut Vec<Finding>) {
     little::check(case, found);
     length::check(case, found);
     requests::check(case.row, found);
+    records::check(case.row, found);
 }
 
 #[cfg(test)]
