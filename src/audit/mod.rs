@@ -21,6 +21,7 @@ mod records;
 mod requests;
 mod table;
 mod unit;
+mod zeros;
 
 pub use case::Machine;
 pub use finding::{Check, Finding, Severity};
@@ -89,6 +90,7 @@ pub fn audit(rows: &[Measured], known: &Known) -> Vec<AuditedRow> {
 /// The laws that one row must obey by itself.
 fn laws(case: &Case<'_>, found: &mut Vec<Finding>) {
     counts::check(case, found);
+    zeros::check(case, found);
     outlasts::check(case, found);
     extremes::check(case, found);
     identities::check(case, found);
