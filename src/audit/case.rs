@@ -131,6 +131,12 @@ impl<'a> Case<'a> {
         self.answer_in_ttft.is_some() || self.row.setup.has_fixed_lengths == Some(true)
     }
 
+    /// Whether all answers have one length for sure: a mean that is no whole number tells of some that ended early.
+    pub(super) fn has_one_length(&self) -> bool {
+        let is_whole = self.output_tokens().is_some_and(|tokens| tokens.fract() == 0.0);
+        self.has_fixed_lengths() && is_whole
+    }
+
     /// Requests that were answered, or sent where only that is known.
     pub(super) fn requests(&self) -> Option<f64> {
         let setup = &self.row.setup;
@@ -299,10 +305,28 @@ impl<'a> Case<'a> {
         }
     }
 
-    /// The longest that sending all requests at a rate takes, s: arrivals at random end within three deviations.
+    /// The longest that sending all requests at a rate takes, s: as it was where each tells when it was sent, else within three
+    /// deviations of arrivals at random.
     pub(super) fn sending_s(&self, rate: f64) -> Option<f64> {
         let requests = self.requests()?;
-        Some(requests / rate * (1.0 + 3.0 / requests.sqrt()))
+        let within = requests / rate * (1.0 + 3.0 * self.sending_deviation(requests));
+        Some(self.sent_within_s().unwrap_or(within))
+    }
+
+    /// Deviation of the time that sending so many takes, over that time: gaps of shape k deviate by 1/√k of their mean.
+    pub(super) fn sending_deviation(&self, requests: f64) -> f64 {
+        let shape = self.row.setup.burstiness.filter(|shape| *shape > 0.0);
+        1.0 / (requests * shape.unwrap_or(1.0)).sqrt()
+    }
+
+    /// First to last send, s, where every request tells when it was sent.
+    pub(super) fn sent_within_s(&self) -> Option<f64> {
+        let starts: Option<Vec<f64>> = self.row.requests.iter().map(|request| request.start_s).collect();
+        let starts = starts.filter(|starts| starts.len() > 1)?;
+        let (first, last) = starts.iter().fold((f64::MAX, f64::MIN), |(first, last), start| {
+            (first.min(*start), last.max(*start))
+        });
+        Some(last - first)
     }
 
     /// The part of a rate at which those were sent that did not fail.

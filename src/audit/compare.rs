@@ -11,6 +11,8 @@ mod chance;
 mod figures;
 mod said;
 
+use super::case::Case;
+use super::little::FULL;
 use crate::results::Measured;
 use crate::stats::Z_95;
 use causes::causes;
@@ -176,6 +178,13 @@ pub fn compare(predicted: &Measured, measured: &Measured) -> Comparison {
     comparison
 }
 
+/// The client's limit, where it is full: no queue but the client's own grows behind it.
+fn full_limit(row: &Measured) -> Option<u64> {
+    let in_flight = Case::new(row, None).in_flight()?.value;
+    let limit = row.setup.max_concurrency?;
+    (in_flight >= FULL * limit as f64).then_some(limit)
+}
+
 /// That a run answered nobody: its figures, where it has any, are of no request.
 fn unanswered(predicted: &Measured, measured: &Measured) -> Option<String> {
     let is_empty = |row: &Measured| row.outcome.completed == Some(0);
@@ -207,7 +216,15 @@ fn remarks(rows: [&Measured; 2], chances: &[Chance<'_>; 2], is_same_traffic: boo
         let why = match row.own.as_ref()?.verdict.as_str() {
             "too_short" => "is too short to judge: its figures are its own, not the system's",
             "critical" => "is so near to saturation that its figures are hardly known",
-            "unstable" => "is overloaded: its latencies measure how long it ran",
+            "unstable" => match full_limit(row) {
+                Some(limit) => {
+                    return Some(format!(
+                        "the {which} result is a closed loop of {limit}: its rate is above what that many in flight are \
+                         answered at, and waiting for the limit is in no latency"
+                    ));
+                }
+                None => "is overloaded: its latencies measure how long it ran",
+            },
             _ => return None,
         };
         Some(format!("the {which} result {why}"))

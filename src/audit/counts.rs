@@ -105,25 +105,39 @@ fn before_they_were_sent(case: &Case<'_>, found: &mut Vec<Finding>) {
     if rate <= 0.0 || duration <= 0.0 {
         return;
     }
-    let shape = case.row.setup.burstiness.filter(|shape| *shape > 0.0);
-    let deviation = 1.0 / (requests * shape.unwrap_or(1.0)).sqrt();
+    let deviation = case.sending_deviation(requests);
     let sending = requests / rate;
-    let slack = printed_slack(duration);
+    // Between the first and the last of them lies one gap less than there are requests.
+    let sent = case
+        .sent_within_s()
+        .map(|sent| sent * requests / (requests - 1.0).max(1.0));
+    let (took, what, claim) = match sent.filter(|sent| *sent < duration) {
+        Some(sent) => (
+            sent,
+            "by their own times they took",
+            "requests say that they were sent sooner than that rate sends them",
+        ),
+        None => (
+            duration,
+            "the run took",
+            "the run ended before its requests can have been sent at that rate",
+        ),
+    };
+    let slack = printed_slack(took);
     let (least, severity) = match case.row.tool {
         Tool::Plimsoll => (EARLY_WHERE_RATES_VARY, Severity::Doubtful),
         _ => (1.0, Severity::Impossible),
     };
-    if duration >= least * sending * (1.0 - EARLY * deviation - slack - TOLERANCE) {
+    if took >= least * sending * (1.0 - EARLY * deviation - slack - TOLERANCE) {
         return;
     }
-    let claim = "the run ended before its requests can have been sent at that rate";
     let shown = format!(
-        "{} requests at {}/s take {} ± {} to send, the run {}",
+        "{} requests at {}/s take {} ± {} to send, {what} {}",
         show(requests),
         show(rate),
         time(sending),
         time(sending * deviation),
-        time(duration)
+        time(took)
     );
     let rerun = "find out at which rate the client sent, or who wrote the duration";
     found.push(

@@ -1,4 +1,4 @@
-//! The largest of several values is at least their mean, and a part is at most the whole: peaks and goodput.
+//! The largest of several values is at least their mean and at most their sum, and a part is at most the whole: peaks and goodput.
 
 use super::case::{Case, printed_slack, show};
 use super::finding::{Check, Finding, Severity, time};
@@ -9,6 +9,7 @@ const TOLERANCE: f64 = 0.02;
 pub(super) fn check(case: &Case<'_>, found: &mut Vec<Finding>) {
     peak_in_flight(case, found);
     peak_of_tokens(case, found);
+    peak_of_all(case, found);
     goodput(case, found);
 }
 
@@ -71,6 +72,39 @@ fn peak_of_tokens(case: &Case<'_>, found: &mut Vec<Finding>) {
     let rerun = "count peak and throughput over the same answers";
     let finding = Finding::new(Severity::Impossible, Check::CountsAgree, claim);
     found.push(finding.shown(shown).rerun(rerun));
+}
+
+/// No second holds more than the whole run: tokens of all answers, and requests that were sent. Clients count chunks, so where
+/// an empty one stands beside every token a second may hold up to two for each.
+fn peak_of_all(case: &Case<'_>, found: &mut Vec<Finding>) {
+    const EMPTY_CHUNKS: f64 = 2.2;
+    let outcome = &case.row.outcome;
+    let tokens = outcome.output_tokens.filter(|tokens| *tokens > 0.0);
+    let rerun = "count peak and totals over the same answers";
+    if let Some((peak, tokens)) = outcome.peak_output_throughput.zip(tokens)
+        && peak > tokens * (1.0 + TOLERANCE) + 1.0
+    {
+        let severity = match peak > EMPTY_CHUNKS * tokens {
+            true => Severity::Impossible,
+            false => Severity::Doubtful,
+        };
+        let claim = "the most output tokens in a second are more than there are in all";
+        let shown = format!("{} in one second, {} in all", show(peak), show(tokens));
+        let finding = Finding::new(severity, Check::CountsAgree, claim);
+        found.push(finding.shown(shown).rerun(rerun));
+    }
+    let counted = outcome
+        .completed
+        .map(|completed| completed + outcome.failed.unwrap_or(0));
+    let sent = counted.max(case.row.setup.num_prompts).map(|sent| sent as f64);
+    if let Some((peak, sent)) = outcome.peak_in_flight.zip(sent.filter(|sent| *sent > 0.0))
+        && peak > sent * (1.0 + TOLERANCE)
+    {
+        let claim = "the most requests in flight are more than were sent";
+        let shown = format!("{} in flight, {} sent", show(peak), show(sent));
+        let finding = Finding::new(Severity::Impossible, Check::CountsAgree, claim);
+        found.push(finding.shown(shown).rerun(rerun));
+    }
 }
 
 /// Chunks that an answer came in, by its tokens; `None` where no file tells how long a gap between chunks is.

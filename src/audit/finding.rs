@@ -66,7 +66,7 @@ pub enum Check {
     NotComparable,
     /// The file names another model than was said.
     OtherModel,
-    /// Times are a thousandth of what they can be: seconds where milliseconds are named.
+    /// Times are a thousandth of what they can be, or a thousand times as long: another unit than their names say.
     Unit,
 }
 

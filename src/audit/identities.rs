@@ -11,6 +11,7 @@ pub(super) fn check(case: &Case<'_>, found: &mut Vec<Finding>) {
     whole_after_first(case, found);
     gaps_within_whole(case, found);
     gaps_add_up(case, found);
+    gaps_beside_steps(case, found);
     tpot_definition(case, found);
     bunched_chunks(case, found);
 }
@@ -133,29 +134,93 @@ fn gaps_add_up(case: &Case<'_>, found: &mut Vec<Finding>) {
         show(chunks),
         show(tokens)
     );
-    if (1.7..2.3).contains(&per_token) {
-        let claim = "itl is half of the time between tokens: an empty chunk is counted beside every token";
+    if HALVED.contains(&per_token) {
         let shown = format!(
             "{shown}; {} between tokens",
             time((whole - first) / (tokens - 1.0))
         );
-        let rerun = "use (e2el − ttft) / (n − 1), or have the client skip chunks without text";
-        found.push(
-            Finding::new(Severity::Impossible, Check::ItlAddsUp, claim)
-                .shown(shown)
-                .rerun(rerun),
-        );
+        found.push(halved(Severity::Impossible, shown));
     } else if per_token > 1.25 {
-        let claim = "the gaps do not add up to the answer: more of them than tokens";
-        found.push(Finding::new(Severity::Doubtful, Check::ItlAddsUp, claim).shown(shown));
+        found.push(Finding::new(Severity::Doubtful, Check::ItlAddsUp, MORE_THAN_TOKENS).shown(shown));
     } else if per_token < 0.8 {
-        let claim = "itl is the time between chunks of several tokens";
-        found.push(
-            Finding::new(Severity::Note, Check::ItlAddsUp, claim)
-                .shown(shown)
-                .rerun("use tpot"),
-        );
+        found.push(several_tokens(shown));
     }
+}
+
+/// Gaps a token where there are two of them.
+const HALVED: std::ops::Range<f64> = 1.7..2.3;
+const MORE_THAN_TOKENS: &str = "the gaps do not add up to the answer: more of them than tokens";
+
+fn halved(severity: Severity, shown: String) -> Finding {
+    let claim = "itl is half of the time between tokens: an empty chunk is counted beside every token";
+    let rerun = "use (e2el − ttft) / (n − 1), or have the client skip chunks without text";
+    Finding::new(severity, Check::ItlAddsUp, claim)
+        .shown(shown)
+        .rerun(rerun)
+}
+
+fn several_tokens(shown: String) -> Finding {
+    let claim = "itl is the time between chunks of several tokens";
+    Finding::new(Severity::Note, Check::ItlAddsUp, claim)
+        .shown(shown)
+        .rerun("use tpot")
+}
+
+/// Where no file tells how long whole answers take. The pooled gaps are the times per token, each weighted by its further
+/// tokens: `itl = Σ tpot·(n − 1) / Σ (n − 1)`. From the mean tpot that is `σ(tpot) · σ(n) / mean(n − 1)` at most (Cauchy and
+/// Schwarz), and nothing where all answers have one length.
+fn gaps_beside_steps(case: &Case<'_>, found: &mut Vec<Finding>) {
+    /// A last chunk without a token is one gap more in short answers.
+    const LEAST_TOKENS: f64 = 16.0;
+    /// Deviation of the lengths over their mean; that of chats is about 1.
+    const LENGTHS_SPREAD: f64 = 2.0;
+    let row = case.row;
+    let has_tokens = case.output_tokens().is_some_and(|tokens| tokens >= LEAST_TOKENS);
+    if !has_tokens || row.e2el.mean.is_some() || row.tpot.derived.is_some() || row.setup.speculates() {
+        return;
+    }
+    let positive = |stats: &Stats| stats.mean.filter(|mean| *mean > 0.0);
+    let Some((step, gap)) = positive(&row.tpot).zip(positive(&row.itl)) else {
+        return;
+    };
+    let per_token = step / gap;
+    let is_fixed = case.has_one_length();
+    let spread = match row.tpot.std {
+        _ if is_fixed => f64::INFINITY,
+        Some(std) => (step - gap).abs() / std,
+        None => return,
+    };
+    if (0.67..1.5).contains(&per_token) || spread <= LENGTHS_SPREAD || !per_token.is_finite() {
+        return;
+    }
+    // Lengths of N answers cannot deviate by more than √(N − 1) times their mean.
+    let most = case
+        .requests()
+        .map_or(f64::INFINITY, |requests| (requests - 1.0).sqrt());
+    let severity = match is_fixed || spread > most {
+        true => Severity::Impossible,
+        false => Severity::Doubtful,
+    };
+    let lengths = match spread.is_finite() {
+        true => format!(
+            "; tpot deviates by {}, so lengths would have to by {} times their mean",
+            time(row.tpot.std.unwrap_or_default()),
+            show(spread)
+        ),
+        false => String::new(),
+    };
+    let shown = format!(
+        "tpot / itl = {} / {} = {per_token:.2} gaps a token{lengths}",
+        time(step),
+        time(gap)
+    );
+    found.push(if per_token < 1.0 {
+        several_tokens(shown)
+    } else if HALVED.contains(&per_token) {
+        halved(severity, shown)
+    } else {
+        Finding::new(Severity::Doubtful, Check::ItlAddsUp, MORE_THAN_TOKENS).shown(shown)
+    });
 }
 
 /// `tpot = (e2el − ttft) / (n − 1)`; where lengths vary the mean over requests may differ from the ratio of means.
@@ -225,5 +290,40 @@ fn bunched_chunks(case: &Case<'_>, found: &mut Vec<Finding>) {
                 .shown(shown)
                 .rerun(rerun),
         );
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::tests::found;
+    use crate::results::{Measured, Tool};
+
+    /// What `vllm bench serve` writes unless asked for more; times in ms.
+    fn without_e2el(tpot: (f64, f64), itl: f64, tokens: f64) -> Measured {
+        let mut row = Measured::new(Tool::VllmBench, "");
+        row.outcome.completed = Some(500);
+        row.setup.output_tokens = Some(tokens);
+        (row.tpot.mean, row.tpot.std) = (Some(tpot.0 / 1e3), Some(tpot.1 / 1e3));
+        row.itl.mean = Some(itl / 1e3);
+        row
+    }
+
+    #[test]
+    fn gaps_are_the_times_per_token_also_where_no_answer_is_timed() {
+        let told = |tpot, itl, tokens| found(&[without_e2el(tpot, itl, tokens)]);
+        assert_eq!(told((10.70, 1.50), 9.89, 682.0), "");
+        assert_eq!(told((106.5, 23.2), 99.5, 121.0), "");
+        assert_eq!(told((10.70, 1.50), 4.945, 682.0), "doubtful itl-adds-up");
+        assert_eq!(told((106.5, 23.2), 49.7, 121.0), "doubtful itl-adds-up");
+        // Lengths of 500 answers deviate by 22 times their mean at most.
+        assert_eq!(told((10.70, 0.05), 5.35, 682.0), "impossible itl-adds-up");
+        let mut fixed = without_e2el((10.70, 1.50), 5.35, 682.0);
+        fixed.setup.has_fixed_lengths = Some(true);
+        assert_eq!(found(&[fixed]), "impossible itl-adds-up");
+        // In a full server short answers may see much longer steps, and of a few tokens the last chunk is many.
+        assert_eq!(told((40.0, 30.0), 20.0, 200.0), "");
+        assert_eq!(told((10.0, 0.1), 6.0, 4.0), "");
+        // Chunks of several tokens.
+        assert_eq!(told((10.0, 0.5), 30.0, 682.0), "note itl-adds-up");
     }
 }

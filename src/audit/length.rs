@@ -16,12 +16,15 @@ pub(super) fn check(case: &Case<'_>, found: &mut Vec<Finding>) {
     short(case, found);
 }
 
+/// A throughput of this share of the rate is the rate, but for the drain.
+const KEPT_UP: f64 = 0.95;
+
 /// The server answers slower than requests come: the queue grows, and latency measures how long one waited to stop.
 fn overload(case: &Case<'_>, rate: f64, found: &mut Vec<Finding>) {
     let rate = case.answered_rate(rate);
     let Some(throughput) = case
         .throughput()
-        .filter(|throughput| throughput.value < 0.95 * rate)
+        .filter(|throughput| throughput.value < KEPT_UP * rate)
     else {
         return;
     };
@@ -30,7 +33,8 @@ fn overload(case: &Case<'_>, rate: f64, found: &mut Vec<Finding>) {
         return;
     };
     let duration = requests / throughput.value;
-    if requests < FEW || duration <= sending {
+    let kept_up = |sent: f64| duration < sent / KEPT_UP;
+    if requests < FEW || duration <= sending || case.sent_within_s().is_some_and(kept_up) {
         return;
     }
     // In an overload the wait for a first token is about half of what the run outlasts its sending by (see `held_back`);

@@ -15,10 +15,13 @@ mod finding;
 mod identities;
 mod length;
 mod little;
+mod outlasts;
 mod percentiles;
+mod records;
 mod requests;
 mod table;
 mod unit;
+mod zeros;
 
 pub use case::Machine;
 pub use finding::{Check, Finding, Severity};
@@ -87,6 +90,8 @@ pub fn audit(rows: &[Measured], known: &Known) -> Vec<AuditedRow> {
 /// The laws that one row must obey by itself.
 fn laws(case: &Case<'_>, found: &mut Vec<Finding>) {
     counts::check(case, found);
+    zeros::check(case, found);
+    outlasts::check(case, found);
     extremes::check(case, found);
     identities::check(case, found);
     percentiles::check(case.row, found);
@@ -94,6 +99,7 @@ fn laws(case: &Case<'_>, found: &mut Vec<Finding>) {
     little::check(case, found);
     length::check(case, found);
     requests::check(case.row, found);
+    records::check(case.row, found);
 }
 
 #[cfg(test)]

@@ -48,10 +48,12 @@ fn inequalities(name: &str, stats: &Stats, found: &mut Vec<Finding>) {
     let impossible = |claim: String, shown: String| {
         Finding::new(Severity::Impossible, Check::Percentiles, claim).shown(shown)
     };
-    let bounds =
-        stats.min.unwrap_or(0.0) * (1.0 - ROUNDING)..=stats.max.unwrap_or(f64::MAX) * (1.0 + ROUNDING);
-    if !bounds.contains(&mean) {
-        let shown = format!("mean {} outside its smallest and largest value", time(mean));
+    let (min, max) = (stats.min.unwrap_or(0.0), stats.max.unwrap_or(f64::MAX));
+    if !(min * (1.0 - ROUNDING)..=max * (1.0 + ROUNDING)).contains(&mean) {
+        let shown = match mean < min {
+            true => format!("mean {}, the smallest value {}", time(mean), time(min)),
+            false => format!("mean {}, the largest value {}", time(mean), time(max)),
+        };
         found.push(impossible(
             format!("{name}: the mean is not among the values"),
             shown,

@@ -23,14 +23,18 @@ pub(super) fn check(row: &Measured, found: &mut Vec<Finding>) {
     if timed.len() < ENOUGH {
         return;
     }
+    above_the_limit(row, &timed, found);
     warm_up(&timed, found);
     growth(row, &timed, found);
     sent_at_an_end(row, &timed, found);
 }
 
-/// The totals are the sums, and the means are the means.
+/// The totals are the sums, and the means are the means. Lists of gaps may be cut, and then say nothing.
 fn sums(row: &Measured, found: &mut Vec<Finding>) {
-    let tokens: f64 = row.requests.iter().map(|request| request.output_tokens).sum();
+    /// Gaps that are listed of those that there are, where lists are whole and a chunk is a token.
+    const WHOLE_LISTS: f64 = 0.9;
+    let requests = &row.requests;
+    let tokens: f64 = requests.iter().map(|request| request.output_tokens).sum();
     let counted = row.outcome.output_tokens.filter(|counted| *counted > 0.0);
     let mut unequal = |what: &str, stated: f64, own: f64, unit: fn(f64) -> String| {
         if (own / stated - 1.0).abs() > 0.02 {
@@ -42,15 +46,59 @@ fn sums(row: &Measured, found: &mut Vec<Finding>) {
     if let Some(counted) = counted {
         unequal("the sum of output tokens", counted, tokens, show);
     }
-    let first: Vec<f64> = row.requests.iter().map(|request| request.ttft_s).collect();
-    if let Some((stated, own)) = row
-        .ttft
-        .mean
-        .zip(Stats::of(&first, &[]).mean)
-        .filter(|(stated, _)| *stated > 0.0)
-    {
-        unequal("mean ttft", stated, own, time);
+    let gaps: Vec<f64> = requests
+        .iter()
+        .flat_map(|request| request.itls_s.iter().copied())
+        .collect();
+    let is_whole = gaps.len() as f64 >= WHOLE_LISTS * (tokens - requests.len() as f64);
+    let whole: Option<Vec<f64>> = requests.iter().map(|request| request.e2el_s).collect();
+    let steps = whole.as_ref().map_or_else(Vec::new, |_| {
+        requests.iter().filter_map(RequestTimes::tpot_s).collect()
+    });
+    let means = [
+        (
+            "mean ttft",
+            &row.ttft,
+            requests.iter().map(|request| request.ttft_s).collect(),
+        ),
+        ("mean tpot", &row.tpot, steps),
+        ("mean itl", &row.itl, if is_whole { gaps } else { Vec::new() }),
+        ("mean e2el", &row.e2el, whole.unwrap_or_default()),
+    ];
+    for (what, stats, values) in means {
+        let stated = stats
+            .mean
+            .filter(|stated| stats.derived.is_none() && *stated > 0.0);
+        if let Some((stated, own)) = stated.zip(Stats::of(&values, &[]).mean) {
+            unequal(what, stated, own, time);
+        }
     }
+}
+
+/// Whoever was sent and not yet answered is in flight, so by their own times no more are than the limit allows.
+fn above_the_limit(row: &Measured, timed: &[(f64, &RequestTimes)], found: &mut Vec<Finding>) {
+    /// The next is sent when an answer ends, by clocks that were rounded.
+    const ROUNDED_S: f64 = 0.001;
+    let Some(limit) = row.setup.max_concurrency else {
+        return;
+    };
+    let end = |(start, request): &(f64, &RequestTimes)| {
+        start + (request.e2el_s.unwrap_or(request.ttft_s) - ROUNDED_S).max(0.0)
+    };
+    let mut ends: Vec<f64> = timed.iter().map(end).collect();
+    ends.sort_by(f64::total_cmp);
+    let most = most_in_flight(timed, &ends);
+    if most as f64 <= 1.05 * limit as f64 + 1.0 {
+        return;
+    }
+    let claim = "by their own times more requests are in flight than the limit allows";
+    let shown = format!(
+        "{most} of {} sent and not answered at one time, limit {limit}",
+        timed.len()
+    );
+    let rerun = "look at when the list says that requests were sent";
+    let finding = Finding::new(Severity::Impossible, Check::AboveTheLimit, claim);
+    found.push(finding.shown(shown).rerun(rerun));
 }
 
 fn mean(requests: &[(f64, &RequestTimes)]) -> f64 {

@@ -251,6 +251,18 @@ fn times_below_what_physics_allows_are_found() {
 }
 
 #[test]
+fn a_mean_lies_among_the_values_that_a_file_lists() {
+    let told = |mean: f64| {
+        let text = format!(
+            r#"{{"avg_latency": {mean}, "latencies": [1.0, 1.02, 1.04], "percentiles": {{"50": 1.02}}}}"#
+        );
+        found(&read(text.as_bytes(), "latency.json").unwrap().rows)
+    };
+    assert_eq!(told(1.02), "");
+    assert_eq!(told(3.0), "impossible percentiles");
+}
+
+#[test]
 fn nothing_is_answered_in_no_time() {
     assert_eq!(
         after(|row| row.outcome.duration_s = Some(0.0)),
@@ -305,6 +317,15 @@ fn a_peak_is_no_less_than_the_mean() {
         "impossible counts-agree"
     );
     assert_eq!(with(|row| row.outcome.goodput = Some(8.1)), "");
+    // No second holds more than all 51,200 tokens, or more than all 400 requests.
+    assert_eq!(
+        with(|row| row.outcome.peak_output_throughput = Some(1e7)),
+        "impossible counts-agree"
+    );
+    assert_eq!(
+        with(|row| row.outcome.peak_in_flight = Some(500.0)),
+        "impossible counts-agree"
+    );
     // Half as many chunks as tokens, and a chunk is counted as one token; a speculative decoder emits several at once.
     let bunched = |row: &mut Measured| {
         row.itl.mean = Some(0.0148);
@@ -317,13 +338,13 @@ fn a_peak_is_no_less_than_the_mean() {
         row.outcome.peak_output_throughput = Some(430.0);
     };
     assert_eq!(with(speculating), "");
-    // Within half a second nothing fills a second.
+    // All within one second of three that the run touches.
     let short = |row: &mut Measured| {
-        row.outcome.duration_s = Some(0.5);
-        row.outcome.request_throughput = Some(800.0);
-        row.outcome.output_throughput = Some(102_400.0);
-        row.outcome.total_throughput = Some(512_000.0);
-        row.outcome.peak_in_flight = Some(800.0);
+        row.outcome.duration_s = Some(1.25);
+        row.outcome.request_throughput = Some(320.0);
+        row.outcome.output_throughput = Some(40_960.0);
+        row.outcome.total_throughput = Some(204_800.0);
+        row.outcome.peak_in_flight = Some(400.0);
         row.outcome.peak_output_throughput = Some(51_200.0);
     };
     assert!(!with(short).contains("counts-agree"), "{}", with(short));

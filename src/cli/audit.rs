@@ -1,5 +1,6 @@
 //! `plimsoll audit`: is a benchmark's result physically and statistically possible?
 
+use std::collections::BTreeMap;
 use std::io::Write;
 use std::path::Path;
 use std::process::ExitCode;
@@ -25,11 +26,12 @@ use crate::results::{self, Load, Measured, ResultFile, UnreadRow};
 #[derive(clap::Args, Debug)]
 #[command(after_help = "Examples:
   plimsoll audit results.json
-  plimsoll audit bench.log --gpu h100 --model meta-llama/Llama-3.1-8B-Instruct --max-concurrency 64
+  plimsoll audit bench.log --gpu h100 --model meta-llama/Llama-3.1-8B-Instruct
+  plimsoll audit profile_export.jsonl --max-concurrency 64    # AIPerf's records do not say it
   plimsoll audit published.csv --format json
   plimsoll audit 'stage_0.json' 'stage_1.json' --notes
 
-What a file lacks can be given; physical bounds need GPU, model and the number of GPUs (one unless said).
+What a file lacks can be given, and a note tells what it says otherwise; physical bounds need GPU, model and the number of GPUs (one unless said).
 
 Exit codes: 0 nothing impossible or doubtful, 1 something found, 2 a file cannot be read, or a row of it.")]
 pub struct Args {
@@ -60,7 +62,7 @@ pub enum Format {
     Json,
 }
 
-/// What is known beside the file. A value that a file has stays, but for GPU and model.
+/// What is known beside the file. A value that a file has stays and is told, but for GPU and model.
 #[derive(clap::Args, Clone, Debug, Default)]
 #[command(next_help_heading = "What the file lacks")]
 pub struct KnownArgs {
@@ -94,8 +96,9 @@ pub struct KnownArgs {
 }
 
 impl KnownArgs {
-    /// Puts what is given where a row has nothing.
-    fn fill(&self, row: &mut Measured) {
+    /// Puts what is given where a row has nothing. Of each flag that a row has otherwise: the flag, and what the row says.
+    fn fill(&self, row: &mut Measured) -> Vec<(String, String)> {
+        let unused = self.unused(row);
         let setup = &mut row.setup;
         setup.max_concurrency = setup.max_concurrency.or(self.max_concurrency);
         setup.num_prompts = setup.num_prompts.or(self.num_prompts);
@@ -107,6 +110,40 @@ impl KnownArgs {
             (Load::Unknown | Load::Burst, _, Some(clients)) => setup.load = Load::Closed { clients },
             _ => {}
         }
+        unused
+    }
+
+    fn unused(&self, row: &Measured) -> Vec<(String, String)> {
+        /// A mean length is given in whole tokens, and a rate in a few digits.
+        const SAME: f64 = 0.01;
+        let setup = &row.setup;
+        let count = |flag: &str, given: Option<u64>, has: Option<u64>| {
+            let (given, has) = given.zip(has).filter(|(given, has)| given != has)?;
+            Some((format!("{flag} {given}"), has.to_string()))
+        };
+        let number = |flag: &str, given: Option<f64>, has: Option<f64>| {
+            let (given, has) = given.zip(has)?;
+            let is_same = given == has || (given / has - 1.0).abs() <= SAME;
+            // Lengths are means, of which the file gives the sum.
+            let rounded = (1e4 * has).round() / 1e4;
+            (!is_same).then(|| (format!("{flag} {given}"), rounded.to_string()))
+        };
+        let rate = match (self.request_rate, setup.load) {
+            (None, _) | (_, Load::Unknown) => None,
+            (given, Load::Open { rate }) => number("--request-rate", given, Some(rate)),
+            (Some(given), load) => {
+                let is_same = given.is_infinite() && matches!(load, Load::Burst | Load::Closed { .. });
+                (!is_same).then(|| (format!("--request-rate {given}"), load.to_string()))
+            }
+        };
+        let unused = [
+            count("--max-concurrency", self.max_concurrency, setup.max_concurrency),
+            count("--num-prompts", self.num_prompts, setup.num_prompts),
+            number("--input-len", self.input_len, setup.input_tokens),
+            number("--output-len", self.output_len, setup.output_tokens),
+            rate,
+        ];
+        unused.into_iter().flatten().collect()
     }
 
     fn machine(&self) -> anyhow::Result<Machine> {
@@ -149,7 +186,8 @@ pub fn run(args: &Args, out: &mut dyn Write, terminal: &Terminal) -> anyhow::Res
                     terminal.error(&anyhow::anyhow!("{}: {place}: {what}", file.name));
                     unreadable = true;
                 }
-                file.rows.iter_mut().for_each(|row| args.known.fill(row));
+                let unused = file.rows.iter_mut().flat_map(|row| args.known.fill(row));
+                terminal.notes(&told(&file.name, unused.collect()));
                 let rows = audit::audit(&file.rows, &known);
                 audited.push(Audited { file, rows });
             }
@@ -181,6 +219,27 @@ pub fn run(args: &Args, out: &mut dyn Write, terminal: &Terminal) -> anyhow::Res
     Ok(exit.into())
 }
 
+/// What a file says otherwise, once for each flag.
+fn told(name: &str, unused: Vec<(String, String)>) -> Vec<String> {
+    const SHOWN: usize = 3;
+    let mut says: BTreeMap<String, Vec<String>> = BTreeMap::new();
+    for (flag, has) in unused {
+        let values = says.entry(flag).or_default();
+        if !values.contains(&has) {
+            values.push(has);
+        }
+    }
+    let told = says.iter().map(|(flag, values)| {
+        let more = match values.len().saturating_sub(SHOWN) {
+            0 => String::new(),
+            more => format!(" and {more} more"),
+        };
+        let shown = values[..values.len().min(SHOWN)].join(", ");
+        format!("{name} says {shown}{more}: {flag} is not used where it does")
+    });
+    told.collect()
+}
+
 /// Reads a result from a file or from standard input.
 ///
 /// # Errors
@@ -199,4 +258,42 @@ pub(super) fn read_rows(name: &str) -> anyhow::Result<(ResultFile, Vec<UnreadRow
 
 fn shown(name: &str) -> &str {
     if name == "-" { "standard input" } else { name }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::results::Tool;
+
+    #[test]
+    fn a_flag_that_the_file_answers_is_told() {
+        let known = KnownArgs {
+            max_concurrency: Some(2),
+            num_prompts: Some(400),
+            input_len: Some(512.0),
+            output_len: Some(64.0),
+            request_rate: Some(5.0),
+            ..KnownArgs::default()
+        };
+        let mut row = Measured::new(Tool::VllmBench, "");
+        row.setup.max_concurrency = Some(10);
+        row.setup.num_prompts = Some(400);
+        (row.setup.input_tokens, row.setup.output_tokens) = (Some(511.7), Some(128.0));
+        row.setup.load = Load::Closed { clients: 10 };
+        let unused = known.fill(&mut row);
+        assert_eq!(row.setup.max_concurrency, Some(10));
+        let rows = [unused.clone(), unused].concat();
+        assert_eq!(
+            told("bench.log", rows),
+            [
+                "bench.log says 10: --max-concurrency 2 is not used where it does",
+                "bench.log says 128: --output-len 64 is not used where it does",
+                "bench.log says 10 in flight: --request-rate 5 is not used where it does",
+            ]
+        );
+        let mut bare = Measured::new(Tool::AiperfRecords, "");
+        assert_eq!(known.fill(&mut bare), []);
+        assert_eq!(bare.setup.max_concurrency, Some(2));
+        assert_eq!(bare.setup.load, Load::Open { rate: 5.0 });
+    }
 }

@@ -82,7 +82,7 @@ pub fn run(args: &Args, out: &mut dyn Write, terminal: &Terminal) -> anyhow::Res
     let (pairs, alone) = compare::pairs(&predicted.rows, &measured.rows);
     if pairs.is_empty() {
         let what = "no run of one file is like a run of the other (load, lengths, GPU)";
-        terminal.error(&anyhow::anyhow!("{what}: {}", alone.join("; ")));
+        terminal.error(&anyhow::anyhow!("{what}: {}", diffed::some(&alone)));
         return Ok(Exit::BadInput.into());
     }
     let compared: Vec<compare::Comparison> = pairs

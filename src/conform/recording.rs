@@ -47,6 +47,7 @@ pub struct Recording {
 
 /// Engine flags of a recording; `num_gpu_blocks` counts the null block, which V0 and TensorRT-LLM do not have.
 #[derive(Clone, Debug, Deserialize)]
+#[serde(deny_unknown_fields)]
 pub struct Params {
     /// Longest sequence.
     pub max_model_len: u32,
@@ -238,6 +239,15 @@ impl CostLaw {
     }
 }
 
+/// Nothing is equal to nothing: a recording has steps to compare.
+pub(super) fn check_steps(steps: usize) -> Result<(), RecordingError> {
+    if steps == 0 {
+        let text = "`steps` is empty: there is no schedule to repeat";
+        return Err(RecordingError::Content(text.into()));
+    }
+    Ok(())
+}
+
 /// Every request has a number of its own, and one result.
 pub(super) fn check_ids(
     sent: impl Iterator<Item = u64>,
@@ -330,9 +340,13 @@ impl Recording {
         let named = profile::find(&self.profile);
         let (profile, note) =
             named.map_err(|(why, help)| RecordingError::Content(format!("`profile`: {why}; {help}")))?;
-        note.map_or(Ok(profile), |note| {
-            Err(RecordingError::Content(format!("`profile`: {note}")))
-        })
+        match note {
+            None => Ok(profile),
+            Some(_) => Err(RecordingError::Content(format!(
+                "`profile` is {}, and a recording is repeated by its own version only: the nearest that is modelled is {}",
+                self.profile, profile.profile
+            ))),
+        }
     }
 
     /// Stages of the pipeline.
@@ -354,6 +368,7 @@ impl Recording {
     fn check(&self) -> Result<(), RecordingError> {
         let params = &self.params;
         let fail = |text: String| Err(RecordingError::Content(text));
+        check_steps(self.steps.len())?;
         if params.block_size == 0 || params.num_gpu_blocks < 2 || params.max_num_seqs == 0 {
             return fail(
                 "`params` leaves no room: block_size and max_num_seqs are at least 1, num_gpu_blocks 2"
@@ -434,5 +449,36 @@ impl Recording {
             }
         }
         Ok(())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const SCHEDULE: &str = include_str!("../../tests/data/schedules/two_requests.json");
+
+    fn refused(change: impl Fn(&mut serde_json::Value)) -> String {
+        let mut recording: serde_json::Value = serde_json::from_str(SCHEDULE).unwrap();
+        change(&mut recording);
+        let read = AnyRecording::read(recording.to_string().as_bytes());
+        read.err().map_or(String::new(), |error| error.to_string())
+    }
+
+    #[test]
+    fn what_cannot_be_repeated_is_refused_by_name() {
+        assert_eq!(refused(|_| ()), "");
+        assert_eq!(
+            refused(|recording| recording["steps"] = serde_json::json!([])),
+            "`steps` is empty: there is no schedule to repeat"
+        );
+        let unknown = refused(|recording| recording["params"]["max_num_partial_prefills"] = 2.into());
+        assert!(
+            unknown.contains("unknown field `max_num_partial_prefills`"),
+            "{unknown}"
+        );
+        let version = refused(|recording| recording["profile"] = "vllm@9.9".into());
+        assert!(version.starts_with("`profile` is vllm@9.9, and"), "{version}");
+        assert!(!version.contains("is used"), "{version}");
     }
 }

@@ -3,7 +3,7 @@
 use serde::Deserialize;
 
 use super::RecordingError;
-use super::recording::{CostLaw, check_ids};
+use super::recording::{CostLaw, check_ids, check_steps};
 use crate::engine::sglang::DOOR;
 
 /// One recorded run of SGLang's scheduler. The field names are the file's.
@@ -29,6 +29,7 @@ pub struct SglangRecording {
 
 /// Engine flags of a recording.
 #[derive(Clone, Debug, Deserialize)]
+#[serde(deny_unknown_fields)]
 pub struct SglangParams {
     /// Tokens of a page.
     pub page_size: u32,
@@ -164,6 +165,7 @@ impl SglangRecording {
     pub(super) fn check(&self) -> Result<(), RecordingError> {
         let params = &self.params;
         let fail = |text: String| Err(RecordingError::Content(text));
+        check_steps(self.steps.len())?;
         let page = params.page_size;
         if page == 0 || params.max_running_requests == 0 || params.max_prefill_tokens == 0 {
             return fail(

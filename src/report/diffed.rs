@@ -81,9 +81,22 @@ pub fn text(comparisons: &[Comparison], alone: &[String]) -> String {
     }
     if !alone.is_empty() {
         lines.push(String::new());
-        lines.push(format!("without a partner: {}", alone.join("; ")));
+        lines.push(format!("without a partner: {}", some(alone)));
     }
     lines.join("\n") + "\n"
+}
+
+/// Rows without a partner for people: of many the first few, and how many they are.
+#[must_use]
+pub fn some(alone: &[String]) -> String {
+    const SHOWN: usize = 5;
+    match alone.len() {
+        0..=SHOWN => alone.join("; "),
+        all => format!(
+            "{all} rows, of which the first {SHOWN}: {}",
+            alone[..SHOWN].join("; ")
+        ),
+    }
 }
 
 /// Figures under their heads, every column as wide as what it holds.
@@ -175,6 +188,18 @@ fn pair(comparison: &Comparison) -> Value {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn of_many_rows_without_a_partner_five_are_named() {
+        let rows = |count: usize| -> Vec<String> { (1..=count).map(|row| format!("row {row}")).collect() };
+        assert_eq!(some(&rows(2)), "row 1; row 2");
+        let told = some(&rows(387));
+        assert_eq!(
+            told,
+            "387 rows, of which the first 5: row 1; row 2; row 3; row 4; row 5"
+        );
+        assert!(text(&[], &rows(387)).ends_with(&format!("without a partner: {told}\n")));
+    }
 
     #[test]
     fn no_column_runs_into_its_neighbour() {

@@ -144,12 +144,13 @@ pub(super) fn records(objects: &[(usize, &Map<String, Value>)], problems: &Probl
             continue;
         };
         (first_ns, last_ns) = (first_ns.min(start_ns), last_ns.max(end_ns));
-        requests.push((start_ns, request));
+        requests.push((start_ns, end_ns, request));
     }
     let requests: Vec<RequestTimes> = requests
         .into_iter()
-        .map(|(start_ns, request)| RequestTimes {
+        .map(|(start_ns, end_ns, request)| RequestTimes {
             start_s: Some((start_ns - first_ns) / 1e9),
+            end_s: Some((end_ns - first_ns) / 1e9),
             ..request
         })
         .collect();
@@ -194,11 +195,12 @@ fn request(metrics: &Fields<'_>) -> Option<RequestTimes> {
     });
     let e2el_s = seconds("request_latency")?;
     Some(RequestTimes {
-        start_s: None,
         ttft_s: seconds("time_to_first_token").unwrap_or(e2el_s),
         e2el_s: Some(e2el_s),
         itls_s: gaps.unwrap_or_default(),
+        stated_tpot_s: seconds("inter_token_latency"),
         input_tokens: tokens("input_sequence_length"),
         output_tokens: tokens("output_sequence_length").or_else(|| tokens("output_token_count"))?,
+        ..RequestTimes::default()
     })
 }

@@ -19,6 +19,8 @@ pub(super) fn vllm(fields: &Fields<'_>, place: &str) -> Measured {
         .and_then(|_| fields.numbers("latencies"))
     {
         row.e2el.samples = Some(latencies.len() as u64);
+        row.e2el.min = latencies.iter().copied().min_by(f64::total_cmp);
+        row.e2el.max = latencies.iter().copied().max_by(f64::total_cmp);
     }
     if let Some(percentiles) = fields
         .value("percentiles")

@@ -101,14 +101,12 @@ pub(super) fn responses(list: &[Value], place: &str, problems: &Problems) -> Vec
         );
         if let (Some(ttft_s), Some(e2el_s), Some(output_tokens)) = (ttft, whole, tokens) {
             let input_tokens = fields.number("number_input_tokens");
-            let start_s = None;
             requests.push(RequestTimes {
-                start_s,
                 ttft_s,
                 e2el_s: Some(e2el_s),
-                itls_s: Vec::new(),
                 input_tokens,
                 output_tokens,
+                ..RequestTimes::default()
             });
         }
     }

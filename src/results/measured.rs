@@ -447,12 +447,16 @@ impl Stats {
 pub struct RequestTimes {
     /// When it was sent, s from any origin; `None` where the file does not say.
     pub start_s: Option<f64>,
+    /// When its record says that it ended, s from the same origin; `None` where the file does not say.
+    pub end_s: Option<f64>,
     /// Send to first token, s.
     pub ttft_s: f64,
     /// Send to last token, s; `None` where the file does not say.
     pub e2el_s: Option<f64>,
     /// Gaps between its chunks, s; empty where the file does not say.
     pub itls_s: Vec<f64>,
+    /// Time per output token after the first as its record says it, s; `None` where the file does not.
+    pub stated_tpot_s: Option<f64>,
     /// Prompt tokens; `None` where the file does not say.
     pub input_tokens: Option<f64>,
     /// Tokens of the answer.

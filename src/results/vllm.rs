@@ -178,6 +178,7 @@ fn per_request(fields: &Fields<'_>, row: &mut Measured) {
             itls_s: listed.cloned().unwrap_or_default(),
             input_tokens: at(&inputs, index),
             output_tokens: *length,
+            ..RequestTimes::default()
         }
     };
     let all: Vec<RequestTimes> = ttfts.iter().zip(&lengths).enumerate().map(of).collect();

@@ -28,7 +28,10 @@ pub(super) fn causes(predicted: &Measured, measured: &Measured, comparison: &Com
     }
     // Columns of two workloads that are unlike agree by chance only.
     if !found.iter().any(|cause| cause.kind == "lengths") {
-        found.extend(other_definition(predicted, measured));
+        let of = ["predicted", "measured"];
+        let either = other_definition([predicted, measured], of)
+            .or_else(|| other_definition([measured, predicted], [of[1], of[0]]));
+        found.extend(either);
     }
     if found.iter().any(|cause| cause.kind == "definition") {
         return found;
@@ -124,44 +127,46 @@ fn other_unit(comparison: &Comparison) -> Option<Cause> {
     })
 }
 
-/// A column that agrees with another one of the prediction is that other thing.
-fn other_definition(predicted: &Measured, measured: &Measured) -> Option<Cause> {
+/// A column that agrees with another one of the other result is that other thing; `names` are those of both.
+fn other_definition([sound, row]: [&Measured; 2], [theirs, own_name]: [&str; 2]) -> Option<Cause> {
     let near = |one: f64, other: f64| (one / other - 1.0).abs() < 0.1;
     let centre = |stats: &Stats| stats.centre().filter(|value| *value > 0.0);
-    let (first, whole) = (centre(&predicted.ttft), centre(&predicted.e2el));
+    let (first, whole) = (centre(&sound.ttft), centre(&sound.e2el));
     let definition = |words: String| {
         Some(Cause {
             kind: "definition",
             words,
         })
     };
-    if let (Some(first), Some(whole), Some(measured)) = (first, whole, centre(&measured.ttft))
-        && near(measured, whole)
-        && measured > 2.0 * first
+    if let (Some(first), Some(whole), Some(ttft)) = (first, whole, centre(&row.ttft))
+        && near(ttft, whole)
+        && ttft > 2.0 * first
     {
         return definition(format!(
-            "the measured ttft {} is the predicted e2el {}: the column is the whole answer",
-            time(measured),
+            "the {own_name} ttft {} is the {theirs} e2el {}: the column is the whole answer",
+            time(ttft),
             time(whole)
         ));
     }
-    let (step, gap) = (centre(&predicted.tpot), centre(&measured.itl));
-    if let (Some(step), Some(gap), Some(own)) = (step, gap, centre(&measured.tpot))
+    let (step, gap) = (centre(&sound.tpot), centre(&row.itl));
+    if let (Some(step), Some(gap), Some(own)) = (step, gap, centre(&row.tpot))
         && near(own, step)
         && near(2.0 * gap, step)
+        && !centre(&sound.itl).is_some_and(|theirs| near(theirs, gap))
     {
-        let words = "the measured itl is half of its own tpot: empty chunks are counted beside every token";
-        return definition(words.to_owned());
+        return definition(format!(
+            "the {own_name} itl is half of its own tpot: empty chunks are counted beside every token"
+        ));
     }
     let with_first = whole
-        .zip(predicted.setup.output_tokens)
+        .zip(sound.setup.output_tokens)
         .map(|(whole, tokens)| whole / tokens);
-    if let (Some(step), Some(with_first), Some(own)) = (step, with_first, centre(&measured.tpot))
+    if let (Some(step), Some(with_first), Some(own)) = (step, with_first, centre(&row.tpot))
         && (own / with_first - 1.0).abs() < 0.02
         && with_first > 1.1 * step
     {
         let words = format!(
-            "the measured tpot {} is latency over tokens: it counts the first token",
+            "the {own_name} tpot {} is latency over tokens: it counts the first token",
             time(own)
         );
         return definition(words);

@@ -119,6 +119,60 @@ fn patterns_have_their_causes() {
 }
 
 #[test]
+fn another_definition_is_told_of_either_result() {
+    let told = |change: &dyn Fn(&mut Measured)| {
+        let mut odd = run();
+        change(&mut odd);
+        let causes = compare(&odd, &run()).causes;
+        let kinds: Vec<&str> = causes.iter().map(|cause| cause.kind).collect();
+        assert_eq!(kinds, ["definition"]);
+        causes[0].words.clone()
+    };
+    assert_eq!(
+        told(&|row| moved(&mut row.itl, |gap| gap / 2.0)),
+        "the predicted itl is half of its own tpot: empty chunks are counted beside every token"
+    );
+    let ttft = told(&|row| moved(&mut row.ttft, |_| 1.06));
+    assert!(
+        ttft.starts_with("the predicted ttft 1.06 s is the measured e2el"),
+        "{ttft}"
+    );
+    // Both count empty chunks, so something else moved.
+    let mut both = [run(), run()];
+    both.iter_mut()
+        .for_each(|row| moved(&mut row.itl, |gap| gap / 2.0));
+    moved(&mut both[1].ttft, |ttft| ttft * 1.5);
+    let kinds: Vec<&str> = compare(&both[0], &both[1])
+        .causes
+        .iter()
+        .map(|cause| cause.kind)
+        .collect();
+    assert_eq!(kinds, ["prefill"]);
+}
+
+#[test]
+fn a_full_limit_is_no_overload() {
+    let remark = |limit: Option<u64>| {
+        let mut row = run();
+        row.setup.load = Load::Open { rate: 60.0 };
+        row.setup.max_concurrency = limit;
+        row.own = Some(crate::results::Own {
+            verdict: "unstable".into(),
+            ..crate::results::Own::default()
+        });
+        compare(&row, &run()).remarks[0].clone()
+    };
+    // 9.9/s × 1.07 s are 10.6 in flight.
+    assert!(remark(Some(11)).starts_with("the first result is a closed loop of 11"));
+    for limit in [None, Some(100)] {
+        assert_eq!(
+            remark(limit),
+            "the first result is overloaded: its latencies measure how long it ran"
+        );
+    }
+}
+
+#[test]
 fn answers_that_leave_whole_are_no_slow_prefill() {
     let whole = |row: &mut Measured| {
         moved(&mut row.e2el, |whole| 4.0 * whole);

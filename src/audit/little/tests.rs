@@ -72,6 +72,54 @@ fn an_open_loop_is_told_from_a_limited_one_and_from_a_short_one() {
 }
 
 #[test]
+fn bunched_arrivals_may_take_longer_to_send() {
+    // 500 at 10/s take 50 s; gaps of shape 0.1 end within 71 s, and Poisson's within 57 s.
+    let mut row = open(500, 7.58, 1.0, 2.0);
+    assert_eq!(found(std::slice::from_ref(&row)), "impossible hidden-limit");
+    row.setup.burstiness = Some(0.1);
+    assert_eq!(found(&[row]), "");
+    // When each was sent is known where all say so.
+    let told = |starts: fn(usize) -> f64| {
+        let mut row = requests(starts, 500, |_| 0.1);
+        row.setup.load = Load::Open { rate: 10.0 };
+        row.setup.num_prompts = Some(500);
+        (row.outcome.request_throughput, row.outcome.duration_s) = (Some(7.58), Some(66.0));
+        row.e2el.mean = Some(1.0);
+        found(&[row])
+    };
+    assert_eq!(told(|index| index as f64 * 0.128), "");
+    assert!(told(|_| 0.0).starts_with("impossible counts-agree"));
+}
+
+#[test]
+fn a_burst_ends_with_its_longest_answer_by_whatever_tells_of_it() {
+    let burst = |requests: u64, duration_s: f64, e2el: Stats| {
+        let mut row = Measured::new(Tool::VllmBench, "");
+        row.setup.load = Load::Burst;
+        row.outcome.completed = Some(requests);
+        row.outcome.duration_s = Some(duration_s);
+        row.e2el = e2el;
+        found(&[row])
+    };
+    // 159.5 ms + 4.4 ms · √7 = 171 ms is the longest that eight answers can be.
+    let few = Stats {
+        mean: Some(0.1595),
+        std: Some(0.0044),
+        ..Stats::default()
+    };
+    assert_eq!(burst(8, 0.642, few.clone()), "impossible hidden-limit");
+    assert_eq!(burst(8, 0.18, few), "");
+    // Beyond p99 of 320 there are four, which may have hung.
+    let many = Stats {
+        median: Some(9.398),
+        percentiles: vec![(99.0, 21.046)],
+        ..Stats::default()
+    };
+    assert_eq!(burst(320, 131.2, many.clone()), "doubtful hidden-limit");
+    assert_eq!(burst(320, 22.0, many), "");
+}
+
+#[test]
 fn a_rate_under_a_full_limit_is_a_closed_loop() {
     let rated = |row: &mut Measured| row.setup.load = Load::Open { rate: 20.0 };
     assert_eq!(after(rated), "doubtful overload");
