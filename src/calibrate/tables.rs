@@ -7,6 +7,7 @@
 //! faster than the memory allows.
 
 mod experts;
+mod header;
 mod kernels;
 mod row;
 mod skew;
@@ -14,6 +15,7 @@ mod skew;
 use std::collections::{BTreeMap, BTreeSet};
 
 pub use self::experts::prefer_balanced;
+pub use self::header::{is_kernel_table, lacks};
 pub(super) use self::row::SIZE_MAX;
 
 use self::row::Row;
@@ -52,16 +54,27 @@ pub enum TableError {
         /// The file.
         file: String,
     },
-    /// A row is broken.
-    #[error("{file}, line {line}: {message}")]
-    Row {
+    /// Rows are broken.
+    #[error("{file}, {}", listed(.problems))]
+    Rows {
         /// The file.
         file: String,
-        /// From 1, the header's line.
-        line: u64,
-        /// What is wrong.
-        message: String,
+        /// All of them: the line, from 1, the header's, and what is wrong.
+        problems: Vec<(u64, String)>,
     },
+}
+
+/// Problems that are listed; the rest are counted.
+const SHOWN: usize = 10;
+
+fn listed(problems: &[(u64, String)]) -> String {
+    let shown = problems.iter().take(SHOWN);
+    let lines: Vec<String> = shown.map(|(line, what)| format!("line {line}: {what}")).collect();
+    let text = lines.join("\n  ");
+    match problems.len().saturating_sub(SHOWN) {
+        0 => text,
+        more => format!("{text}\n  and {more} more lines"),
+    }
 }
 
 /// A file's checksum as a calibration's provenance writes it: CRC-32 in hexadecimal.
@@ -78,7 +91,7 @@ const US_MAX: f64 = 3.6e9;
 /// Reads the rows of a selection; `input` is remembered in each of them.
 ///
 /// # Errors
-/// An unknown header or a row that lacks a number.
+/// An unknown header, or all rows that lack a number.
 pub fn read(file: &str, text: &str, input: usize, selection: &Selection) -> Result<Table, TableError> {
     let mut reader = csv::Reader::from_reader(text.as_bytes());
     let header: Vec<String> = reader
@@ -92,14 +105,16 @@ pub fn read(file: &str, text: &str, input: usize, selection: &Selection) -> Resu
     let framework_column = ["fw", "impl"].into_iter().find(|name| has(name));
     let mut table = Table::default();
     let mut gpus: BTreeMap<String, bool> = BTreeMap::new();
+    let mut problems = Vec::new();
     for (line, row) in csv_rows(text) {
-        let wrong = |message: String| TableError::Row {
-            file: file.to_owned(),
-            line,
-            message,
-        };
-        let row = Row(row.map_err(wrong)?);
         table.rows += 1;
+        let row = match row {
+            Ok(row) => Row(row),
+            Err(message) => {
+                problems.push((line, message));
+                continue;
+            }
+        };
         let is_asked = |column: &str| is_framework(row.text(column), &selection.framework);
         let mut is_asked_gpu = |name: &str| {
             let known = gpus.get(name).copied();
@@ -113,40 +128,36 @@ pub fn read(file: &str, text: &str, input: usize, selection: &Selection) -> Resu
         if is_other_gpu || !framework_column.is_none_or(is_asked) {
             continue;
         }
-        match row_of(&row).map_err(wrong)? {
-            Ok((block, kernel, shape)) => {
-                let us = row.number("us").map_err(wrong)?;
-                if us <= 0.0 || us > US_MAX {
-                    return Err(wrong(format!(
-                        "`us` is {us}; a time is above 0 and below an hour"
-                    )));
-                }
-                table.observations.push(Observation {
-                    block,
-                    kernel,
-                    seconds: us * 1e-6,
-                    shape,
-                    input,
-                });
-            }
-            Err(reason) => *table.left.entry(reason).or_default() += 1,
+        match row_of(&row).and_then(|read| timed(read, &row)) {
+            Ok(Ok(((block, kernel, shape), seconds))) => table.observations.push(Observation {
+                block,
+                kernel,
+                seconds,
+                shape,
+                input,
+            }),
+            Ok(Err(reason)) => *table.left.entry(reason).or_default() += 1,
+            Err(message) => problems.push((line, message)),
         }
+    }
+    if !problems.is_empty() {
+        let file = file.to_owned();
+        return Err(TableError::Rows { file, problems });
     }
     Ok(table)
 }
 
-/// Whether a header is one of the known ones.
-#[must_use]
-pub fn is_kernel_table(header: &str) -> bool {
-    let columns: Vec<&str> = header
-        .trim_start_matches('\u{feff}')
-        .split(',')
-        .map(str::trim)
-        .collect();
-    let has = |name: &str| columns.contains(&name);
-    let is_shaped = (has("n") && has("k") && has("m")) || (has("context") && has("batch"));
-    let others = ["seqlen", "q_chunk", "experts", "elements", "direction"];
-    has("us") && (is_shaped || others.iter().any(|name| has(name)))
+/// A row's kernel with its time, s, unless the row is left.
+fn timed<K>(read: Result<K, String>, row: &Row) -> Result<Result<(K, f64), String>, String> {
+    let kernel = match read {
+        Ok(kernel) => kernel,
+        Err(reason) => return Ok(Err(reason)),
+    };
+    let us = row.number("us")?;
+    if us <= 0.0 || us > US_MAX {
+        return Err(format!("`us` is {us}; a time is above 0 and below an hour"));
+    }
+    Ok(Ok((kernel, us * 1e-6)))
 }
 
 /// Every selection that some row belongs to, in order; a table that cannot be read has none.
@@ -300,6 +311,20 @@ mod tests {
             .map(|row| row.block.to_string())
             .collect();
         assert_eq!(blocks, ["moe.bf16", "moe.bf16", "moe.fp8"]);
+    }
+
+    #[test]
+    fn all_broken_rows_are_told_and_many_are_counted() {
+        let header = "gpu,fw,dtype,n,k,m,us,l2_warm\n";
+        let text = |rows: usize| format!("{header}{}", "x,vllm,bf16,4096,4096,one,10,0\n".repeat(rows));
+        let said = |text: &str| read("t.csv", text, 0, &selection()).unwrap_err().to_string();
+        let other = "x,vllm,bf16,4096,4096,1,-3,0\nx,vllm\n";
+        assert_eq!(
+            said(&format!("{}{other}", text(1))),
+            "t.csv, line 2: `m` is `one`, not a whole number\n  line 3: `us` is -3; a time is above 0 and below an hour\n  \
+             line 4: has 2 cells, the header has 8"
+        );
+        assert!(said(&text(13)).ends_with("line 11: `m` is `one`, not a whole number\n  and 3 more lines"));
     }
 
     #[test]

@@ -7,6 +7,9 @@
 
 use crate::stats;
 
+/// What stands in the words of a workload before the share of their means that lengths lie within.
+pub const AROUND: &str = "lengths±";
+
 /// What a result file holds.
 #[derive(Clone, Debug, PartialEq)]
 pub struct ResultFile {

@@ -29,7 +29,9 @@ mod vllm;
 
 pub use columns::strange_columns;
 pub use error::{PROBLEMS_SHOWN, Problem, ReadError};
-pub use measured::{Left, Load, Measured, Outcome, Own, RequestTimes, ResultFile, Setup, Stats, Tool};
+pub use measured::{
+    AROUND, Left, Load, Measured, Outcome, Own, RequestTimes, ResultFile, Setup, Stats, Tool,
+};
 pub use table::{RowOfLine, columns as columns_of_table, rows_by_line};
 pub use text::csv_rows;
 

@@ -2,7 +2,7 @@
 //!
 //! Definitions are vLLM's (B-29), but on the native endpoint a chunk of n tokens counts as n gaps of a n-th each (B-28).
 //! Its `random` lengths are uniform between `range_ratio × L` and `L`, and the ratio is 0 unless set: the mean prompt is
-//! about L/2. The totals are what was sent, so lengths are taken from them.
+//! about L/2. The totals are what was sent, so means are taken from them, and the law from what was asked for.
 
 use super::json::Fields;
 use super::measured::{Measured, Setup, Tool};
@@ -57,7 +57,7 @@ fn setup(fields: &Fields<'_>) -> Setup {
             .and_then(|(tensor, pipeline)| tensor.checked_mul(pipeline)),
         load: vllm::load(fields.rate("request_rate"), max_concurrency),
         max_concurrency,
-        workload: fields.text("dataset_name").unwrap_or_default(),
+        workload: workload(fields),
         has_fixed_lengths: ratio.map(|ratio| ratio == 1.0),
         flags: fields.number("accept_length").map_or(String::new(), |length| {
             format!("speculative accept_length={length}")
@@ -66,26 +66,32 @@ fn setup(fields: &Fields<'_>) -> Setup {
     }
 }
 
+/// The nominal lengths of a random data set and how far below them it draws, where that is said and scatters.
+fn random(fields: &Fields<'_>) -> Option<(f64, f64, f64)> {
+    let name = fields.text("dataset_name")?;
+    let ratio = fields.number("random_range_ratio")?;
+    let (input, output) = (
+        fields.number("random_input_len")?,
+        fields.number("random_output_len")?,
+    );
+    (name.starts_with("random") && (0.0..1.0).contains(&ratio)).then_some((input, output, ratio))
+}
+
+/// The data set, with its law in the words of a table where it is random.
+fn workload(fields: &Fields<'_>) -> String {
+    let name = fields.text("dataset_name").unwrap_or_default();
+    match random(fields) {
+        Some((input, output, ratio)) => format!("{name} isl={input} osl={output} range_ratio={ratio}"),
+        None => name,
+    }
+}
+
 /// Says what the nominal lengths of a random data set are worth.
 fn lengths(fields: &Fields<'_>, row: &mut Measured) {
-    let nominal = fields
-        .number("random_input_len")
-        .zip(fields.number("random_output_len"));
-    let (Some((input, output)), Some(ratio)) = (nominal, fields.number("random_range_ratio")) else {
-        return;
-    };
-    if fields
-        .text("dataset_name")
-        .is_some_and(|name| name.starts_with("random"))
-        && ratio < 1.0
-    {
-        let why = format!(
-            "the random data set drew lengths from {ratio} × L to L, so these are the largest; means are total tokens \
-             over requests"
-        );
-        row.leave(
-            &format!("random_input_len {input}, random_output_len {output}"),
-            &why,
-        );
+    if let Some((input, output, ratio)) = random(fields) {
+        row.taken.push(format!(
+            "random_input_len {input} and random_output_len {output}: the random data set drew lengths from {ratio} × L to \
+             L, so these are the largest; means are total tokens over requests"
+        ));
     }
 }

@@ -139,8 +139,8 @@ fn every_format_is_read_into_the_same_figures() {
     vllm bench serve: 2 in flight | n 100 | 128+128 tok | 2/s - tok/s | ttft 20 tpot 7 itl - e2el 909 | 0 requests, 0 left
     vllm bench serve: 2 in flight | n 100 | 128+128 tok | 1.96/s - tok/s | ttft 21 tpot 7.1 itl - e2el 922.7 | 0 requests, 0 left
     vllm bench serve (printed): 8 in flight | n 400 | 512+128 tok | 8/s 1024 tok/s | ttft 48 tpot 7.4 itl 7.4 e2el - | 0 requests, 0 left
-    sglang.bench_serving: 32 in flight | n 1000 | 256.5+64.5 tok | 50/s 3225 tok/s | ttft 42 tpot 9 itl 9.1 e2el 620 | 0 requests, 1 left
-    sglang.bench_serving: all at once | n 1000 | 256.5+64.5 tok | 50/s 3225 tok/s | ttft 42 tpot 9 itl 9.1 e2el 620 | 0 requests, 1 left
+    sglang.bench_serving: 32 in flight | n 1000 | 256.5+64.5 tok | 50/s 3225 tok/s | ttft 42 tpot 9 itl 9.1 e2el 620 | 0 requests, 0 left
+    sglang.bench_serving: all at once | n 1000 | 256.5+64.5 tok | 50/s 3225 tok/s | ttft 42 tpot 9 itl 9.1 e2el 620 | 0 requests, 0 left
     sglang.bench_serving (printed): 16 in flight | n 160 | 500+250 tok | 1.6/s 400 tok/s | ttft 250 tpot - itl 37.15 e2el 9500 | 0 requests, 0 left
     AIPerf: 1 in flight | n 100 | 550+251 tok | 2/s 502 tok/s | ttft 16 tpot 2 itl - e2el 516 | 0 requests, 0 left
     AIPerf records: unknown load | n 2 | 100+5 tok | 10.87/s 54.348 tok/s | ttft 50 tpot 5.5 itl 5.5 e2el 72 | 2 requests, 1 left
@@ -187,14 +187,15 @@ fn inference_perf_gaps_to_empty_events_are_left_out() {
 }
 
 #[test]
-fn nominal_lengths_of_sglangs_random_data_are_not_taken() {
+fn nominal_lengths_of_sglangs_random_data_are_the_law_s_and_no_means() {
     let row = &rows("sglang.jsonl")[0];
     assert_eq!(row.setup.input_tokens, Some(256.5));
     assert!(
-        row.left
+        row.taken
             .iter()
-            .any(|left| left.what.contains("random_input_len 512"))
+            .any(|taken| taken.contains("random_input_len 512"))
     );
+    assert_eq!(row.setup.workload, "random isl=512 osl=128 range_ratio=0");
     assert_eq!(
         (row.setup.tensor_parallel, row.setup.engine_version.as_deref()),
         (Some(2), Some("0.5.6"))

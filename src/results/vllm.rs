@@ -6,7 +6,7 @@
 
 use super::columns::NOT_A_NUMBER;
 use super::json::{Fields, plain_number};
-use super::measured::{Load, Measured, Own, RequestTimes, Setup, Stats, Tool};
+use super::measured::{AROUND, Load, Measured, Own, RequestTimes, Setup, Stats, Tool};
 
 pub(super) fn read(fields: &Fields<'_>, place: &str) -> Measured {
     let ours = fields.value("plimsoll").is_some();
@@ -87,12 +87,21 @@ fn setup(fields: &Fields<'_>) -> Setup {
         engine: fields.text("backend").or(fields.text("endpoint_type")),
         load: load(fields.rate("request_rate"), max_concurrency),
         burstiness: fields.number("burstiness"),
+        workload: scatter(fields).unwrap_or_default(),
         max_concurrency,
         num_prompts: fields.count("num_prompts"),
         tensor_parallel: metadata(&["tensor_parallel_size", "tp"]).and_then(|text| text.parse().ok()),
         flags: flags(fields),
         ..Setup::default()
     }
+}
+
+/// How random lengths were drawn, where somebody added it: within a share of their means either way.
+fn scatter(fields: &Fields<'_>) -> Option<String> {
+    let names = ["random_range_ratio", "range_ratio"];
+    let ratio = names.iter().find_map(|name| fields.text(name))?;
+    let ratio: f64 = ratio.parse().ok().filter(|ratio| *ratio > 0.0)?;
+    Some(format!("random {AROUND}{ratio}"))
 }
 
 /// The label, and that a speculative decoder ran where the server's counters tell.

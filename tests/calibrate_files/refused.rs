@@ -28,8 +28,20 @@ fn what_cannot_be_used_is_refused_with_its_place_and_a_remedy() {
     let vllm = r#"{"backend": "vllm", "request_rate": 4.0, "num_prompts": 9, "completed": 9, "duration": 2.0, "mean_tpot_ms": 6.0,
         "total_input_tokens": 900, "total_output_tokens": 900, "median_ttft_ms": 20.0}"#;
     let block = "============ Serving Benchmark Result ============\nSuccessful requests: 9\nMean TTFT (ms): 827,89\n";
-    let cases: [(&str, String, &[&str], &str); 18] = [
+    let cases: [(&str, String, &[&str], &str); 20] = [
         ("empty.json", String::new(), &[], "is empty"),
+        (
+            "no_time.csv",
+            "gpu,fw,dtype,n,k,m\nh100_sxm,vllm,bf16,4096,4096,1\n".to_owned(),
+            &[],
+            "it has the columns of a table of products but for `us`",
+        ),
+        (
+            "seconds.csv",
+            "engine,gpu,model,isl_mean,osl_mean,max_concurrency,ttft_mean_s\n".to_owned(),
+            &[],
+            "`ttft_mean_s` is in seconds; latencies of a table are read in milliseconds, `ttft_mean_ms`",
+        ),
         (
             "cut.json",
             "{\"duration\": 3,".to_owned(),

@@ -174,9 +174,10 @@ impl Calibration {
 impl Evidence {
     /// Reads the section; the message says what is wrong with it.
     pub(super) fn from_value(value: Value) -> Result<Evidence, String> {
-        let evidence: Evidence = value
-            .try_into()
-            .map_err(|error: toml::de::Error| format!("is not understood: {}", error.message()))?;
+        let evidence: Evidence = serde_path_to_error::deserialize(value).map_err(|error| {
+            let (path, what) = (error.path().to_string(), error.inner().message());
+            format!("is not understood at `{path}`: {what}")
+        })?;
         let widths = evidence.blocks.iter().map(|(name, block)| (name, block.sigma_ln));
         for (name, sigma) in widths {
             if !(0.0..=2.0).contains(&sigma) {
@@ -201,6 +202,13 @@ mod tests {
         let text = "schema = 1\n[provenance]\nsource = \"prior\"\n[evidence]\ncomand = \"x\"\n";
         let error = Calibration::parse("x", text).unwrap_err().to_string();
         assert!(error.contains("`evidence` is not understood"), "{error}");
+        let shipped = shipped("h100-sxm-80gb-vllm").unwrap().to_toml();
+        let broken = shipped.replacen("async_gap_us = [", "async_gap_us = 15.0 # [", 1);
+        let error = Calibration::parse("x", &broken).unwrap_err().to_string();
+        assert!(
+            error.contains("at `blocks.host.vllm.interval_90.async_gap_us`"),
+            "{error}"
+        );
     }
 
     #[test]

@@ -13,6 +13,8 @@ pub(super) const NOT_NEGATIVE: RangeInclusive<f64> = 0.0..=1e9;
 pub(super) const POSITIVE: RangeInclusive<f64> = 1e-9..=1e9;
 /// Fitted efficiencies may exceed 1 where a p-norm or a quantization term shares the time.
 pub(super) const EFFICIENCY: RangeInclusive<f64> = 0.01..=2.0;
+/// Decode attention reads a cache and shares its time with nothing: what a fit seeks at most.
+pub(super) const DECODE_BANDWIDTH: RangeInclusive<f64> = 0.01..=1.3;
 pub(super) const PNORM: RangeInclusive<f64> = 0.5..=100.0;
 
 /// The keys of one table, taken one by one; what is left at the end is unknown.

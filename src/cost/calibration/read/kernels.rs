@@ -1,6 +1,6 @@
 //! The blocks of a calibration file that time kernels: products of matrices, experts, attention.
 
-use super::fields::{EFFICIENCY, Fields, NOT_NEGATIVE, PNORM, POSITIVE};
+use super::fields::{DECODE_BANDWIDTH, EFFICIENCY, Fields, NOT_NEGATIVE, PNORM, POSITIVE};
 use crate::cost::Trust;
 use crate::cost::calibration::{
     Attention, C5, DecodeAttention, Gemm, GemmForm, Moe, Moved, Occupancy, OccupancyPnorm, PrefillAttention,
@@ -220,7 +220,7 @@ fn read_decode_attention(fields: &mut Fields) -> DecodeAttention {
         per_token_ns: fields.number("per_token_ns", NOT_NEGATIVE),
         bandwidth: match fields.optional_number("w_att_gbs", POSITIVE) {
             Some(gbs) => Rate::Absolute((gbs * 1e9).round()),
-            None => Rate::Share(fields.number("decode_eb", EFFICIENCY)),
+            None => Rate::Share(fields.number("decode_eb", DECODE_BANDWIDTH)),
         },
     }
 }
