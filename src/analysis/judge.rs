@@ -19,8 +19,8 @@ use super::load::{Load, LoadKind};
 use super::memory;
 use super::overload::{growth, left_over};
 use super::reasons::{Asked, reasons, several_clients};
-use super::steady;
 use super::{RunResult, Verdict};
+use super::{attainment, steady};
 use crate::metrics::{Metric, Observation, PartSummary, SeriesPoint, Stretch};
 use crate::stats::Interval;
 
@@ -240,7 +240,7 @@ pub(super) fn judge_beside(
         _ => overload_intervals(&evidence),
     };
     let class_attainment = match &steady {
-        Some(range) => steady::class_attainment(&batches[range.clone()], seen.by_class.len()),
+        Some(range) => attainment::of_classes(&batches[range.clone()], seen.by_class.len()),
         None if matches!(assessment.verdict, Verdict::Finite | Verdict::TooShort) => {
             let counted = seen.by_class.iter().map(PartSummary::counted_share);
             counted.map(|share| share.map(steady::estimate)).collect()

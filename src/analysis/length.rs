@@ -5,10 +5,10 @@
 //! generation is judged alike in both. A run goes on until everybody inside was replaced often enough for a steady stretch,
 //! and where replicas fail at random until it has seen some of it.
 
+use super::attainment::times_to_tell;
 use super::failures::{FAILURES_ENOUGH, FAILURES_MIN};
 use super::judge::{Evidence, Precision, assess, mean_output_tokens, widest_mean};
 use super::load::{Load, LoadKind};
-use super::steady::times_to_tell;
 use super::verdict::Verdict;
 use crate::metrics::Recorder;
 

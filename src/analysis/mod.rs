@@ -1,5 +1,6 @@
 //! What the figures mean: validity of a run, promises kept, the knee.
 
+mod attainment;
 pub mod balance;
 mod books;
 mod break_even;

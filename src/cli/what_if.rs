@@ -5,8 +5,8 @@ use crate::metrics::Summary;
 use crate::sim::Scenario;
 use crate::workload::WorkloadSpec;
 
-/// Requests of either run at most: some ten milliseconds.
-const REQUESTS_MAX: u64 = 4_000;
+/// Requests of either run at most: a tenth of a second. A fleet takes a minute or two to fall into step.
+const REQUESTS_MAX: u64 = 30_000;
 
 /// Whole runs, ramp and drain included.
 pub(super) struct WhatIf {

@@ -14,21 +14,16 @@ pub(super) struct Concurrent {
 }
 
 impl Concurrent {
-    /// `come` of them arrive at an instant before which `inside` were in flight.
-    #[inline]
-    pub(super) fn arrive(&mut self, now: Picos, inside: u64, come: u64) {
-        self.passes(now, inside);
-        self.touching += come;
-        self.most = self.most.max(self.touching);
-    }
-
-    /// Something happens at an instant before which `inside` were in flight.
-    #[inline]
-    pub(super) fn passes(&mut self, now: Picos, inside: u64) {
+    /// The number in flight, which was `inside` until now, changes by so many.
+    #[inline(always)]
+    pub(super) fn shift(&mut self, now: Picos, inside: i64, by: i64) {
         if now.0 >= self.until {
             self.until = (now.0 / PICOS_PER_SECOND + 1).saturating_mul(PICOS_PER_SECOND);
-            self.touching = inside;
-            self.most = self.most.max(inside);
+            self.touching = inside.max(0) as u64;
+        }
+        if by > 0 {
+            self.touching += by as u64;
+            self.most = self.most.max(self.touching);
         }
     }
 
@@ -46,16 +41,16 @@ mod tests {
     fn who_ends_in_a_second_counts_beside_who_begins_in_it() {
         let mut seen = Concurrent::default();
         let at = Picos::from_seconds;
-        seen.arrive(at(0.2), 0, 2);
+        seen.shift(at(0.2), 0, 2);
         // Both end at 0.5 s, two more come.
-        seen.passes(at(0.5), 2);
-        seen.arrive(at(0.6), 0, 2);
+        seen.shift(at(0.5), 2, -2);
+        seen.shift(at(0.6), 0, 2);
         assert_eq!(seen.most(), 4);
         // A second in which nothing happens but the end of one.
-        seen.passes(at(3.1), 2);
-        seen.arrive(at(3.2), 1, 1);
+        seen.shift(at(3.1), 2, -1);
+        seen.shift(at(3.2), 1, 1);
         assert_eq!(seen.most(), 4);
-        seen.arrive(at(3.3), 2, 2);
+        seen.shift(at(3.3), 2, 2);
         assert_eq!(seen.most(), 5);
     }
 }

@@ -233,11 +233,7 @@ impl Recorder {
     /// Levels change. Inlined, so that the constant changes of each caller fold away.
     #[inline(always)]
     fn shift(&mut self, now: Picos, change: Change) {
-        let inside = self.level[0].max(0) as u64;
-        match change[0] {
-            come if come > 0 => self.concurrent.arrive(now, inside, come as u64),
-            _ => self.concurrent.passes(now, inside),
-        }
+        self.concurrent.shift(now, self.level[0], change[0]);
         for (which, by) in change.into_iter().enumerate() {
             self.level[which] += by;
             self.moment[which] -= i128::from(by) * i128::from(now.0);

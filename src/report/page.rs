@@ -378,17 +378,17 @@ mod tests {
     fn a_long_entry_goes_on_beside_its_name() {
         let entries = [
             ("chat", "what people say"),
-            ("code-completion", "what they leave unsaid"),
+            ("code-completion", "what they leave unsaid and undone"),
         ];
         let told = |width| glossary(entries.into_iter(), 15, width);
         assert_eq!(
             told(None),
-            "chat             what people say\ncode-completion  what they leave unsaid\n"
+            "chat             what people say\ncode-completion  what they leave unsaid and undone\n"
         );
-        assert_snapshot!(told(Some(34)), @r"
+        assert_snapshot!(told(Some(40)), @r"
         chat             what people say
-        code-completion  what they leave
-                         unsaid
+        code-completion  what they leave unsaid
+                         and undone
         ");
     }
 

@@ -73,8 +73,8 @@ fn what_no_cell_would_have_and_what_does_not_go_together_is_told_as_of_one_comma
             "`--max-num-seqs` is given as 8 and swept over (16, 32)",
         ),
         (
-            "--request-rate 4 --compilation-config '{\"cudagraph_mode\": \"NONE\"}' -L cudagraph-mode full,piecewise",
-            "`--compilation-config` is given as none and swept over (full, piecewise)",
+            "--request-rate 4 --compilation-config '{\"cudagraph_mode\": \"NONE\"}' -L cudagraph-mode piecewise,full_and_piecewise",
+            "`--compilation-config` is given as none and swept over (piecewise, full_and_piecewise)",
         ),
         (
             "--request-rate 4 -L model Qwen/Qwen3-8B,Qwen/Qwen3-4B",

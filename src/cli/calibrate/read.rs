@@ -196,8 +196,19 @@ impl<'a> Read<'a> {
             if bytes.trim_ascii_start().starts_with(b"{") || bytes.trim_ascii_start().starts_with(b"[") {
                 return anyhow::Error::from(error);
             }
+            let text = String::from_utf8_lossy(bytes);
+            let header = text.lines().next().unwrap_or_default();
+            if let Some(lacking) = tables::lacks(header) {
+                return anyhow::anyhow!("{path} is no kernel table: {lacking}");
+            }
+            if let Some(column) = in_seconds(header) {
+                return anyhow::anyhow!(
+                    "{path}: its column `{column}` is in seconds; latencies of a table are read in milliseconds, `{}ms`",
+                    column.trim_end_matches('s')
+                );
+            }
             anyhow::Error::from(error).context(format!(
-                "{path} is no kernel table (its header has none of their columns) and no result"
+                "{path} is no kernel table (its header has not the columns of one) and no result"
             ))
         })?;
         let wrong = impossible(&file.rows);
@@ -250,6 +261,16 @@ impl<'a> Read<'a> {
             .map(|(reason, rows)| (format!("{rows} rows of {name}"), reason));
         self.told.left.extend(rows);
     }
+}
+
+/// The first column of latencies in seconds, which no table of results has.
+fn in_seconds(header: &str) -> Option<&str> {
+    let mut columns = header.split([',', ';', '\t']).map(str::trim);
+    let is_latency = |column: &&str| {
+        let names = ["ttft_", "tpot_", "itl_", "e2e_", "e2el_"];
+        names.iter().any(|name| column.starts_with(name)) && column.ends_with("_s")
+    };
+    columns.find(is_latency)
 }
 
 /// The course's tables as they ship; every other JSON is a tool's.

@@ -24,15 +24,20 @@ impl<'a> Common<'a> {
     /// Reads the scenario and pasted commands.
     ///
     /// # Errors
-    /// The first syntax error of the scenario, or its absence.
+    /// The first syntax error of the scenario, its absence, or names in its `[sweep]` that are none.
     pub(in crate::cli) fn read(
         given: &'a AxisFlags,
         flags: &ScenarioFlags,
         output: &'a OutputFlags,
     ) -> Result<Common<'a>, Diagnostics> {
         let (flags, note) = or_quickstart(flags.clone());
+        let ground = Ground::of(&flags, &Disk)?;
+        let wrong = axes::wrong_names(ground.document());
+        if !wrong.is_empty() {
+            return Err(Diagnostics(wrong));
+        }
         Ok(Common {
-            ground: Ground::of(&flags, &Disk)?,
+            ground,
             given,
             flags,
             output,

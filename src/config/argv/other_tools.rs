@@ -120,7 +120,6 @@ const WORDS: &[(&[&str], &str)] = &[
 const WARM_UP: &[&str] = &[
     "warmup",
     "warm-up",
-    "warmup-requests",
     "warmup-request-count",
     "num-warmup-requests",
     "warmup-percent",

@@ -108,8 +108,7 @@ fn the_limiter_is_quoted_with_the_pressure_at_the_knee() {
     assert_eq!(
         limited_by,
         "TTFT p99, which reaches its limit first (480 ms of 500 ms): 80.0 % of it is the wait for a first step, the \
-         rest the prompt's own steps; a step decodes 0 sequences on average, 0 % of the steps carry pieces of \
-         prompts too, and the engine is busy 0 % of the time. Hardest pressed is compute (compute 91.0 % of roof, bandwidth 46.0 %, host 0 % of step time; not full: \
+         rest the prompt's own steps; its steps hold pieces of prompts alone, and the engine is busy 0 % of the time. Hardest pressed is compute (compute 91.0 % of roof, bandwidth 46.0 %, host 0 % of step time; not full: \
          KV blocks 0 % at most)"
     );
     assert!(view.points[0].ttft.is_some() && view.points[2].ttft.is_none());
@@ -151,7 +150,8 @@ fn the_way_of_the_kv_is_a_share_of_ttft_and_the_links_may_be_pressed_hardest() {
         EngineWords::default(),
     );
     assert!(
-        late.starts_with("of the mean TTFT 80.0 %") && late.contains("a step decodes"),
+        late.starts_with("of the mean TTFT 80.0 %")
+            && late.contains("its steps hold pieces of prompts alone"),
         "{late}"
     );
 }
