@@ -22,9 +22,7 @@ fn columns(header: &str) -> Vec<&str> {
 pub fn is_kernel_table(header: &str) -> bool {
     let columns = columns(header);
     let has = |name: &&str| columns.contains(name);
-    let is_shaped = KINDS
-        .iter()
-        .any(|(_, needed)| needed.iter().all(|name| has(name)));
+    let is_shaped = KINDS.iter().any(|(_, needed)| needed.iter().all(&has));
     has(&TIME) && is_shaped
 }
 
