@@ -95,7 +95,20 @@ fn take(
     let (resolved, planned) = resolved(&filled, planned, said, recorded.as_ref(), files)?;
     // Mean lengths and the law around them are the plan's guess, which the lists of all requests replace.
     let is_replaced = |what: &String| recorded.is_some() && what.contains("lengths");
-    assumptions.extend(planned.assumptions.into_iter().filter(|what| !is_replaced(what)));
+    assumptions.extend(
+        planned
+            .assumptions
+            .iter()
+            .filter(|what| !is_replaced(what))
+            .cloned(),
+    );
+    let scattered = match recorded {
+        Some(_) => None,
+        None => scattered(&filled, &planned, said, files),
+    };
+    if scattered.is_some() {
+        assumptions.push(equal(&filled));
+    }
     let (measured, mut left) = figures::of(&filled, &resolved);
     let tails = spread::of(&filled, &mut left);
     if measured.is_empty() {
@@ -113,6 +126,7 @@ fn take(
     };
     let run = Run {
         label: label(&filled, place),
+        load: load_key(&filled, &resolved),
         family: format!(
             "{} on {}, {}",
             resolved.model.name, resolved.device.id, resolved.placement.engine
@@ -120,11 +134,51 @@ fn take(
         is_offline: matches!(filled.setup.load, Load::StaticBatch { .. } | Load::Offline)
             || filled.tool == Tool::TrtllmBench,
         resolved,
+        scattered,
         measured,
         tails,
         input,
     };
     Ok((run, told))
+}
+
+/// The scenario of a row as if its lengths had scattered, where neither the row nor what was said tells that they were equal.
+fn scattered(row: &Measured, planned: &Plan, said: &Said, files: &dyn Files) -> Option<Resolved> {
+    let reading = planned.scattered.as_ref()?;
+    if said.document.get("workload.lengths").is_some() {
+        return None;
+    }
+    let (resolved, _) = resolved(row, planned.read_as(reading), said, None, files).ok()?;
+    Some(resolved)
+}
+
+/// What is assumed where nobody says how lengths were drawn.
+fn equal(row: &Measured) -> String {
+    let tokens = |tokens: Option<f64>| tokens.map_or("?".to_owned(), |tokens| format!("{tokens:.0}"));
+    format!(
+        "lengths are equal, {} and {} tokens each; --bench-cmd says how they were drawn, and without it intervals reach to lengths \
+         that scatter",
+        tokens(row.setup.input_tokens),
+        tokens(row.setup.output_tokens)
+    )
+}
+
+/// How far means of one law may be apart, of the logarithm: those of a few hundred drawn lengths.
+const SAME_MEANS: f64 = 0.1;
+
+/// What runs have in common that repeat each other: load, mean lengths, and what the server takes in a step.
+fn load_key(row: &Measured, resolved: &Resolved) -> String {
+    let rough = |tokens: Option<f64>| tokens.map_or(0.0, |tokens| (tokens.ln() / SAME_MEANS).round());
+    let engine = &resolved.scenario.first_pool().engine;
+    format!(
+        "{}, {} in, {} out, {} seats, {} tokens a step, {}",
+        row.setup.load,
+        rough(row.setup.input_tokens),
+        rough(row.setup.output_tokens),
+        engine.max_num_seqs(),
+        engine.prompt_tokens_per_step(),
+        resolved.placement.asynchronous
+    )
 }
 
 /// Whether a row is a run that can be repeated at all.

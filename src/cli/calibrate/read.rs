@@ -196,8 +196,19 @@ impl<'a> Read<'a> {
             if bytes.trim_ascii_start().starts_with(b"{") || bytes.trim_ascii_start().starts_with(b"[") {
                 return anyhow::Error::from(error);
             }
+            let text = String::from_utf8_lossy(bytes);
+            let header = text.lines().next().unwrap_or_default();
+            if let Some(lacking) = tables::lacks(header) {
+                return anyhow::anyhow!("{path} is no kernel table: {lacking}");
+            }
+            if let Some(column) = in_seconds(header) {
+                return anyhow::anyhow!(
+                    "{path}: its column `{column}` is in seconds; latencies of a table are read in milliseconds, `{}ms`",
+                    column.trim_end_matches('s')
+                );
+            }
             anyhow::Error::from(error).context(format!(
-                "{path} is no kernel table (its header has none of their columns) and no result"
+                "{path} is no kernel table (its header has not the columns of one) and no result"
             ))
         })?;
         let wrong = impossible(&file.rows);
@@ -252,6 +263,16 @@ impl<'a> Read<'a> {
     }
 }
 
+/// The first column of latencies in seconds, which no table of results has.
+fn in_seconds(header: &str) -> Option<&str> {
+    let mut columns = header.split([',', ';', '\t']).map(str::trim);
+    let is_latency = |column: &&str| {
+        let names = ["ttft_", "tpot_", "itl_", "e2e_", "e2el_"];
+        names.iter().any(|name| column.starts_with(name)) && column.ends_with("_s")
+    };
+    columns.find(is_latency)
+}
+
 /// The course's tables as they ship; every other JSON is a tool's.
 fn is_course(text: &str) -> bool {
     text.trim_start().starts_with('{')
@@ -283,11 +304,14 @@ fn course_run(table: &MeasuredTable, row: &MeasuredRow, input: usize) -> anyhow:
     }
     let settings: Vec<&str> = row.set.iter().take(2).map(|(_, value)| value.as_str()).collect();
     let figures = table.figures.iter().zip(&row.measured);
+    let label = format!("course week 2, {}", settings.join(", batch "));
     Ok(Run {
-        label: format!("course week 2, {}", settings.join(", batch ")),
+        load: label.clone(),
+        label,
         family: format!("course week 2 on {}", settings.first().unwrap_or(&"")),
         is_offline: true,
         resolved: resolve(document, &Disk).map_err(refuse)?,
+        scattered: None,
         measured: figures
             .filter_map(|(figure, value)| match figure {
                 FigureName::E2elP50Ms => Some((Figure::E2elP50, *value)),
