@@ -18,7 +18,7 @@ use crate::hardware;
 use crate::model::{is_other, is_same_name};
 use crate::quantity::significant;
 use crate::results::{Load, Measured, ResultFile, Setup, Tool};
-use lengths::{Recorded, WithFile};
+use lengths::{Recorded, WithFile, equal, load_key};
 
 /// What the user said beside a file.
 #[derive(Clone, Debug, Default)]
@@ -150,35 +150,6 @@ fn scattered(row: &Measured, planned: &Plan, said: &Said, files: &dyn Files) -> 
     }
     let (resolved, _) = resolved(row, planned.read_as(reading), said, None, files).ok()?;
     Some(resolved)
-}
-
-/// What is assumed where nobody says how lengths were drawn.
-fn equal(row: &Measured) -> String {
-    let tokens = |tokens: Option<f64>| tokens.map_or("?".to_owned(), |tokens| format!("{tokens:.0}"));
-    format!(
-        "lengths are equal, {} and {} tokens each; --bench-cmd says how they were drawn, and without it intervals reach to lengths \
-         that scatter",
-        tokens(row.setup.input_tokens),
-        tokens(row.setup.output_tokens)
-    )
-}
-
-/// How far means of one law may be apart, of the logarithm: those of a few hundred drawn lengths.
-const SAME_MEANS: f64 = 0.1;
-
-/// What runs have in common that repeat each other: load, mean lengths, and what the server takes in a step.
-fn load_key(row: &Measured, resolved: &Resolved) -> String {
-    let rough = |tokens: Option<f64>| tokens.map_or(0.0, |tokens| (tokens.ln() / SAME_MEANS).round());
-    let engine = &resolved.scenario.first_pool().engine;
-    format!(
-        "{}, {} in, {} out, {} seats, {} tokens a step, {}",
-        row.setup.load,
-        rough(row.setup.input_tokens),
-        rough(row.setup.output_tokens),
-        engine.max_num_seqs(),
-        engine.prompt_tokens_per_step(),
-        resolved.placement.asynchronous
-    )
 }
 
 /// Whether a row is a run that can be repeated at all.

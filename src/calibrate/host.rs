@@ -11,6 +11,7 @@ mod descent;
 mod families;
 mod front_end;
 mod hold_out;
+mod loads;
 mod next_run;
 mod scattered;
 
@@ -18,6 +19,7 @@ pub(super) use front_end::next_front_end;
 
 use descent::{invert, is_as_measured};
 use families::families;
+use loads::{Loads, OWN_WEIGHT, loads, weights};
 use rayon::prelude::*;
 use std::collections::BTreeMap;
 
@@ -430,57 +432,6 @@ impl Linear {
         task.solve(std::slice::from_ref(&self.at))
     }
 }
-
-/// Which runs repeat which: at one load of one server they miss by the same, however often they were measured.
-struct Loads {
-    /// The load of each run, numbered as they come up.
-    of: Vec<usize>,
-    /// Different ones.
-    count: usize,
-}
-
-fn loads(runs: &[&Run]) -> Loads {
-    let mut known: Vec<(&str, &str)> = Vec::new();
-    let mut of = Vec::with_capacity(runs.len());
-    for run in runs {
-        let load = (run.family.as_str(), run.load.as_str());
-        let place = known.iter().position(|other| *other == load);
-        of.push(place.unwrap_or(known.len()));
-        if place.is_none() {
-            known.push(load);
-        }
-    }
-    Loads {
-        of,
-        count: known.len(),
-    }
-}
-
-/// Runs of one load count as one. Figures of one family count as four at most: they share their set-up, and one with many
-/// rows must not outvote the rest. Runs on the card itself count more: its server's CPU is theirs.
-fn weights(runs: &[&Run], rows: &[usize], known: &Known) -> Vec<f64> {
-    let loads = loads(runs);
-    let mut times = vec![0.0; loads.count];
-    loads.of.iter().for_each(|load| times[*load] += 1.0);
-    let share = |run: usize| 1.0 / times[loads.of[run]];
-    let mut of_families: BTreeMap<&str, f64> = BTreeMap::new();
-    for run in rows {
-        *of_families.entry(runs[*run].family.as_str()).or_default() += share(*run);
-    }
-    let weight = |run: &usize| {
-        let Run { family, resolved, .. } = runs[*run];
-        let shared = share(*run) * (FAMILY_WEIGHT / of_families[family.as_str()]).min(1.0);
-        if resolved.device.id == known.device.id {
-            OWN_WEIGHT * shared
-        } else {
-            shared
-        }
-    };
-    rows.iter().map(weight).collect()
-}
-
-const OWN_WEIGHT: f64 = 3.0;
-const FAMILY_WEIGHT: f64 = 4.0;
 
 /// The widest of the terms that are added to a synchronous step, by its draws; without runs of that kind, of the others.
 fn sigma(parameters: &[Parameter], draws: &[Vec<f64>]) -> f64 {
