@@ -18,7 +18,7 @@ use crate::hardware;
 use crate::model::{is_other, is_same_name};
 use crate::quantity::significant;
 use crate::results::{Load, Measured, ResultFile, Setup, Tool};
-use lengths::{Recorded, WithFile};
+use lengths::{Recorded, WithFile, equal, load_key};
 
 /// What the user said beside a file.
 #[derive(Clone, Debug, Default)]
@@ -95,7 +95,20 @@ fn take(
     let (resolved, planned) = resolved(&filled, planned, said, recorded.as_ref(), files)?;
     // Mean lengths and the law around them are the plan's guess, which the lists of all requests replace.
     let is_replaced = |what: &String| recorded.is_some() && what.contains("lengths");
-    assumptions.extend(planned.assumptions.into_iter().filter(|what| !is_replaced(what)));
+    assumptions.extend(
+        planned
+            .assumptions
+            .iter()
+            .filter(|what| !is_replaced(what))
+            .cloned(),
+    );
+    let scattered = match recorded {
+        Some(_) => None,
+        None => scattered(&filled, &planned, said, files),
+    };
+    if scattered.is_some() {
+        assumptions.push(equal(&filled));
+    }
     let (measured, mut left) = figures::of(&filled, &resolved);
     let tails = spread::of(&filled, &mut left);
     if measured.is_empty() {
@@ -113,6 +126,7 @@ fn take(
     };
     let run = Run {
         label: label(&filled, place),
+        load: load_key(&filled, &resolved),
         family: format!(
             "{} on {}, {}",
             resolved.model.name, resolved.device.id, resolved.placement.engine
@@ -120,11 +134,22 @@ fn take(
         is_offline: matches!(filled.setup.load, Load::StaticBatch { .. } | Load::Offline)
             || filled.tool == Tool::TrtllmBench,
         resolved,
+        scattered,
         measured,
         tails,
         input,
     };
     Ok((run, told))
+}
+
+/// The scenario of a row as if its lengths had scattered, where neither the row nor what was said tells that they were equal.
+fn scattered(row: &Measured, planned: &Plan, said: &Said, files: &dyn Files) -> Option<Resolved> {
+    let reading = planned.scattered.as_ref()?;
+    if said.document.get("workload.lengths").is_some() {
+        return None;
+    }
+    let (resolved, _) = resolved(row, planned.read_as(reading), said, None, files).ok()?;
+    Some(resolved)
 }
 
 /// Whether a row is a run that can be repeated at all.

@@ -91,11 +91,22 @@ fn unit(block: &BlockFit, rows: &[&Observation]) -> Option<&'static str> {
         .map(|parameter| parameter.prior)
         .collect();
     let ratio = quantile(&errors(block.form.as_ref(), rows, &expected), 0.5)?;
-    let units = [(1e3_f64, "ms"), (1e6, "s"), (1e-3, "ns")];
+    unit_of(ratio, &[(1e3, "ms"), (1e6, "s"), (1e-3, "ns")])
+}
+
+/// The unit whose factor to the right one is about that of what was expected, of the logarithm, to what was measured.
+fn unit_of(ratio: f64, units: &[(f64, &'static str)]) -> Option<&'static str> {
     let found = units
         .iter()
         .find(|(factor, _)| (ratio - factor.ln()).abs() < UNIT_FACTOR.ln());
     found.map(|(_, unit)| *unit)
+}
+
+/// The unit in which the times of runs would be as the fit has them, if they are off by about a thousand.
+fn unit_of_runs(runs: &[RunEvidence]) -> Option<&'static str> {
+    let times = runs.iter().filter(|run| run.figure.ends_with("_ms"));
+    let ratios: Vec<f64> = times.map(|run| (run.predicted / run.measured).ln()).collect();
+    unit_of(quantile(&ratios, 0.5)?, &[(1e3, "s"), (1e-3, "µs")])
 }
 
 /// Why a host may not be that of the runs, the gravest reason first.
@@ -103,12 +114,15 @@ pub(super) fn doubts_of_host(host: &HostFit) -> Vec<String> {
     let mut doubts = Vec::new();
     let factors: Vec<f64> = host.runs.iter().map(factor).collect();
     let median = quantile(&factors, 0.5).unwrap_or(1.0);
-    let is_minority = 2 * (host.met.len() as u64) < host.evidence.shapes;
+    let is_minority = 2 * host.met.len() < host.given;
     if median > MISFIT && is_minority {
         doubts.push(format!(
-            "no host explains these runs: they are a factor of {} off in the median after the fit; is it this GPU, this \
-             model, these flags, this engine? the terms are marked prior",
-            significant(median)
+            "no host explains these runs: they are a factor of {} off in the median after the fit; {}; the terms are marked prior",
+            significant(median),
+            match unit_of_runs(&host.runs) {
+                Some(unit) => format!("their times are as if they were {unit} and not ms"),
+                None => "is it this GPU, this model, these flags, this engine?".to_owned(),
+            }
         ));
     } else if let Some(&worst) = furthest(&host.unexplained, &host.runs) {
         let RunEvidence {
@@ -129,9 +143,16 @@ pub(super) fn doubts_of_host(host: &HostFit) -> Vec<String> {
         doubts.push(format!(
             "{count} of {} runs {are} off by more than a factor of {MISFIT} after the fit{and}: {run} measured {figure} {}, and the fit \
              has {}; is it this GPU, this model, these flags, this engine, and is the file whole? the terms are marked prior",
-            host.evidence.shapes,
+            host.given,
             significant(*measured),
             significant(*predicted)
+        ));
+    }
+    if host.is_unmoved && doubts.is_empty() {
+        doubts.push(format!(
+            "no term could be moved from what was believed, and the runs are a factor of {} off in the median with it: they decide \
+             nothing; is it this GPU, this model, these flags, this engine? the terms are marked prior",
+            significant(median)
         ));
     }
     for name in stuck(host) {
@@ -195,6 +216,24 @@ fn stuck(host: &HostFit) -> Vec<&String> {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn times_in_seconds_are_told_as_such() {
+        let run = |figure: &str, measured: f64, predicted: f64| RunEvidence {
+            run: String::new(),
+            figure: figure.to_owned(),
+            measured,
+            predicted,
+            is_left_out: false,
+        };
+        let seconds = [
+            run("ttft_p50_ms", 0.0188, 22.0),
+            run("tpot_mean_ms", 0.00716, 6.4),
+        ];
+        assert_eq!(unit_of_runs(&seconds), Some("s"));
+        assert_eq!(unit_of_runs(&[run("tpot_mean_ms", 7.16, 6.4)]), None);
+        assert_eq!(unit_of_runs(&[run("request_throughput", 0.007, 7.0)]), None);
+    }
 
     #[test]
     fn one_figure_that_is_off_makes_its_run_unexplained() {

@@ -7,15 +7,21 @@
 //! one batch size. A run that no host explains decides nothing: it is left out of the fit (`consensus`) and told.
 
 mod consensus;
+mod descent;
 mod families;
 mod front_end;
 mod hold_out;
+mod loads;
 mod next_run;
+mod scattered;
 
 pub(super) use front_end::next_front_end;
 
+use descent::{invert, is_as_measured};
 use families::families;
+use loads::{Loads, OWN_WEIGHT, loads, weights};
 use rayon::prelude::*;
+use std::collections::BTreeMap;
 
 use super::component::{Options, bias, intervals, percent, rounded, unidentified};
 use super::doubts;
@@ -57,6 +63,12 @@ pub struct HostFit {
     pub families: Vec<FamilyEvidence>,
     /// The run that would tell most, in words.
     pub next: Option<String>,
+    /// Runs that were given.
+    pub given: usize,
+    /// No term could be moved from what was believed, and that is not as measured.
+    pub is_unmoved: bool,
+    /// Runs whose lengths were taken to be equal and may not have been; intervals reach to scattered ones.
+    pub scattered: usize,
 }
 
 /// What is known before: the device, its calibration with every block filled, and the engine.
@@ -89,7 +101,14 @@ pub fn fit(runs: &[Run], known: &Known, options: &Options) -> Option<HostFit> {
         .as_ref()
         .map_or((&all, &first), |fewer| (&fewer.trial, &fewer.values));
     let linear = Linear::new(trial, values);
-    let draws = draws(trial, &linear, options);
+    let mut draws = draws(trial, &linear, options);
+    let mut interval_90 = holding(intervals(&trial.parameters, &draws), &trial.parameters, values);
+    let scattered = scattered::as_scattered(trial, values, options);
+    if let Some(other) = &scattered {
+        widen(&mut interval_90, &other.interval_90);
+        draws.extend(other.draws.iter().cloned());
+    }
+    let is_unmoved = *values == rounded_all(trial.priors()) && !is_as_measured(&linear.errors);
     let host = trial.host(values);
     let bandwidth = trial.bandwidth(values);
     let errors = all.errors_under(&host, bandwidth);
@@ -109,18 +128,21 @@ pub fn fit(runs: &[Run], known: &Known, options: &Options) -> Option<HostFit> {
         bandwidth,
         evidence: BlockEvidence {
             rows: all.rows.len() as u64,
-            shapes: runs.len() as u64,
+            shapes: loads(&all.runs).count as u64,
             kept_rows: fewer.as_ref().map(|fewer| fewer.trial.rows.len() as u64),
-            kept_shapes: fewer.as_ref().map(|fewer| fewer.kept.len() as u64),
+            kept_shapes: fewer.as_ref().map(|fewer| fewer.trial.loads.count as u64),
             residual_median_pct: percent(&errors, 0.5),
             residual_p95_pct: percent(&errors, 0.95),
             bias_pct: bias(&errors),
             hold_out_median_pct: unseen(0.5),
             hold_out_p95_pct: unseen(0.95),
             sigma_ln: rounded(sigma(parameters, &draws)),
-            interval_90: intervals(parameters, &draws),
+            interval_90,
         },
-        unidentified: unidentified(parameters, &draws),
+        unidentified: match is_unmoved {
+            true => parameters.iter().map(|parameter| parameter.name).collect(),
+            false => unidentified(parameters, &draws),
+        },
         parameters: parameters.len(),
         families: families(trial, &linear),
         next: next_run::next_run(trial, &linear),
@@ -129,8 +151,34 @@ pub fn fit(runs: &[Run], known: &Known, options: &Options) -> Option<HostFit> {
         explained,
         met,
         is_of_fewer: fewer.is_some(),
+        given: runs.len(),
+        is_unmoved,
+        scattered: scattered.map_or(0, |other| other.runs),
         host,
     })
+}
+
+/// Intervals by the names of parameters.
+type Intervals = BTreeMap<String, [f64; 2]>;
+
+/// Draws are of the runs' first-order expansion, whose best values may lie beside those of the runs: an interval reaches
+/// to what it is the interval of.
+fn holding(mut intervals: Intervals, parameters: &[Parameter], values: &[f64]) -> Intervals {
+    for (parameter, value) in parameters.iter().zip(values) {
+        if let Some([low, high]) = intervals.get_mut(parameter.name) {
+            (*low, *high) = (low.min(*value), high.max(*value));
+        }
+    }
+    intervals
+}
+
+/// Makes intervals reach to the ends of others.
+fn widen(intervals: &mut Intervals, others: &Intervals) {
+    for (name, [low, high]) in intervals {
+        if let Some([lower, higher]) = others.get(name) {
+            (*low, *high) = (low.min(*lower), high.max(*higher));
+        }
+    }
 }
 
 fn rounded_all(values: Vec<f64>) -> Vec<f64> {
@@ -203,6 +251,7 @@ struct Trial<'a> {
     /// The run of each figure.
     rows: Vec<usize>,
     weights: Vec<f64>,
+    loads: Loads,
 }
 
 impl<'a> Trial<'a> {
@@ -223,6 +272,7 @@ impl<'a> Trial<'a> {
             parameters,
             cards: runs.iter().map(|run| card(run, known)).collect(),
             weights: weights(&runs, &rows, known),
+            loads: loads(&runs),
             rows,
             runs,
         })
@@ -301,54 +351,10 @@ impl<'a> Trial<'a> {
     }
 }
 
-/// Gauss-Newton on the simulator: expand the errors around the best values so far, solve the expansion, go there, or
-/// half the way where that was too far. Steps of 5 % see through the grain of a simulation, which finer ones do not.
-fn invert(trial: &Trial, loss: Loss, start: &[f64]) -> Vec<f64> {
-    let centred = vec![0.0; start.len()];
-    let mut best = start.to_vec();
-    let cost_of = |values: &[f64], errors: &[f64]| trial.cost(loss, values, errors);
-    let mut expansion = Linear::new(trial, &best);
-    let mut least = cost_of(&best, &expansion.errors);
-    for _ in 0..ROUNDS {
-        let task = Task {
-            parameters: &trial.parameters,
-            errors: &|values| expansion.errors(&trial.parameters, values),
-            weights: &trial.weights,
-            shifts: &centred,
-            sigma: RUN_SIGMA,
-            loss,
-        };
-        let aim = task.solve(&[best.clone()]);
-        let towards = |share: f64| -> Vec<f64> {
-            let pairs = best.iter().zip(&aim);
-            pairs.map(|(from, to)| from * (to / from).powf(share)).collect()
-        };
-        let tried = [1.0, 0.5, 0.25].into_iter().find_map(|share| {
-            let values = towards(share);
-            let cost = cost_of(&values, &trial.errors(&values));
-            (cost < least).then_some((cost, values))
-        });
-        let Some((cost, values)) = tried else {
-            break;
-        };
-        let is_done = cost > ENOUGH * least;
-        (least, best) = (cost, values);
-        if is_done {
-            break;
-        }
-        expansion = Linear::new(trial, &best);
-    }
-    best
-}
-
-/// Expansions at most, and the share of the cost below which another is not worth it.
-const ROUNDS: usize = 8;
-const ENOUGH: f64 = 0.999;
-
-/// Runs drawn with replacement and priors moved by their own width. One Gauss-Newton step from the best values stands
+/// Loads drawn with replacement, each with all of its runs, and priors moved by their own width. One Gauss-Newton step from the best values stands
 /// for a whole fit: the figures are nearly linear in the terms, and a simulation costs more than a formula.
 fn draws(trial: &Trial, linear: &Linear, options: &Options) -> Vec<Vec<f64>> {
-    let count = trial.runs.len();
+    let count = trial.loads.count;
     let one = |index: usize| {
         let mut stream = stream(options.seed, Purpose::Calibration, (1 << 32) + index as u64);
         let mut times = vec![0.0; count];
@@ -356,7 +362,9 @@ fn draws(trial: &Trial, linear: &Linear, options: &Options) -> Vec<Vec<f64>> {
             times[stream.random_range(0..count)] += 1.0;
         }
         let pairs = trial.rows.iter().zip(&trial.weights);
-        let weights: Vec<f64> = pairs.map(|(run, count)| count * times[*run]).collect();
+        let weights: Vec<f64> = pairs
+            .map(|(run, count)| count * times[trial.loads.of[*run]])
+            .collect();
         let shifts: Vec<f64> = (0..linear.at.len())
             .map(|_| StandardNormal.sample(&mut stream))
             .collect();
@@ -424,25 +432,6 @@ impl Linear {
         task.solve(std::slice::from_ref(&self.at))
     }
 }
-
-/// Figures of one family count as four at most: they share their set-up, and one with many rows must not outvote the
-/// rest. Runs on the card itself count more: its server's CPU is theirs.
-fn weights(runs: &[&Run], rows: &[usize], known: &Known) -> Vec<f64> {
-    let weight = |run: &usize| {
-        let Run { family, resolved, .. } = runs[*run];
-        let others = rows.iter().filter(|other| runs[**other].family == *family);
-        let shared = (FAMILY_WEIGHT / others.count() as f64).min(1.0);
-        if resolved.device.id == known.device.id {
-            OWN_WEIGHT * shared
-        } else {
-            shared
-        }
-    };
-    rows.iter().map(weight).collect()
-}
-
-const OWN_WEIGHT: f64 = 3.0;
-const FAMILY_WEIGHT: f64 = 4.0;
 
 /// The widest of the terms that are added to a synchronous step, by its draws; without runs of that kind, of the others.
 fn sigma(parameters: &[Parameter], draws: &[Vec<f64>]) -> f64 {

@@ -4,7 +4,8 @@
 //! of their gaps, each over the median gap, come out as measured: a ratio does not see the level, which the host's
 //! terms decide, and the simulation has every cause of a long gap that is no scatter, such as another prompt in the
 //! step. Rare stalls are sought only in runs of which every gap is known, and no longer than the longest of those: one
-//! percentile cannot tell their rate from their length. Runs that the fitted host does not explain tell nothing here.
+//! percentile cannot tell their rate from their length. They are kept only where gaps are met so much better with them as
+//! chance does not do it: chance is what other seeds make of the same percentiles. Runs that the fitted host does not explain tell nothing here.
 //! Left out: time per token of whole requests, in which the scatter of single steps averages out.
 //!
 //! The search is a grid and a walk with shrinking strides, since a percentile of a simulation has a grain that slopes
@@ -17,7 +18,7 @@ use super::component::{bias, percent, rounded};
 use super::runs::Run;
 use crate::cost::calibration::{BlockEvidence, Calibration};
 use crate::cost::jitter::JitterLaw;
-use crate::stats::Z_90;
+use crate::stats::{Running, Z_90};
 use crate::units::Picos;
 
 /// A law and how well it is known.
@@ -63,8 +64,14 @@ const CV_SD_LN: f64 = 1.0;
 const CV_LEAST: f64 = 0.002;
 /// The widest that `--step-jitter` takes.
 const CV_MOST: f64 = 2.0;
-/// What stalls must gain to be believed: a unit for each of their two parameters on the scale of a likelihood.
+/// What the search for stalls must gain by their two parameters, on the scale of a likelihood.
 const STALLS_COST: f64 = 4.0;
+/// What they must gain to be believed, beside what other seeds gain: chi squared of two parameters exceeds it once in a thousand.
+const STALLS_EVIDENCE: f64 = 13.8;
+/// Share of the misses that they may leave.
+const STALLS_LEAVE: f64 = 0.3;
+/// Seeds that tell what chance makes of a percentile.
+const SEEDS: u64 = 8;
 /// Where the walk for stalls begins, a second and ms.
 const STALL_RATES: [f64; 4] = [0.05, 0.3, 1.5, 8.0];
 const STALL_MS: [f64; 4] = [10.0, 30.0, 100.0, 300.0];
@@ -103,7 +110,7 @@ pub fn fit(
             false => of_whole.walk(of_whole.first(), &[0]),
         };
         let with = of_whole.walk(of_whole.first_stalls(without), &[0, 1, 2]);
-        if of_whole.cost(with) < of_whole.cost(without) {
+        if of_whole.cost(with) < of_whole.cost(without) && of_whole.has_evidence(without, with) {
             best = match is_all {
                 true => with,
                 // Their scatter is that of all runs, beside stalls that only some can show.
@@ -138,6 +145,12 @@ fn law(values: Law) -> JitterLaw {
     }
 }
 
+/// Whether misses, as squares of the errors that chance makes, fall by more than chance has them fall, and most of them go:
+/// where the model is far off either way, a law with more parameters is less so for no reason.
+fn is_evident(without: f64, with: f64) -> bool {
+    without - with > STALLS_EVIDENCE && with < STALLS_LEAVE * without
+}
+
 struct Search<'a> {
     runs: Vec<&'a Run>,
     /// The longest gap of all runs of which every gap is known: no stall was longer.
@@ -163,11 +176,16 @@ impl<'a> Search<'a> {
 
     /// ln(predicted/measured) of every ratio of every run.
     fn errors(&self, values: Law) -> Vec<f64> {
+        self.errors_by(values, 0)
+    }
+
+    /// The same with the random numbers of another seed; 0 is each run's own.
+    fn errors_by(&self, values: Law, seed: u64) -> Vec<f64> {
         let of_run = |run: &&&Run| {
             if !(self.goes_on)() {
                 return vec![0.0; run.tails.over_median.len()];
             }
-            let predicted = run.predict_tails(self.calibration, law(values));
+            let predicted = run.predict_tails(self.calibration, law(values), seed);
             let pairs = predicted.iter().zip(&run.tails.over_median);
             pairs
                 .map(|(predicted, (_, measured))| (predicted / measured).ln())
@@ -183,30 +201,64 @@ impl<'a> Search<'a> {
             return f64::INFINITY;
         }
         let errors = self.errors(values);
-        let mut misses = 0.0;
-        let mut at = 0;
-        for run in &self.runs {
-            let count = run.tails.over_median.len();
-            let sigma = if run.tails.is_whole() {
-                WHOLE_SIGMA
-            } else {
-                TAIL_SIGMA
-            };
-            // A printed percentile beside a jump of the distribution is off by any factor, and says nothing of scatter then.
-            let most = if run.tails.is_whole() {
-                f64::INFINITY
-            } else {
-                TAIL_MOST
-            };
-            let squares: f64 = errors[at..at + count]
-                .iter()
-                .map(|error| (error / sigma).powi(2).min(most * most))
-                .sum();
-            misses += squares * (CAUSES / count as f64).min(1.0);
-            at += count;
-        }
+        let misses: f64 = self
+            .by_run(&errors)
+            .map(|(run, own)| {
+                // A printed percentile beside a jump of the distribution is off by any factor, and says nothing of scatter then.
+                let (sigma, most) = match run.tails.is_whole() {
+                    true => (WHOLE_SIGMA, f64::INFINITY),
+                    false => (TAIL_SIGMA, TAIL_MOST),
+                };
+                let squares = own.iter().map(|error| (error / sigma).powi(2).min(most * most));
+                squares.sum::<f64>() * self.share(run)
+            })
+            .sum();
         let stalls = if values[1] > 0.0 { STALLS_COST } else { 0.0 };
         misses + stalls + ((values[0].max(CV_LEAST) / CV_PRIOR).ln() / CV_SD_LN).powi(2)
+    }
+
+    /// Whether stalls explain gaps beyond chance, by the error that other seeds make of each ratio.
+    fn has_evidence(&self, without: Law, with: Law) -> bool {
+        let seeds: Vec<Vec<f64>> = (1..=SEEDS).map(|seed| self.errors_by(without, seed)).collect();
+        let chance = |ratio: usize| -> f64 {
+            let drawn: Running = seeds.iter().map(|errors| errors[ratio]).collect();
+            // What was measured is one draw, and what is simulated another.
+            2.0 * drawn.variance()
+        };
+        let ratios: usize = self.runs.iter().map(|run| run.tails.over_median.len()).sum();
+        let variances: Vec<f64> = (0..ratios)
+            .map(|ratio| WHOLE_SIGMA.powi(2) + chance(ratio))
+            .collect();
+        let misses = |values: Law| -> f64 {
+            let errors = self.errors(values);
+            let squares = errors.iter().zip(&variances);
+            let squares: Vec<f64> = squares
+                .map(|(error, variance)| error * error / variance)
+                .collect();
+            self.by_run(&squares)
+                .map(|(run, own)| self.share(run) * own.iter().sum::<f64>())
+                .sum()
+        };
+        is_evident(misses(without), misses(with))
+    }
+
+    /// Numbers of all ratios, run by run.
+    fn by_run<'n>(&'n self, numbers: &'n [f64]) -> impl Iterator<Item = (&'n Run, &'n [f64])> {
+        let mut rest = numbers;
+        self.runs.iter().map(move |run| {
+            let (own, others) = rest.split_at(run.tails.over_median.len());
+            rest = others;
+            (*run, own)
+        })
+    }
+
+    /// How much of its square each ratio of a run tells: ratios of one run share their causes, and so do runs of one load.
+    fn share(&self, run: &Run) -> f64 {
+        let repeats = self
+            .runs
+            .iter()
+            .filter(|other| other.load == run.load && other.family == run.family);
+        (CAUSES / run.tails.over_median.len() as f64).min(1.0) / repeats.count() as f64
     }
 
     /// The best scatter without stalls on a coarse grid.
@@ -323,6 +375,14 @@ const SHORT_GAPS: &str = "stalls of steps were not sought: no gap of the results
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    /// Of two laws that are both far off the better one may be so by chance; of one that is met it is not.
+    #[test]
+    fn stalls_need_more_than_a_better_fit() {
+        assert!(!is_evident(15.0, 4.0), "less than chance gives");
+        assert!(!is_evident(400.0, 200.0), "the model is off by more either way");
+        assert!(is_evident(160.0, 10.0));
+    }
 
     #[test]
     fn stalls_that_were_not_sought_are_said_not_to_be() {

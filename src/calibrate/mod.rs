@@ -83,6 +83,24 @@ impl Calibrated {
     }
 }
 
+/// Puts what was measured into an order that no order of files changes: draws go by places, and sums by turns.
+///
+/// Files stand by the least of their runs, then by their checksums; what is in a file keeps its turn.
+pub fn order(runs: &mut [Run], observations: &mut [Observation], inputs: &[Input]) {
+    let checksum = |input: usize| inputs.get(input).map_or("", |input| input.crc32.as_str());
+    let mut least: BTreeMap<usize, (String, String)> = BTreeMap::new();
+    for run in runs.iter() {
+        let own = (run.family.clone(), run.load.clone());
+        let known = least.entry(run.input).or_insert_with(|| own.clone());
+        *known = own.min(known.clone());
+    }
+    runs.sort_by(|one, other| {
+        let key = |run: &Run| (&least[&run.input], checksum(run.input));
+        key(one).cmp(&key(other))
+    });
+    observations.sort_by_key(|row| checksum(row.input));
+}
+
 /// Fits every block that has observations.
 #[must_use]
 pub fn calibrate(request: &Request) -> Calibrated {
@@ -227,10 +245,20 @@ fn add_host(evidence: &mut Evidence, fitted: &HostFit, engine: &str) {
             left_out.family, left_out.miss_median_pct
         ));
     }
-    evidence.remarks.extend(doubts::doubts_of_host(fitted));
+    if fitted.scattered > 0 {
+        evidence.remarks.push(format!(
+            "lengths were taken to be equal in {} of {} runs, of which nobody says how they were drawn: the host's intervals reach to \
+             the fit to lengths that scatter",
+            fitted.scattered, fitted.given
+        ));
+    }
+    let doubts = doubts::doubts_of_host(fitted);
+    // What a doubtful fit says of its own precision is worth nothing.
+    let of_host = fitted.next.clone().filter(|_| doubts.is_empty());
+    evidence.remarks.extend(doubts);
     evidence.families.clone_from(&fitted.families);
     let next = evidence.next_measurement.take().into_iter();
-    let all: Vec<String> = next.chain(fitted.next.clone()).collect();
+    let all: Vec<String> = next.chain(of_host).collect();
     evidence.next_measurement = (!all.is_empty()).then(|| all.join("; "));
     evidence.blocks.insert(name, fitted.evidence.clone());
     evidence.runs = fitted.runs.clone();

@@ -27,6 +27,8 @@ pub struct Plan {
     pub ignored: Vec<String>,
     /// Other ways to read the row.
     pub readings: Vec<Reading>,
+    /// Lengths that scatter, where the row says nothing of its lengths but a mean each, and they are taken to be equal.
+    pub scattered: Option<Reading>,
 }
 
 /// What a row may as well mean: a part of its scenario, and what could stand there.
@@ -200,6 +202,7 @@ pub fn plan(row: &Measured, trace: &dyn Fn(&str) -> Option<String>) -> Result<Pl
         text: String::new(),
         assumptions: Vec::new(),
         readings: Vec::new(),
+        scattered: None,
         said: Said::default(),
     };
     let serves = draft.engine()?;
@@ -219,6 +222,7 @@ pub fn plan(row: &Measured, trace: &dyn Fn(&str) -> Option<String>) -> Result<Pl
         assumptions: draft.assumptions,
         ignored: draft.said.ignored,
         readings: draft.readings,
+        scattered: draft.scattered,
     })
 }
 
@@ -277,6 +281,7 @@ struct Draft<'a> {
     text: String,
     assumptions: Vec<String>,
     readings: Vec<Reading>,
+    scattered: Option<Reading>,
     /// What its flags say that no section has yet.
     said: Said,
 }

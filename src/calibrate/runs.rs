@@ -72,15 +72,20 @@ impl Figure {
 }
 
 /// One measured run.
+#[derive(Clone)]
 pub struct Run {
     /// Which.
     pub label: String,
     /// Whose, on which card: figures of one family share their errors.
     pub family: String,
+    /// What was run on it: runs of one load of one family repeat each other.
+    pub load: String,
     /// Without a front end: the client called the engine in its own process.
     pub is_offline: bool,
     /// The scenario that reproduces it.
     pub resolved: Resolved,
+    /// The same with lengths that scatter, where they are taken to be equal and may not have been.
+    pub scattered: Option<Resolved>,
     /// What was measured, in the figure's unit.
     pub measured: Vec<(Figure, f64)>,
     /// How far its gaps between tokens spread; no host term is fitted to that.
@@ -96,6 +101,16 @@ impl Run {
         self.resolved.placement.asynchronous
     }
 
+    /// The same run with lengths that scatter, where they may.
+    #[must_use]
+    pub fn as_scattered(&self) -> Run {
+        let mut run = self.clone();
+        if let Some(scattered) = run.scattered.take() {
+            run.resolved = scattered;
+        }
+        run
+    }
+
     /// The figures under a calibration, not a number where a figure does not exist.
     #[must_use]
     pub fn predict(&self, calibration: &Calibration) -> Vec<f64> {
@@ -109,13 +124,15 @@ impl Run {
             .collect()
     }
 
-    /// The gaps at the percentiles of [`Run::tails`] over the median gap, with steps that scatter; not a number where
+    /// The gaps at the percentiles of [`Run::tails`] over the median gap, with steps that scatter by the random numbers of the
+    /// run's seed and `seed` more; not a number where
     /// no sequence has a second token.
     #[must_use]
-    pub fn predict_tails(&self, calibration: &Calibration, law: JitterLaw) -> Vec<f64> {
+    pub fn predict_tails(&self, calibration: &Calibration, law: JitterLaw, seed: u64) -> Vec<f64> {
         let summary = self.scenario(calibration).map(|scenario| {
             let scattering = Scenario {
                 jitter: vec![law; scenario.pools.len()],
+                seed: scenario.seed.wrapping_add(seed),
                 ..scenario
             };
             simulate_whole(&scattering, None)

@@ -170,11 +170,17 @@ fn run(row: &Measured, engine: &str, input: usize) -> Result<Run, String> {
         Some("fp8") => "fp8",
         _ => "16-bit",
     };
+    let label = format!("{family}, {kind} {value}, {input_len} in, KV {cache}");
     Ok(Run {
-        label: format!("{family}, {kind} {value}, {input_len} in, KV {cache}"),
+        load: format!(
+            "{label}, {output_len} out, {}, {}",
+            resolved.model.name, resolved.placement.engine
+        ),
+        label,
         family,
         is_offline: false,
         resolved,
+        scattered: None,
         measured,
         tails: Tails::default(),
         input,

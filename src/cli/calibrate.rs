@@ -19,7 +19,7 @@ use super::progress::Progress;
 use super::terminal::Terminal;
 use super::{clock, files, inputs};
 use crate::calibrate::component::Options;
-use crate::calibrate::{Calibrated, Request, calibrate_while, tables, trust};
+use crate::calibrate::{Calibrated, Request, calibrate_while, order, tables, trust};
 use crate::cost::Trust;
 use crate::cost::calibration::{self, Calibration, Source};
 use crate::hardware::Device;
@@ -43,8 +43,8 @@ use said::SaidArgs;
   plimsoll calibrate a.json b.json --gpu h200 --scenario a.json=short.toml --scenario b.json=long.toml
   plimsoll run … --calibration h100.toml
 
-Exit codes: 0 fitted, 1 the machine failed (a file that cannot be written), 2 a file or a flag is wrong, nothing to fit,
-130 interrupted; nothing is written then.")]
+Exit codes: 0 fitted, 1 no parameter was (the file says what is believed instead) or the machine failed (a file that cannot
+be written), 2 a file or a flag is wrong, nothing to fit, 130 interrupted; nothing is written after 2 and 130.")]
 pub struct Args {
     /// Kernel tables, a probe's output, results of benchmark tools, the course's tables; `-` reads standard input.
     #[arg(required = true, value_name = "FILE")]
@@ -225,10 +225,11 @@ fn request(args: &Args, device: &Device, base: Calibration, read: &mut Read) -> 
         Some("") => Some(device.id.clone()),
         Some(name) => Some(inputs::device(name)?.0.id),
     };
-    let observations = std::mem::take(&mut read.observations);
+    let mut observations = std::mem::take(&mut read.observations);
     if observations.is_empty() && runs.is_empty() && read.kept.is_none() {
         bail!(nothing(args, device, &read.told));
     }
+    order(&mut runs, &mut observations, &read.inputs);
     let kept = read.kept.take();
     Ok(Request {
         device: device.clone(),

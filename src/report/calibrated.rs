@@ -75,7 +75,7 @@ pub fn answer(gpu: &str, fitted: &Calibrated) -> String {
             .iter()
             .map(|figure| 100.0 * host.runs[*figure].error().abs());
         let median = quantile(&errors.collect::<Vec<_>>(), 0.5).unwrap_or(0.0);
-        let (off, all) = (host.unexplained.len() as u64, host.evidence.shapes);
+        let (off, all) = (host.unexplained.len(), host.given);
         let which = match off {
             0 => "end-to-end runs".to_owned(),
             off if off == all => format!("none of {all} end-to-end runs met: they are"),
@@ -123,13 +123,26 @@ pub fn text(gpu: &str, fitted: &Calibrated, told: &Told) -> String {
     {
         text += &format!(" note: {remark}\n");
     }
-    for took in &told.took {
-        text += &format!(" took: {took}\n");
+    let took: Vec<String> = told.took.iter().map(|took| format!(" took: {took}\n")).collect();
+    text += &first(&took, "took");
+    let reasons = told.reasons();
+    let left = reasons.iter();
+    let left: Vec<String> = left
+        .map(|(reason, places)| format!(" left: {}: {reason}\n", some(places)))
+        .collect();
+    text + &first(&left, "left")
+}
+
+/// Runs, and lines of a kind, that are listed; the rest are counted.
+const SHOWN: usize = 10;
+
+/// The first of some lines, and how many more there are.
+fn first(lines: &[String], kind: &str) -> String {
+    let shown = lines[..lines.len().min(SHOWN)].concat();
+    match lines.len().saturating_sub(SHOWN) {
+        0 => shown,
+        more => format!("{shown} {kind}: {more} more; --format json has all\n"),
     }
-    for (reason, places) in told.reasons() {
-        text += &format!(" left: {}: {reason}\n", some(&places));
-    }
-    text
 }
 
 fn blocks(fitted: &Calibrated, evidence: &Evidence) -> String {
@@ -191,7 +204,18 @@ fn runs(evidence: &Evidence) -> String {
             format!("{:+.1}", 100.0 * run.error()),
         ]
     };
-    table(&columns, &evidence.runs.iter().map(row).collect::<Vec<_>>())
+    // Figures of one run stand together.
+    let mut names: Vec<&str> = evidence.runs.iter().map(|run| run.run.as_str()).collect();
+    names.dedup();
+    let is_shown = |run: &&crate::cost::calibration::RunEvidence| {
+        names[..names.len().min(SHOWN)].contains(&run.run.as_str())
+    };
+    let rows: Vec<Vec<String>> = evidence.runs.iter().filter(is_shown).map(row).collect();
+    let text = table(&columns, &rows);
+    match names.len().saturating_sub(SHOWN) {
+        0 => text,
+        more => format!("{text}  … and {more} more runs; the file and --format json have all\n"),
+    }
 }
 
 /// Everything, as one object.

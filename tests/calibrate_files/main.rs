@@ -10,6 +10,7 @@ mod outliers;
 mod refused;
 mod results;
 mod tables;
+mod truths;
 
 use std::path::Path;
 use std::process::{Command, Output};

@@ -134,6 +134,48 @@ fn authentic_results_are_taken_or_refused_with_a_reason() {
     assert!(runs >= 12, "{runs}");
 }
 
+/// The lengths of the first run of a text, and whether they were only assumed to be equal.
+fn lengths(text: &str, engine: &str) -> (String, bool) {
+    let file = results::read(text.as_bytes(), "a.json").unwrap();
+    let taken = bench::runs(&file, &said(engine, Load::Unknown), &NoFiles, 0);
+    let run = taken.runs.first().expect("it can be simulated");
+    let law = format!("{:?}", run.resolved.scenario.workload.lengths);
+    (law, run.scattered.is_some())
+}
+
+#[test]
+fn lengths_are_drawn_as_the_file_says() {
+    let sglang = include_str!("../data/results/sglang.jsonl")
+        .lines()
+        .next()
+        .unwrap();
+    let (law, is_assumed) = lengths(
+        &sglang
+            .replace("\"tp_size\": 2", "\"tp_size\": 1")
+            .replace("Qwen/Qwen3-8B", "meta-llama/Llama-3.1-8B-Instruct"),
+        "sglang",
+    );
+    assert!(
+        law.contains("512") && law.contains("Sglang") && !is_assumed,
+        "{law}"
+    );
+    let vllm = r#"{"backend": "vllm", "request_rate": "inf", "max_concurrency": 8, "num_prompts": 100, "completed": 100,
+        "duration": 10.0, "total_input_tokens": 51170, "total_output_tokens": 12810, "request_throughput": 10.0,
+        "mean_ttft_ms": 40.0, "median_ttft_ms": 40.0, "mean_tpot_ms": 7.4, "mean_itl_ms": 7.4 }"#;
+    let (law, is_assumed) = lengths(vllm, "vllm");
+    assert!(
+        law.contains("512") && is_assumed,
+        "a broken mean is none of equal lengths: {law}"
+    );
+    let (law, is_assumed) = lengths(&vllm.replace(" }", ", \"random_range_ratio\": \"0.5\"}"), "vllm");
+    assert!(law.contains("0.5") && !is_assumed, "{law}");
+    let whole = vllm.replace("51170", "51200").replace("12810", "12800");
+    assert!(
+        !lengths(&whole, "vllm").1,
+        "whole means of 100 requests are those of equal lengths"
+    );
+}
+
 #[test]
 fn what_is_left_is_named_with_its_reason() {
     let text = r#"{"backend": "vllm", "request_rate": 30.0, "num_prompts": 600, "completed": 600, "duration": 60.0,

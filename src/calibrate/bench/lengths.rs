@@ -1,8 +1,9 @@
-//! The lengths of every request, where a file has them: the run's own traffic instead of a law around its means.
+//! The lengths of every request, where a file has them: the run's own traffic instead of a law around its means. And what
+//! is said of lengths that are only assumed.
 
 use std::fmt::Write;
 
-use crate::config::{Document, Files};
+use crate::config::{Document, Files, Resolved};
 use crate::results::{Load, Measured};
 
 /// Every request of a run: when it was sent, s, its prompt and its answer, tokens.
@@ -102,4 +103,33 @@ impl Files for WithFile<'_> {
             _ => self.files.read(path),
         }
     }
+}
+
+/// What is assumed where nobody says how lengths were drawn.
+pub(super) fn equal(row: &Measured) -> String {
+    let tokens = |tokens: Option<f64>| tokens.map_or("?".to_owned(), |tokens| format!("{tokens:.0}"));
+    format!(
+        "lengths are equal, {} and {} tokens each; --bench-cmd says how they were drawn, and without it intervals reach to lengths \
+         that scatter",
+        tokens(row.setup.input_tokens),
+        tokens(row.setup.output_tokens)
+    )
+}
+
+/// How far means of one law may be apart, of the logarithm: those of a few hundred drawn lengths.
+const SAME_MEANS: f64 = 0.1;
+
+/// What runs have in common that repeat each other: load, mean lengths, and what the server takes in a step.
+pub(super) fn load_key(row: &Measured, resolved: &Resolved) -> String {
+    let rough = |tokens: Option<f64>| tokens.map_or(0.0, |tokens| (tokens.ln() / SAME_MEANS).round());
+    let engine = &resolved.scenario.first_pool().engine;
+    format!(
+        "{}, {} in, {} out, {} seats, {} tokens a step, {}",
+        row.setup.load,
+        rough(row.setup.input_tokens),
+        rough(row.setup.output_tokens),
+        engine.max_num_seqs(),
+        engine.prompt_tokens_per_step(),
+        resolved.placement.asynchronous
+    )
 }

@@ -3,7 +3,8 @@
 //! What is predicted are decode steps from one to some hundreds in flight, each by its relative error: a user may serve any
 //! of these loads. What a run would tell is reckoned before it is run: around the fit the logarithm of a step is linear in
 //! the terms, so the terms' covariance (Gauss and Newton's, of all runs and priors) says how well each load is known, and
-//! one more figure with a run's own error takes a known part of every variance (Lindley 1956). Loads that were measured
+//! one more figure takes a known part of every variance (Lindley 1956). A figure is as wrong as runs repeat, or as the fit leaves those that
+//! were given, whichever is more. Loads that were measured
 //! are known, and are not asked for again; loads beyond the server's `max_num_seqs` are no batch of its, and are neither
 //! predicted nor asked for. Left out: the time to first token, and what a run costs.
 
@@ -25,7 +26,8 @@ const SAME_LN: f64 = 0.35;
 /// In words; `None` where no run would tell more.
 pub(super) fn next_run(trial: &Trial, linear: &Linear) -> Option<String> {
     let values = &linear.at;
-    let covariance = covariance(trial, linear)?;
+    let sigma = sigma(trial, linear);
+    let covariance = covariance(trial, linear, sigma)?;
     let kinds = [(false, "without"), (true, "with")];
     let mut loads = Vec::new();
     for (is_asynchronous, words) in kinds {
@@ -58,7 +60,7 @@ pub(super) fn next_run(trial: &Trial, linear: &Linear) -> Option<String> {
     };
     let before = error(loads.iter().map(|(.., of)| shared(of, of)).collect());
     let after = |measured: &DVector<f64>| {
-        let noise = shared(measured, measured) + RUN_SIGMA * RUN_SIGMA / OWN_WEIGHT;
+        let noise = shared(measured, measured) + sigma * sigma / OWN_WEIGHT;
         let left = |of: &DVector<f64>| shared(of, of) - shared(of, measured).powi(2) / noise;
         error(loads.iter().map(|(.., of)| left(of)).collect())
     };
@@ -87,8 +89,16 @@ fn clients_of(run: &Run) -> Option<f64> {
         .map(f64::from)
 }
 
+/// Error of one figure, of the logarithm: the root of the mean square of what the fit leaves, and no less than runs repeat.
+fn sigma(trial: &Trial, linear: &Linear) -> f64 {
+    let squares = linear.errors.iter().zip(&trial.weights);
+    let sum: f64 = squares.map(|(error, weight)| weight * error * error).sum();
+    let mean = sum / trial.weights.iter().sum::<f64>();
+    RUN_SIGMA.max(mean.sqrt())
+}
+
 /// Of the terms on the scale of their priors; `None` where it does not exist.
-fn covariance(trial: &Trial, linear: &Linear) -> Option<DMatrix<f64>> {
+fn covariance(trial: &Trial, linear: &Linear, sigma: f64) -> Option<DMatrix<f64>> {
     let count = linear.at.len();
     let information = |one: usize, other: usize| {
         let pairs = linear.slopes[one].iter().zip(&linear.slopes[other]);
@@ -98,7 +108,7 @@ fn covariance(trial: &Trial, linear: &Linear) -> Option<DMatrix<f64>> {
             true => trial.parameters[one].sd.powi(-2),
             false => 0.0,
         };
-        data / (RUN_SIGMA * RUN_SIGMA) + believed
+        data / (sigma * sigma) + believed
     };
     DMatrix::from_fn(count, count, information).try_inverse()
 }

@@ -6,7 +6,7 @@
 
 use super::super::words::{after, had_hits, stated_total};
 use super::{Draft, Reading, Unplanned};
-use crate::results::Load;
+use crate::results::{AROUND, Load, Measured};
 use crate::stats::normal_cdf;
 
 /// Spread of the logarithm of ShareGPT's prompts and answers: 1.40 and 1.02 over the 11,035 conversations of Sarathi-Serve's
@@ -59,6 +59,8 @@ impl Draft<'_> {
             let (input, output) = (longest("isl=", input), longest("osl=", output));
             self.random_sglang(input, output);
             self.entry("range_ratio", &format!("{ratio:?}"));
+        } else if let Some(ratio) = after(&workload, AROUND).filter(|ratio| *ratio > 0.0 && *ratio < 1.0) {
+            self.text += &format!("\n{}", around(input, output, ratio));
         } else if workload.contains("<=") {
             self.assume("lengths are uniform from 1 to twice the row's means");
             self.random_sglang(2.0 * input, 2.0 * output);
@@ -84,9 +86,7 @@ impl Draft<'_> {
     }
 
     fn random_sglang(&mut self, input: f64, output: f64) {
-        self.line("\n[workload.lengths.random_sglang]");
-        self.entry("input_len", &whole(input));
-        self.entry("output_len", &whole(output));
+        self.text += &format!("\n{}", law_of_sglang(input, output));
     }
 
     fn sharegpt(&mut self, input: f64, output: f64) {
@@ -114,10 +114,23 @@ impl Draft<'_> {
     fn nominal(&mut self, input: f64, output: f64) {
         let shared = self.shared(input);
         let law = fixed(input - shared, output);
+        if self.may_scatter(input, output) {
+            // No mean of equal lengths is broken; how far others were apart is then not known, and SGLang's random lengths are
+            // from nothing to twice their mean unless set.
+            let is_broken = [input, output].iter().any(|mean| mean.fract() != 0.0);
+            let (input, output) = (input - shared, output);
+            self.scattered = Some(Reading {
+                instead_of: law.clone(),
+                put: match is_broken {
+                    true => law_of_sglang(2.0 * input, 2.0 * output),
+                    false => around(input, output, NOMINAL_SCATTER),
+                },
+            });
+        }
         if matches!(self.row.setup.load, Load::Closed { clients } if clients > 1) {
             self.readings.push(Reading {
                 instead_of: law.clone(),
-                put: law.replacen("fixed", "random", 1) + &format!("range_ratio = {NOMINAL_SCATTER}\n"),
+                put: around(input - shared, output, NOMINAL_SCATTER),
             });
         }
         if shared == 0.0 && input > BLOCK && had_hits(&self.row.setup.notes) {
@@ -132,6 +145,19 @@ impl Draft<'_> {
         if shared > 0.0 {
             self.text += &prefix(shared);
         }
+    }
+
+    /// Whether the row leaves open that its lengths were not equal: it says nothing of it, and has no totals that whole means
+    /// follow from, which random lengths hardly have.
+    fn may_scatter(&self, input: f64, output: f64) -> bool {
+        let Measured { setup, outcome, .. } = self.row;
+        let is_counted = outcome.input_tokens.is_some() && outcome.output_tokens.is_some();
+        let is_whole = input.fract() == 0.0 && output.fract() == 0.0;
+        let is_alone = matches!(
+            setup.load,
+            Load::StaticBatch { .. } | Load::Closed { clients: 1 } | Load::Offline
+        );
+        !is_alone && setup.has_fixed_lengths != Some(true) && !(is_counted && is_whole)
     }
 
     /// Tokens of a prompt that the row's notes say were in the prefix cache, in whole blocks of 16.
@@ -159,6 +185,17 @@ fn whole(tokens: f64) -> String {
 fn fixed(input: f64, output: f64) -> String {
     let (input, output) = (whole(input), whole(output));
     format!("[workload.lengths.fixed]\ninput_len = {input}\noutput_len = {output}\n")
+}
+
+/// Uniform within a share of the means, either way, as vLLM's client draws them.
+fn around(input: f64, output: f64, ratio: f64) -> String {
+    let law = fixed(input, output).replacen("fixed", "random", 1);
+    format!("{law}range_ratio = {ratio:?}\n")
+}
+
+/// Uniform up to the longest ones, as SGLang's client draws them.
+fn law_of_sglang(input: f64, output: f64) -> String {
+    fixed(input, output).replacen("fixed", "random_sglang", 1)
 }
 
 /// One prefix that all prompts begin with.

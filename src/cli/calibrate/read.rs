@@ -304,11 +304,14 @@ fn course_run(table: &MeasuredTable, row: &MeasuredRow, input: usize) -> anyhow:
     }
     let settings: Vec<&str> = row.set.iter().take(2).map(|(_, value)| value.as_str()).collect();
     let figures = table.figures.iter().zip(&row.measured);
+    let label = format!("course week 2, {}", settings.join(", batch "));
     Ok(Run {
-        label: format!("course week 2, {}", settings.join(", batch ")),
+        load: label.clone(),
+        label,
         family: format!("course week 2 on {}", settings.first().unwrap_or(&"")),
         is_offline: true,
         resolved: resolve(document, &Disk).map_err(refuse)?,
+        scattered: None,
         measured: figures
             .filter_map(|(figure, value)| match figure {
                 FigureName::E2elP50Ms => Some((Figure::E2elP50, *value)),

@@ -1,0 +1,37 @@
+//! What the runs say where their lengths were not equal, which nobody told.
+//!
+//! Answers of one length end together, and the prompts behind them wait for each other wave after wave; lengths that
+//! scatter end that, and the same figures are then those of another host. So runs whose lengths were only taken to be equal
+//! are fitted to once more as if they had scattered, and the intervals reach to both fits. The terms stay those of equal lengths.
+
+use super::{Intervals, Linear, Trial, draws, holding, intervals, invert};
+use super::{Loss, Options};
+use crate::calibrate::runs::Run;
+
+/// The fit under the other reading.
+pub(super) struct Scattered {
+    pub(super) interval_90: Intervals,
+    pub(super) draws: Vec<Vec<f64>>,
+    /// Runs that were read in another way.
+    pub(super) runs: usize,
+}
+
+/// `None` where the lengths of all runs are known.
+pub(super) fn as_scattered(trial: &Trial, values: &[f64], options: &Options) -> Option<Scattered> {
+    let others: Vec<Run> = trial.runs.iter().map(|run| run.as_scattered()).collect();
+    let runs = trial.runs.iter().filter(|run| run.scattered.is_some()).count();
+    if runs == 0 {
+        return None;
+    }
+    let other = Trial::of(others.iter().collect(), trial.known)?;
+    let starts = [other.priors(), values.to_vec()];
+    let found = starts.map(|start| invert(&other, Loss::SoftL1, &start));
+    let cost = |values: &Vec<f64>| other.cost(Loss::SoftL1, values, &other.errors(values));
+    let best = found.iter().min_by(|one, two| cost(one).total_cmp(&cost(two)))?;
+    let draws = draws(&other, &Linear::new(&other, best), options);
+    Some(Scattered {
+        interval_90: holding(intervals(&other.parameters, &draws), &other.parameters, best),
+        draws,
+        runs,
+    })
+}
