@@ -21,13 +21,7 @@ pub(super) fn of_classes(batches: &[Stretch], classes: usize) -> Vec<Option<Esti
 /// misses come together. They come in fluctuations of the number inside, of which requests about as many as its root are part of
 /// one: more of them count as one than that.
 fn good_share(batches: &[Stretch], of: impl Fn(&Stretch) -> (u64, u64)) -> Option<Estimate> {
-    let misses = Misses::of(batches, of)?;
-    let (low, high) = misses.wilson();
-    Some(Estimate {
-        value: 1.0 - misses.share,
-        low: 1.0 - high,
-        high: 1.0 - low,
-    })
+    Misses::of(batches, of).map(|misses| misses.good())
 }
 
 /// The share of good requests among all that left, with such an interval by their number alone: what can be said where there are
@@ -40,12 +34,7 @@ pub(super) fn good_share_of_all(summary: &Summary) -> Option<Estimate> {
         requests: ended as f64 / together(summary.occupancy.in_system),
         z: student_t(CONFIDENCE, GROUPS as f64 - 1.0),
     };
-    let (low, high) = misses.wilson();
-    Some(Estimate {
-        value: 1.0 - misses.share,
-        low: 1.0 - high,
-        high: 1.0 - low,
-    })
+    Some(misses.good())
 }
 
 /// Requests that count as one where little is seen of how misses come together.
@@ -99,6 +88,16 @@ impl Misses {
         let most = ended / together;
         let requests = if as_many.is_nan() { most } else { as_many.min(most) };
         Some(Misses { share, requests, z })
+    }
+
+    /// The share of all others.
+    fn good(&self) -> Estimate {
+        let (low, high) = self.wilson();
+        Estimate {
+            value: 1.0 - self.share,
+            low: 1.0 - high,
+            high: 1.0 - low,
+        }
     }
 
     /// Wilson's interval (1927) of the share.

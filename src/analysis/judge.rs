@@ -19,8 +19,7 @@ use super::load::{Load, LoadKind};
 use super::memory;
 use super::overload::{growth, left_over};
 use super::reasons::{Asked, reasons, several_clients};
-use super::{RunResult, Verdict};
-use super::{attainment, steady};
+use super::{RunResult, Verdict, attainment, steady};
 use crate::metrics::{Metric, Observation, PartSummary, SeriesPoint, Stretch};
 use crate::stats::Interval;
 

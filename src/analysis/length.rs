@@ -152,6 +152,32 @@ mod tests {
         assert_eq!(most, 40_000);
     }
 
+    #[test]
+    fn a_closed_loop_goes_on_until_as_many_were_answered_as_are_allowed() {
+        let decided = |requests: u64, stop_early: bool| {
+            let precision = Precision {
+                min_requests: 100,
+                max_requests: 1_000,
+                ..Precision::default()
+            };
+            let mut recorder = Recorder::new(RecorderOptions {
+                fleet: Fleet::alike(1, 100, 16),
+                slo: SloLimits::default(),
+                records: Records::None,
+            });
+            let server = Server {
+                client_limit: 2_000,
+                stop_early,
+                ..Server::mm1(1e6, requests, 5)
+            };
+            single_server::run(&server, &mut recorder);
+            decide(&recorder, LoadKind::Closed, &precision)
+        };
+        // All 2,000 have sent, and hardly one was answered.
+        assert!(matches!(decided(2_000, true), Decision::Continue(_)));
+        assert_eq!(decided(2_000, false), Decision::Stop(Verdict::Finite));
+    }
+
     /// At half load a stay of M/M/1 is exponential with a mean of 2 s.
     #[test]
     fn a_run_goes_on_until_it_tells_whether_the_promise_is_kept() {

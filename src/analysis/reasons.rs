@@ -155,7 +155,9 @@ fn few_waves(seen: &Observation, assessment: &Assessment) -> Option<String> {
     let waves = ended as f64 / at_once.max(1) as f64;
     (assessment.steady.is_none() && waves < WAVES).then(|| {
         format!(
-            "; {ended} answers are {waves:.2} waves of the {at_once} in flight: the figures are those of the filling up, and a longer run's are others"
+            "; {} answers are {waves:.2} waves of the {} in flight: the figures are those of its beginning, and a longer run's are others",
+            count(ended),
+            count(at_once)
         )
     })
 }

@@ -11,10 +11,8 @@
 
 use std::ops::Range;
 
-use super::Estimate;
-use super::LoadKind;
 use super::generations::{Generations, STEADY_MIN};
-use super::{attainment, memory};
+use super::{Estimate, LoadKind, attainment, memory};
 use crate::metrics::{Metric, Observation, Quantiles, Stretch, Summary};
 use crate::stats::{Interval, mser, quantile, ratio_correlation, ratio_interval, regroup};
 use crate::units::Picos;

@@ -372,3 +372,6 @@ fn stored_as(model: ModelShape, precision: Option<&str>) -> Option<ModelShape> {
 pub(super) fn show(value: f64) -> String {
     super::finding::plain(value)
 }
+
+#[cfg(test)]
+mod tests;

@@ -31,6 +31,21 @@ fn broken(row: &Measured, law: impl Fn(&RequestTimes) -> Option<String>) -> Opti
     ))
 }
 
+/// A law that requests may break: those that do, how sure it is, and what it says of them.
+type Law = (Option<String>, Severity, &'static str);
+
+/// The findings of laws that are broken.
+fn told(
+    laws: impl IntoIterator<Item = Law>,
+    check: Check,
+    rerun: &'static str,
+) -> impl Iterator<Item = Finding> {
+    let finding = move |(shown, severity, claim): Law| {
+        Some(Finding::new(severity, check, claim).shown(shown?).rerun(rerun))
+    };
+    laws.into_iter().filter_map(finding)
+}
+
 /// From start to end is the latency, and what it takes to close the connection.
 fn clock(row: &Measured, found: &mut Vec<Finding>) {
     /// A server may end its stream this long after the last token.
@@ -72,11 +87,8 @@ fn clock(row: &Measured, found: &mut Vec<Finding>) {
             "requests ended long after their latency was over",
         ),
     ];
-    for (shown, severity, claim) in laws {
-        let Some(shown) = shown else { continue };
-        let finding = Finding::new(severity, Check::CountsAgree, claim).shown(shown);
-        found.push(finding.rerun("look at the units of start, end and latency, and at who wrote them"));
-    }
+    let rerun = "look at the units of start, end and latency, and at who wrote them";
+    found.extend(told(laws, Check::CountsAgree, rerun));
 }
 
 /// What a record calls its time per token is `(latency − ttft) / (n − 1)` of the same record.
@@ -141,11 +153,8 @@ fn gaps(row: &Measured, found: &mut Vec<Finding>) {
             "gaps of requests do not add up to their answers",
         ),
     ];
-    for (shown, severity, claim) in laws {
-        let Some(shown) = shown else { continue };
-        let finding = Finding::new(severity, Check::ItlAddsUp, claim).shown(shown);
-        found.push(finding.rerun("look at which of the two lists was changed, and at their units"));
-    }
+    let rerun = "look at which of the two lists was changed, and at their units";
+    found.extend(told(laws, Check::ItlAddsUp, rerun));
 }
 
 #[cfg(test)]

@@ -48,8 +48,8 @@ pub(super) fn in_step(resolved: &Resolved, outcome: &Outcome) -> Option<String> 
     };
     let spread = scenario.workload.lengths.spread(SPREAD)?;
     let WhatIf { as_is, changed } = WhatIf::of(scenario, outcome.result.whole.sent, |workload| {
-        workload.lengths = spread
-    });
+        workload.lengths = spread;
+    })?;
     let (equal_s, spread_s) = (as_is.ttft.mean_s()?, changed.ttft.mean_s()?);
     (equal_s > WORTH * spread_s).then(|| {
         format!(
@@ -65,10 +65,6 @@ pub(super) fn in_step(resolved: &Resolved, outcome: &Outcome) -> Option<String> 
 /// The length of every answer, where they are all equal.
 fn one_length(workload: &WorkloadSpec) -> Option<u32> {
     let is_plain = workload.endings.is_none() && workload.classes.is_empty();
-    let is_listed = matches!(
-        workload.arrivals,
-        Arrivals::Replay { .. } | Arrivals::Superposed { .. }
-    );
     let (_, output) = workload.lengths.constants();
-    output.filter(|&tokens| is_plain && !is_listed && tokens > 1)
+    output.filter(|&tokens| is_plain && tokens > 1)
 }

@@ -44,16 +44,12 @@ fn held_back(resolved: &Resolved, outcome: &Outcome) -> Option<String> {
     let whole = &outcome.result.whole;
     let (wait_s, stay_s) = (whole.client_queue_time.mean_s()?, whole.e2el.mean_s()?);
     let pushed = answered_per_s(whole);
-    let is_listed = matches!(
-        workload.arrivals,
-        Arrivals::Replay { .. } | Arrivals::Superposed { .. }
-    );
-    if wait_s < WAITS * stay_s || pushed >= MOST * meant || is_listed {
+    if wait_s < WAITS * stay_s || pushed >= MOST * meant {
         return None;
     }
     let WhatIf { as_is, changed } = WhatIf::of(&resolved.scenario, whole.sent, |workload| {
         workload.client.max_concurrency = None;
-    });
+    })?;
     let (limited, free) = (answered_per_s(&as_is), answered_per_s(&changed));
     let waits = format!(
         "of the {} req/s that were meant, and a request waits {} there on average, in no latency",

@@ -3,7 +3,7 @@
 use crate::analysis::simulate_whole;
 use crate::metrics::Summary;
 use crate::sim::Scenario;
-use crate::workload::WorkloadSpec;
+use crate::workload::{Arrivals, WorkloadSpec};
 
 /// Requests of either run at most: a tenth of a second. A fleet takes a minute or two to fall into step.
 const REQUESTS_MAX: u64 = 30_000;
@@ -17,18 +17,28 @@ pub(super) struct WhatIf {
 }
 
 impl WhatIf {
-    /// Simulates as many requests as were sent, or the first of them.
-    pub(super) fn of(scenario: &Scenario, sent: u64, change: impl FnOnce(&mut WorkloadSpec)) -> WhatIf {
+    /// Simulates as many requests as were sent, or the first of them; `None` of traffic that is no law, which has the end it has.
+    pub(super) fn of(
+        scenario: &Scenario,
+        sent: u64,
+        change: impl FnOnce(&mut WorkloadSpec),
+    ) -> Option<WhatIf> {
         let mut scenario = scenario.clone();
         let workload = &mut scenario.workload;
+        if matches!(
+            workload.arrivals,
+            Arrivals::Replay { .. } | Arrivals::Superposed { .. }
+        ) {
+            return None;
+        }
         workload.num_prompts = Some(sent.min(REQUESTS_MAX));
         workload.duration = None;
         let as_is = simulate_whole(&scenario, None);
         change(&mut scenario.workload);
-        WhatIf {
+        Some(WhatIf {
             as_is,
             changed: simulate_whole(&scenario, None),
-        }
+        })
     }
 }
 

@@ -10,8 +10,9 @@ use toml::{Table, Value};
 
 use super::argv;
 use super::assemble::every_flag;
+use super::diagnostic::SWEPT;
 use super::diagnostic::{Diagnostic, Diagnostics, Place};
-use super::document::{Document, SWEPT, Source};
+use super::document::{Document, Source};
 use super::flags::{By, ScenarioFlags};
 
 /// Most cells of one sweep.
@@ -271,7 +272,7 @@ pub fn own_name(name: &str) -> String {
 
 /// Reads one value into flags, over what they say; the flag's own name.
 fn set_flag(flags: &mut ScenarioFlags, name: &str, value: &str) -> Result<String, Vec<Diagnostic>> {
-    let place = Place::Flag(format!("{SWEPT}{name}"));
+    let place = Place::of_axis(name);
     let flag = format!("--{}={value}", name.trim_start_matches('-').replace('_', "-"));
     let normal = argv::normalise(&[flag]);
     if let Some(reason) = normal.ignored.first() {

@@ -26,6 +26,9 @@ impl SourceFile {
     }
 }
 
+/// How the flag of a value that an axis sets begins.
+pub(super) const SWEPT: &str = "sweep over ";
+
 /// Where an input's value stands.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub enum Place {
@@ -36,6 +39,20 @@ pub enum Place {
     Flag(String),
     /// In a file.
     File(Arc<SourceFile>, Range<usize>),
+}
+
+impl Place {
+    /// In the values of an axis.
+    #[must_use]
+    pub fn of_axis(axis: &str) -> Place {
+        Place::Flag(format!("{SWEPT}{axis}"))
+    }
+
+    /// Whether it is in the values of one.
+    #[must_use]
+    pub fn is_of_axis(&self) -> bool {
+        matches!(self, Place::Flag(flag) if flag.starts_with(SWEPT))
+    }
 }
 
 /// One problem.

@@ -16,7 +16,7 @@ use std::sync::Arc;
 use toml::{Table, Value};
 
 use self::spans::parse;
-use super::diagnostic::{Diagnostic, Place, SourceFile};
+use super::diagnostic::{Diagnostic, Place, SWEPT, SourceFile};
 
 /// Key paths of tables with exactly one key, which chooses.
 pub(super) const CHOICES: [&str; 4] = [
@@ -25,9 +25,6 @@ pub(super) const CHOICES: [&str; 4] = [
     "workload.prefix",
     "workload.endings",
 ];
-
-/// How the flag of a value that an axis sets begins.
-pub(super) const SWEPT: &str = "sweep over ";
 
 /// Where a value comes from, in the order of precedence.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -47,6 +44,14 @@ pub enum Source {
     Profile(String),
     /// Nobody said: the reason for the value.
     Assumption(String),
+}
+
+impl Source {
+    /// Whether an axis of a sweep set it.
+    #[must_use]
+    pub fn is_axis(&self) -> bool {
+        matches!(self, Source::Flag(flag) if flag.starts_with(SWEPT))
+    }
 }
 
 /// Where one value of the merged input comes from.

@@ -5,7 +5,7 @@
 
 use toml::Value;
 
-use super::document::{Document, SWEPT, Source};
+use super::document::Document;
 use super::flags::{Dataset, ScenarioFlags, TrafficFlags, gsp_prompts};
 use super::scalar::Count;
 use super::{pasted, trtllm};
@@ -88,7 +88,7 @@ pub(super) fn overridden(document: &Document, pasted: Vec<(String, String, Value
     let notes = pasted.into_iter().filter_map(|(key, flag, before)| {
         let now = document.get(&key);
         // Of an axis each cell names its value.
-        let is_swept = matches!(document.source(&key), Some(Source::Flag(flag)) if flag.starts_with(SWEPT));
+        let is_swept = document.source(&key).is_some_and(|source| source.is_axis());
         if is_swept {
             return None;
         }

@@ -7,6 +7,7 @@
 pub mod nvidia_smi;
 mod product;
 mod profile;
+mod profiles;
 mod registry;
 
 pub use profile::{ProfileError, ProfileProblem};

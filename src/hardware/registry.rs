@@ -11,88 +11,8 @@ use std::sync::LazyLock;
 
 use super::Device;
 use super::product::{BRANDS, Product, VARIANTS};
+use super::profiles::PROFILES;
 use crate::nearest::{nearest, slips, squash};
-
-macro_rules! profiles {
-    ($($stem:literal),* $(,)?) => {
-        [$(($stem, include_str!(concat!("../../hardware_profiles/", $stem, ".toml")))),*]
-    };
-}
-
-/// File stem and text of each shipped profile, in the order of listings.
-const PROFILES: [(&str, &str); 71] = profiles![
-    "b300-sxm-288gb",
-    "gb300-288gb",
-    "gb200-186gb",
-    "b200-sxm-180gb",
-    "gh200-144gb",
-    "h200-sxm-141gb",
-    "h200-nvl-141gb",
-    "gh200-96gb",
-    "h100-sxm-80gb",
-    "h100-nvl-94gb",
-    "h100-pcie-80gb",
-    "h800-sxm-80gb",
-    "h20-96gb",
-    "a100-sxm-80gb",
-    "a100-pcie-80gb",
-    "a100-sxm-40gb",
-    "a100-pcie-40gb",
-    "a800-sxm-80gb",
-    "a40-48gb",
-    "a30-24gb",
-    "v100-sxm-32gb",
-    "v100-pcie-32gb",
-    "v100-sxm-16gb",
-    "v100-pcie-16gb",
-    "rtx-pro-6000-96gb",
-    "rtx-pro-6000-max-q-96gb",
-    "rtx-pro-5000-48gb",
-    "rtx-pro-4500-32gb",
-    "rtx-pro-4000-24gb",
-    "l40s-48gb",
-    "l40-48gb",
-    "l20-48gb",
-    "rtx-6000-ada-48gb",
-    "rtx-5000-ada-32gb",
-    "rtx-4000-ada-20gb",
-    "rtx-2000-ada-16gb",
-    "rtx-a6000-48gb",
-    "rtx-a5000-24gb",
-    "rtx-a4000-16gb",
-    "rtx-5090-32gb",
-    "rtx-5080-16gb",
-    "rtx-5070-ti-16gb",
-    "rtx-5070-12gb",
-    "rtx-5060-ti-16gb",
-    "rtx-4090-24gb",
-    "rtx-4080-super-16gb",
-    "rtx-4080-16gb",
-    "rtx-4070-ti-super-16gb",
-    "rtx-4070-12gb",
-    "rtx-4060-ti-16gb",
-    "rtx-3090-ti-24gb",
-    "rtx-3090-24gb",
-    "rtx-3080-10gb",
-    "rtx-3060-12gb",
-    "l4-24gb",
-    "a10-24gb",
-    "a16-16gb",
-    "a2-16gb",
-    "t4-16gb",
-    "gb10-128gb",
-    "jetson-agx-thor-128gb",
-    "jetson-agx-orin-64gb",
-    "mi355x-288gb",
-    "mi350x-288gb",
-    "mi325x-256gb",
-    "mi300x-192gb",
-    "mi250x-64gb",
-    "mi210-64gb",
-    "radeon-pro-w7900-48gb",
-    "radeon-ai-pro-r9700-32gb",
-    "rx-7900-xtx-24gb",
-];
 
 /// Other names, squashed and without their vendor, and the shortening of an id that each is: those of machines that have no other GPU, and
 /// what AMD's driver prints for two cards alike.

@@ -1,5 +1,7 @@
 //! The most requests that were in flight at some time within one second, as the clients of vLLM and SGLang count them (B-14): whoever ends
 //! in a second counts beside whoever begins in it later, so that a closed loop of 32 may have 64.
+//!
+//! Arrivals come in order of time; an answer of a replica that lags behind the others may be told late, and counts as inside until then.
 
 use crate::units::{PICOS_PER_SECOND, Picos};
 

@@ -286,3 +286,13 @@ fn figures_of_answers_in_step_are_told() {
         assert!(!told(&words).contains(in_step), "{words}");
     }
 }
+
+/// What waits behind a full batch has a memory; the pace of those who are served does not depend on it.
+#[test]
+fn intervals_of_a_closed_loop_beyond_its_batch_are_those_of_its_batches() {
+    let words = "run --gpu h100-sxm-80gb --model llama-3.1-8b --input-len 1024 --output-len 128 --max-concurrency 3000 --format json";
+    let json: serde_json::Value = serde_json::from_str(&Desk::new().expect(0, words)).unwrap();
+    let interval = &json["plimsoll"]["intervals_95"]["mean_tpot_ms"];
+    let (low, high) = (interval[0].as_f64().unwrap(), interval[1].as_f64().unwrap());
+    assert!(low < high && high < 1.05 * low, "{low} to {high}");
+}

@@ -170,7 +170,24 @@ fn waves_of_a_closed_loop_are_cut_whole_or_not_at_all() {
         let floor = if requests == 300 { 59.0 } else { 62.0 };
         assert!((floor..=65.5).contains(&per_s), "{requests} requests: {per_s}/s");
         assert!(requests > 256 || run.steady.is_none() && run.intervals.is_empty());
+        assert!(!run.reasons[0].contains("waves"), "{requests}: {:?}", run.reasons);
     }
+}
+
+#[test]
+fn a_closed_loop_that_hardly_began_says_so() {
+    let server = Server {
+        client_limit: 64,
+        ..Server::mm1(1e6, 100, 8)
+    };
+    let mut recorder = recorder();
+    let end = single_server::run(&server, &mut recorder);
+    let run = judge(recorder.finish(end), LoadKind::Closed, &Precision::default());
+    assert!(
+        run.reasons[0].contains("100 answers are 1.56 waves of the 64 in flight"),
+        "{:?}",
+        run.reasons
+    );
 }
 
 #[test]

@@ -10,7 +10,6 @@
 //! number that keeps the promise while one less does not.
 
 use super::point::Point;
-use crate::analysis::Estimate;
 
 /// How to count.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -80,13 +79,13 @@ pub fn count(evaluate: impl FnMut(u64) -> Option<Point>, options: &CountOptions)
         crews: Vec::new(),
         options: *options,
     };
-    let ending = match tried.fewest(options.start, Point::is_within) {
+    let ending = match tried.fewest(options.start, KEEPS) {
         Err(ending) => ending,
         // What cannot be told of the interval's ends leaves the number itself as it is.
         Ok(replicas) => CountEnding::Found {
             replicas,
-            fewest: tried.fewest(replicas, Point::may_be_within).unwrap_or(replicas),
-            most: tried.fewest(replicas, Point::is_sure).ok(),
+            fewest: tried.fewest(replicas, MAY_KEEP).unwrap_or(replicas),
+            most: tried.fewest(replicas, SURELY_KEEPS).ok(),
         },
     };
     Count {
@@ -94,6 +93,27 @@ pub fn count(evaluate: impl FnMut(u64) -> Option<Point>, options: &CountOptions)
         tried: tried.crews,
     }
 }
+
+/// What is asked of a number's run.
+#[derive(Clone, Copy)]
+struct Question {
+    holds: fn(&Point) -> bool,
+    /// The answer of a run that does not tell.
+    of_untold: bool,
+}
+
+const KEEPS: Question = Question {
+    holds: Point::is_within,
+    of_untold: false,
+};
+const MAY_KEEP: Question = Question {
+    holds: Point::may_be_within,
+    of_untold: true,
+};
+const SURELY_KEEPS: Question = Question {
+    holds: Point::is_sure,
+    of_untold: false,
+};
 
 /// Numbers whose runs do not tell, after which no more are tried where none is seen to keep the promise.
 const UNTOLD_MAX: usize = 4;
@@ -110,17 +130,17 @@ struct Tried<F> {
 }
 
 impl<F: FnMut(u64) -> Option<Point>> Tried<F> {
-    /// The fewest of which `holds` is true, looked for from a guess in steps that double, and then by halves.
-    fn fewest(&mut self, start: u64, holds: fn(&Point) -> bool) -> Result<u64, CountEnding> {
+    /// The fewest of which it holds, looked for from a guess in steps that double, and then by halves.
+    fn fewest(&mut self, start: u64, question: Question) -> Result<u64, CountEnding> {
         let most = self.options.replicas_max;
         let mut step = 1;
         let mut high = start.clamp(1, most);
         let mut low = 0;
-        if self.holds(high, holds)? {
+        if self.holds(high, question)? {
             while high > 1 {
                 let fewer = high.saturating_sub(step).max(1);
                 step *= 2;
-                if !self.holds(fewer, holds)? {
+                if !self.holds(fewer, question)? {
                     low = fewer;
                     break;
                 }
@@ -134,14 +154,14 @@ impl<F: FnMut(u64) -> Option<Point>> Tried<F> {
                 low = high;
                 high = (high + step).min(most);
                 step *= 2;
-                if self.holds(high, holds)? {
+                if self.holds(high, question)? {
                     break;
                 }
             }
         }
         while high - low > 1 {
             let middle = low + (high - low) / 2;
-            match self.holds(middle, holds)? {
+            match self.holds(middle, question)? {
                 true => high = middle,
                 false => low = middle,
             }
@@ -149,7 +169,7 @@ impl<F: FnMut(u64) -> Option<Point>> Tried<F> {
         Ok(high)
     }
 
-    fn holds(&mut self, replicas: u64, holds: fn(&Point) -> bool) -> Result<bool, CountEnding> {
+    fn holds(&mut self, replicas: u64, question: Question) -> Result<bool, CountEnding> {
         let place = self.crews.partition_point(|crew| crew.replicas < replicas);
         if self.crews.get(place).is_none_or(|crew| crew.replicas != replicas) {
             if self.crews.len() >= self.options.runs_max {
@@ -160,22 +180,12 @@ impl<F: FnMut(u64) -> Option<Point>> Tried<F> {
         }
         let point = &self.crews[place].point;
         if !is_untold(point) {
-            return Ok(holds(point));
+            return Ok((question.holds)(point));
         }
-        let is_untold = |crew: &&Crew| is_untold(&crew.point);
-        let all = self.crews.iter().filter(is_untold).count();
-        match all >= UNTOLD_MAX && !self.crews.iter().any(|crew| crew.point.is_within()) {
+        let untold = self.crews.iter().filter(|crew| is_untold(&crew.point)).count();
+        match untold >= UNTOLD_MAX && !self.crews.iter().any(|crew| crew.point.is_within()) {
             true => Err(CountEnding::Untold(replicas)),
-            false => Ok(holds(&Point {
-                // What may be so is all that is known of it.
-                slack: Some(Estimate {
-                    value: f64::NEG_INFINITY,
-                    low: f64::NEG_INFINITY,
-                    high: f64::INFINITY,
-                }),
-                is_unknown: false,
-                ..point.clone()
-            })),
+            false => Ok(question.of_untold),
         }
     }
 }
@@ -184,6 +194,7 @@ impl<F: FnMut(u64) -> Option<Point>> Tried<F> {
 mod tests {
     use super::super::search::tests::exact;
     use super::*;
+    use crate::analysis::Estimate;
 
     /// Replicas that share all: `n` of them take `5 n` a second, known within `± error`.
     fn sharing(rate: f64, error: f64) -> impl Fn(u64) -> Option<Point> {

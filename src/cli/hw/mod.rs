@@ -200,7 +200,7 @@ fn list(width: Option<usize>) -> String {
     for why in unusable {
         about += &format!("left out: {}\n", visible(&why));
     }
-    list_on(&columns, &[24, 8, 10, 8, 8, 4, 8, 6, 7], &rows, width) + &folded(&about, width)
+    list_on(&columns, &rows, width) + &folded(&about, width)
 }
 
 fn show(id: &str, format: &str, out: &mut dyn Write) -> anyhow::Result<()> {

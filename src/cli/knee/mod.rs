@@ -29,9 +29,7 @@ use super::terminal::Terminal;
 use super::{files, interrupt, mix, why};
 use crate::analysis::LoadKind;
 use crate::analysis::knee::Knee;
-use crate::config::{
-    Assembled, Diagnostic, Diagnostics, Document, Place, Resolved, Source, resolve, resolved_toml,
-};
+use crate::config::{Assembled, Diagnostic, Diagnostics, Document, Place, Resolved, resolve, resolved_toml};
 use crate::report::figures::significant;
 use crate::report::{self, chart};
 use crate::units::Picos;
@@ -158,7 +156,7 @@ fn input_of(args: &Args) -> Result<(Common<'_>, Assembled), Diagnostics> {
     // A limit in flight that is swept makes a closed loop only where nobody sends at a rate, as the search does.
     let is_loop_of_axis = |document: &Document| {
         let source = document.source("workload.arrivals.all_at_once");
-        matches!(source, Some(Source::Flag(flag)) if flag.starts_with("sweep over "))
+        source.is_some_and(|source| source.is_axis())
     };
     let has_rate = |input: &Assembled| {
         (input.document.get("workload.arrivals").is_some() && !is_loop_of_axis(&input.document))

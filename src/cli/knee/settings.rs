@@ -173,7 +173,7 @@ fn contradicts(axis: &Axis, price: Option<f64>) -> Option<Diagnostic> {
     let is_of_all = !name.contains('.') || name.starts_with("workload.arrivals.");
     if last == "request-rate" && is_of_all {
         let problem = Diagnostic::new("knee looks for the rate itself, and an axis sets it")
-            .at(Place::Flag(format!("sweep over {}", axis.name)))
+            .at(Place::of_axis(&axis.name))
             .help("leave it out, or `plimsoll sweep` runs at given rates");
         return Some(problem);
     }

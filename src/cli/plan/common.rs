@@ -6,7 +6,7 @@ use super::super::run::{or_quickstart, with_results};
 use super::AxisFlags;
 use crate::config::axes::{self, Axis, Cell};
 use crate::config::flags::ScenarioFlags;
-use crate::config::{Assembled, Diagnostic, Diagnostics, Document, Ground, Place, resolve};
+use crate::config::{Assembled, Diagnostic, Diagnostics, Document, Ground, resolve};
 
 /// A command of which axes are to set a part.
 pub(in crate::cli) struct Common<'a> {
@@ -116,10 +116,7 @@ fn with_other_values(mut problems: Diagnostics, document: &Document, axes: &[Axi
         if !axes::apply(&mut cell, &axis.name, value).is_empty() {
             continue;
         }
-        let is_its_own = |problem: &Diagnostic| {
-            let place = matches!(&problem.place, Place::Flag(flag) if flag.starts_with("sweep over "));
-            place && problem.misfit.is_none()
-        };
+        let is_its_own = |problem: &Diagnostic| problem.place.is_of_axis() && problem.misfit.is_none();
         let wrong = resolve(cell, &Disk).map_or_else(|wrong| wrong.0, |_| Vec::new());
         for problem in wrong.into_iter().filter(is_its_own) {
             if !problems.0.contains(&problem) {

@@ -4,7 +4,7 @@
 use serde_json::{Value, json};
 
 use super::Labels;
-use crate::config::{Diagnostic, Diagnostics, Place};
+use crate::config::{Diagnostic, Diagnostics};
 use crate::report::knees::{self, Found};
 
 /// A cell that cannot be run, which is no reason against the others.
@@ -116,10 +116,9 @@ fn in_short(problem: &Diagnostic, labels: &Labels) -> String {
 
 /// Values of axes that are wrong by themselves, each told once: no cell could ever use them, so they are mistakes of the command.
 pub(super) fn mistakes(all: &[Refused]) -> Vec<Diagnostic> {
-    let is_swept = |place: &Place| matches!(place, Place::Flag(flag) if flag.starts_with("sweep over "));
     let problems = all.iter().flat_map(|cell| &cell.problems.0);
     let mut mistakes: Vec<Diagnostic> = Vec::new();
-    for problem in problems.filter(|problem| problem.is_of_value && is_swept(&problem.place)) {
+    for problem in problems.filter(|problem| problem.is_of_value && problem.place.is_of_axis()) {
         if !mistakes.contains(problem) {
             mistakes.push(problem.clone());
         }
@@ -188,6 +187,7 @@ fn named(cells: &[&Refused]) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::config::Place;
 
     fn cell(size: &str, problems: Vec<Diagnostic>) -> Refused {
         let labels = vec![("tensor-parallel-size".to_owned(), size.to_owned())];
@@ -228,7 +228,7 @@ mod tests {
 
     #[test]
     fn a_value_that_means_nothing_is_a_mistake_of_the_command_and_no_cell() {
-        let swept = |message: &str| Diagnostic::new(message).at(Place::Flag("sweep over --gpu".to_owned()));
+        let swept = |message: &str| Diagnostic::new(message).at(Place::of_axis("--gpu"));
         let all = [
             cell("1", vec![swept("unknown GPU `foo`").of_value(), larger(1)]),
             cell("2", vec![swept("unknown GPU `foo`").of_value()]),

@@ -36,7 +36,7 @@ pub(super) fn repeated(document: &Document, axes: &[Axis], linked: bool) -> Opti
             .collect();
         let first = axes.first().map_or("", |axis| axis.name.as_str());
         let place = match document.place(&format!("sweep.{first}")) {
-            Place::Nowhere => Place::Flag(format!("sweep over {first}")),
+            Place::Nowhere => Place::of_axis(first),
             place => place,
         };
         Diagnostic::new(format!("{} is given twice", given.join(", ")))

@@ -2,8 +2,9 @@
 
 use toml::{Table, Value};
 
+use crate::config::diagnostic::SWEPT;
 use crate::config::diagnostic::{Diagnostic, Place};
-use crate::config::document::{Document, SWEPT};
+use crate::config::document::Document;
 use crate::config::scalar::Count;
 
 /// Who gives flags, which is part of how they are named.

@@ -45,6 +45,7 @@ fn tried(rate: f64, verdict: Verdict) -> Point {
         pressure: Some(Pressure {
             compute: 0.91 / rate * 10.0,
             bandwidth: 0.46,
+            batch: 12.0,
             ..Pressure::default()
         }),
     }
@@ -108,7 +109,8 @@ fn the_limiter_is_quoted_with_the_pressure_at_the_knee() {
     assert_eq!(
         limited_by,
         "TTFT p99, which reaches its limit first (480 ms of 500 ms): 80.0 % of it is the wait for a first step, the \
-         rest the prompt's own steps; its steps hold pieces of prompts alone, and the engine is busy 0 % of the time. Hardest pressed is compute (compute 91.0 % of roof, bandwidth 46.0 %, host 0 % of step time; not full: \
+         rest the prompt's own steps; a step decodes 12.0 sequences on average, 0 % of the steps carry pieces of \
+         prompts too, and the engine is busy 0 % of the time. Hardest pressed is compute (compute 91.0 % of roof, bandwidth 46.0 %, host 0 % of step time; not full: \
          KV blocks 0 % at most)"
     );
     assert!(view.points[0].ttft.is_some() && view.points[2].ttft.is_none());
