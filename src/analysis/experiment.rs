@@ -477,12 +477,14 @@ fn gave_up(result: &RunResult, experiment: &Experiment) -> Option<String> {
     let Precision {
         relative,
         max_requests,
+        attainment,
         ..
     } = experiment.precision;
     let is_longest = result.whole.sent >= max_requests && result.steady.is_some();
     (experiment.stops_when_precise && is_longest).then(|| {
+        let promise = attainment.map_or("", |_| " and decide on the promise");
         format!(
-            "{max_requests} requests did not bring every mean latency within {} %; give --num-prompts for more",
+            "{max_requests} requests did not bring every mean latency within {} %{promise}; give --num-prompts for more",
             relative * 100.0
         )
     })

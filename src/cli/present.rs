@@ -28,6 +28,7 @@ pub(super) fn experiment(resolved: &Resolved, records: Records) -> Experiment {
         records,
         precision: Precision {
             relative,
+            attainment: objective(resolved).attainment.filter(|_| stops_when_precise),
             ..Precision::default()
         },
         stops_when_precise,

@@ -14,6 +14,7 @@ use super::{EngineConfig, Policy};
 use crate::facts::{Fact, Observer};
 use crate::kv::{Match, Taken};
 use crate::units::Picos;
+use crate::workload::Prompt;
 
 /// Whose turn it is.
 #[derive(Clone, Copy)]
@@ -128,8 +129,9 @@ impl Replica {
         let known = self.sequences[slot].known_tokens();
         // Only what a preemption of 0.11 left (V1-26), and then nothing is looked up.
         let kept = self.sequences[slot].computed;
-        self.pool.settle();
-        let found = if kept == 0 {
+        let is_alone = self.is_alone(slot);
+        let found = if kept == 0 && !is_alone {
+            self.pool.settle();
             let pieces = &self.sequences[slot].pieces;
             self.without_last(self.pool.look_up(pieces, known), pieces)
         } else {
@@ -168,7 +170,11 @@ impl Replica {
             }
         };
         self.waiting.pop();
-        let held = self.pool.admit(found, new_blocks);
+        let held = if is_alone {
+            self.pool.admit_alone(new_blocks)
+        } else {
+            self.pool.admit(found, new_blocks)
+        };
         self.spend(budget, tokens);
         if external > 0 {
             self.ask_to_load(now, slot, hit, external);
@@ -182,6 +188,15 @@ impl Replica {
         step.carries_prefill |= computed + 1 < known;
         self.share_out(slot, tokens, step);
         Turn::Done
+    }
+
+    /// Nobody has what it begins with, and never had: there is nothing to look up, and nobody will look for it but itself.
+    #[inline]
+    fn is_alone(&self, slot: usize) -> bool {
+        let sequence = &self.sequences[slot];
+        matches!(sequence.request.prompt, Prompt::Unique)
+            && !sequence.story.has_run()
+            && self.external.is_none()
     }
 
     /// Takes blocks for tokens that are loaded aside. Those that prefills under way still lack are left to them

@@ -377,7 +377,8 @@ impl Replica {
             None => (allocated, allocated - unknown),
         };
         let sequence = &mut self.sequences[slot];
-        let held = std::mem::take(&mut sequence.held);
+        let mut held = std::mem::take(&mut sequence.held);
+        self.pool.expect_again(&mut held, &sequence.pieces);
         self.pool
             .release_rest(held, &sequence.pieces, registered, allocated, sequence.settled);
         let lost = std::mem::take(&mut sequence.computed);

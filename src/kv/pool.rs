@@ -305,6 +305,26 @@ impl BlockPool {
         }
     }
 
+    /// Takes blocks for a sequence none of whose contents is or will be in another one, as whatever begins with a text of its own.
+    #[inline]
+    pub(crate) fn admit_alone(&mut self, new: Taken) -> Held {
+        match &mut self.prefix {
+            Some(prefix) => {
+                let held = prefix.adopt_alone(new.full);
+                prefix.evict(new.windows);
+                held
+            }
+            None => self.admit(Match::MISS, new),
+        }
+    }
+
+    /// A sequence that was admitted alone will come back, and look for what it registers.
+    pub(crate) fn expect_again(&mut self, held: &mut Held, pieces: &[Piece]) {
+        if let Some(prefix) = &mut self.prefix {
+            prefix.enter(held, pieces);
+        }
+    }
+
     /// Takes blocks for sequences that account for them by their length.
     #[inline]
     pub(crate) fn take(&mut self, blocks: u32) {

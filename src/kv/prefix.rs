@@ -11,6 +11,9 @@
 //!   referenced, because what is referenced is not evicted.
 //! * A run of which two physical copies exist is one block long, so that copies never need splitting.
 //!
+//! A sequence whose first token is in no other one's text is *alone*: nobody else finds what it registers, so that it stands in no
+//! tree. Its blocks are counted, and forgotten when it ends; if it is to come back, it is entered into the tree first.
+//!
 //! Whoever takes blocks need not know which: where nobody hears of evictions they are *owed*, and settled all at once before
 //! the next question or change to which the order of the free queue or the children of a run matter.
 
@@ -21,6 +24,7 @@ use super::Journal;
 use super::content::{self, Cursor};
 use crate::workload::Piece;
 
+mod alone;
 mod children;
 mod eviction;
 mod queue;
@@ -69,6 +73,8 @@ enum Free {
     Blank(u32),
     /// The blocks of a copy, and its node.
     Cached(usize, usize),
+    /// So many blocks with a hash that nobody will ask for.
+    Unsought(u32),
 }
 
 /// What a sequence holds: a path of cached runs, then blocks that are not registered yet.
@@ -85,6 +91,8 @@ pub(crate) struct Held {
     /// Copies on the path that are not the ones look-ups returned when they were made, from the shallowest to the deepest:
     /// what is registered lies below what was.
     duplicates: Vec<usize>,
+    /// Nobody else finds what it registers: its registered blocks are on no path.
+    is_alone: bool,
 }
 
 impl Held {
@@ -275,6 +283,9 @@ impl PrefixPool {
 
     /// Registers the blocks of a sequence up to `full_blocks` under their content (V1-43).
     pub(crate) fn register(&mut self, held: &mut Held, pieces: &[Piece], full_blocks: u32) {
+        if held.is_alone {
+            return self.register_alone(held, full_blocks);
+        }
         while held.registered < full_blocks {
             let blocks = full_blocks - held.registered;
             assert!(blocks <= held.private, "only allocated blocks are registered");
@@ -322,6 +333,9 @@ impl PrefixPool {
     /// Frees everything that a sequence holds, the deepest block first (V1-37, V1-38).
     pub(crate) fn release(&mut self, mut held: Held) {
         self.free_blank(held.private);
+        if held.is_alone {
+            return self.free_unsought(held.registered);
+        }
         let mut node = held.tip;
         while node != ROOT {
             let copy = self.pop_copy(&mut held.duplicates, node);

@@ -35,6 +35,17 @@ impl PrefixPool {
                     left -= count;
                     self.unlink(head);
                 }
+                Free::Unsought(count) => {
+                    let taken = count.min(left);
+                    self.evicted += u64::from(taken);
+                    self.cached -= taken;
+                    left -= taken;
+                    if taken < count {
+                        self.entries[head].what = Free::Unsought(count - taken);
+                    } else {
+                        self.unlink(head);
+                    }
+                }
                 Free::Cached(copy, node) => {
                     let run = self.nodes[node].blocks;
                     self.evicted += u64::from(run.min(left));

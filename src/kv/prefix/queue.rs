@@ -42,11 +42,11 @@ impl PrefixPool {
         {
             let Entry { what, next, .. } = &self.entries[entry];
             let taken = match what {
-                Free::Blank(count) => *count,
+                Free::Blank(count) | Free::Unsought(count) => *count,
                 Free::Cached(_, node) => self.nodes[*node].blocks,
             }
             .min(left);
-            if let Free::Cached(..) = what {
+            if !matches!(what, Free::Blank(_)) {
                 evicted += u64::from(taken);
             }
             (left, at) = (left - taken, *next);

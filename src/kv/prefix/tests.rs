@@ -1,4 +1,4 @@
-//! A pool that puts its evictions off is the pool that does not.
+//! A pool that puts its evictions off is the pool that does not, and one that forgets who shares with nobody the pool that does not.
 
 use proptest::prelude::*;
 
@@ -28,6 +28,7 @@ type Inside = (Held, Vec<Piece>, u32);
 #[derive(Debug, PartialEq)]
 struct Answer {
     free: u32,
+    cached: u64,
     hit: u32,
     unreferenced: u32,
     evicted: u64,
@@ -73,6 +74,7 @@ fn run(puts_off: bool, to_head: bool, ops: &[(u8, u32, u64, u32)]) -> Vec<Answer
         }
         answers.push(Answer {
             free: pool.free(),
+            cached: 0,
             hit: found.blocks,
             unreferenced: found.unreferenced,
             evicted: pool.evicted_tokens(),
@@ -88,6 +90,75 @@ proptest! {
         ops in prop::collection::vec((0u8..4, 0u32..30, 0u64..6, 1u32..20), 1..200),
     ) {
         prop_assert_eq!(run(true, to_head, &ops), run(false, to_head, &ops));
+    }
+}
+
+/// Sequences with texts of their own beside others, in the tree or alone; some are preempted, and come back.
+fn run_beside(alone: bool, to_head: bool, ops: &[(u8, u32, u64, u32)]) -> Vec<Answer> {
+    let mut pool = BlockPool::new(40, BLOCK, true, to_head);
+    pool.put_off_evictions();
+    let mut inside: Vec<Inside> = Vec::new();
+    let mut preempted: Vec<Vec<Piece>> = Vec::new();
+    let mut answers = Vec::new();
+    for (number, &(op, head, own, tail)) in ops.iter().enumerate() {
+        let mut found = Match::MISS;
+        match op {
+            // Somebody with a text that others have, somebody with one of its own, somebody who comes back.
+            0..=2 => {
+                let pieces = match op {
+                    0 => prompt(head, own, tail),
+                    1 => prompt(0, 100 + number as u64, head + tail),
+                    _ => match preempted.pop() {
+                        Some(pieces) => pieces,
+                        None => continue,
+                    },
+                };
+                let tokens: u32 = pieces.iter().map(|piece| piece.tokens).sum();
+                let is_alone = alone && op == 1;
+                if !is_alone {
+                    pool.settle();
+                    found = pool.look_up(&pieces, tokens);
+                }
+                let new = Taken::of_one_group(tokens.div_ceil(BLOCK) - found.blocks);
+                if new.all() + found.unreferenced <= pool.free() {
+                    let mut held = match is_alone {
+                        true => pool.admit_alone(new),
+                        false => pool.admit(found, new),
+                    };
+                    pool.register(&mut held, &pieces, tokens, tokens);
+                    inside.push((held, pieces, tokens));
+                }
+            }
+            3 | 4 if !inside.is_empty() => {
+                let (mut held, pieces, tokens) = inside.swap_remove(own as usize % inside.len());
+                if op == 3 {
+                    pool.expect_again(&mut held, &pieces);
+                    preempted.push(pieces.clone());
+                }
+                pool.release(held, &pieces, tokens, tokens);
+            }
+            _ => {}
+        }
+        let (free, evicted) = (pool.free(), pool.evicted_tokens());
+        pool.settle();
+        answers.push(Answer {
+            free,
+            cached: pool.cached_tokens(),
+            hit: found.blocks,
+            unreferenced: found.unreferenced,
+            evicted,
+        });
+    }
+    answers
+}
+
+proptest! {
+    #[test]
+    fn who_shares_with_nobody_need_not_stand_in_the_tree(
+        to_head in any::<bool>(),
+        ops in prop::collection::vec((0u8..5, 0u32..30, 0u64..6, 1u32..20), 1..200),
+    ) {
+        prop_assert_eq!(run_beside(true, to_head, &ops), run_beside(false, to_head, &ops));
     }
 }
 
