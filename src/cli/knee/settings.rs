@@ -118,7 +118,8 @@ fn search(
     let beside = format!("{:?}", (args.min_rate, args.max_rate, args.sizing));
     let cells = plan.cells(is_jsonl.then_some(&beside));
     let (settings, unkept) = search_all(plan, asked, (&cells, kept), args.sizing.price, terminal)?;
-    let objects: Vec<Value> = settings.iter().map(Setting::object).collect::<Result<_, _>>()?;
+    let mut objects: Vec<Value> = settings.iter().map(Setting::object).collect::<Result<_, _>>()?;
+    knees::place(&mut objects);
     if let Some(why) = nothing_searched(plan, &objects) {
         anyhow::bail!(why);
     }
@@ -272,8 +273,7 @@ fn put(
         Format::Csv => knees::csv(&knees),
         Format::Md => knees::md(&knees),
         Format::Json | Format::Jsonl => {
-            let lines: Vec<String> = knees.rows.iter().map(report::json::knee_setting).collect();
-            format!("[{}]\n", lines.join(", "))
+            format!("[{}]\n", report::json::knee_settings(&knees).join(", "))
         }
         Format::Table => knees::text(&knees, terminal.width().filter(|_| file.is_none())),
     };
