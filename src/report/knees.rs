@@ -2,7 +2,7 @@
 //!
 //! What a setting costs is what its GPUs do per million output tokens at its knee, or, where a rate is given, per hour of the
 //! replicas that carry it. How far that may be off, and what tells two settings apart, is [`crate::analysis::costs`]; where the
-//! model's doubt is not known chance alone does, which is said.
+//! model's doubt is not known that of an unmeasured server stands for it, which is said.
 
 mod answer;
 mod exact;

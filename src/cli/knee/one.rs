@@ -83,6 +83,10 @@ pub(super) fn search_one(
     };
     let mut view = view(asked, sizing, &knee, &precision, stopped_at, model);
     view.notes.extend(caveats::at_the_answer(&knee, caveats));
+    view.notes
+        .extend(model::shortened(resolved, &knee).filter(|_| view.model.is_some()));
+    view.notes
+        .extend(caveats::sped_up(resolved, &knee, asked.sizing.as_ref()));
     view.notes.extend(wide(&view, options.width));
     Ok(Searched {
         view,

@@ -2,7 +2,8 @@
 
 use super::{Found, KneeRow, Knees, Priced};
 use crate::analysis::Estimate;
-use crate::report::figures::{count, counted, significant, significant_down};
+use crate::analysis::costs::UNKNOWN;
+use crate::report::figures::{count, counted, percent, significant, significant_down};
 use crate::report::text_knee::asked;
 use crate::report::text_sizing::dollars;
 
@@ -92,7 +93,7 @@ pub(super) fn qualified(knees: &Knees) -> Vec<String> {
             count(more as u64)
         ));
     }
-    told.extend(by_chance_alone(knees));
+    told.extend(unknown_doubts(knees));
     told.extend(unlike_promises(knees));
     told
 }
@@ -100,8 +101,8 @@ pub(super) fn qualified(knees: &Knees) -> Vec<String> {
 /// Reasons that are told one by one: settings along an axis of memory have each its own.
 const REASONS_MAX: usize = 6;
 
-/// Of which settings the model's doubt is not known, so that it is no part of what tells them apart.
-fn by_chance_alone(knees: &Knees) -> Option<String> {
+/// Of which settings the model's doubt is not known, and what is taken in its place to tell them apart.
+fn unknown_doubts(knees: &Knees) -> Option<String> {
     if knees.priced().filter(|priced| priced.cost().is_some()).count() < 2 {
         return None;
     }
@@ -115,8 +116,12 @@ fn by_chance_alone(knees: &Knees) -> Option<String> {
         true => "settings".to_owned(),
         false => names(&rows),
     };
-    (!rows.is_empty())
-        .then(|| format!("chance alone tells {of} from others: the model's doubt of that cost is not known"))
+    (!rows.is_empty()).then(|| {
+        format!(
+            "the model's doubt of that cost is not known of {of}: taken as that of a server of which nothing was measured, {} (90 %)",
+            percent(UNKNOWN.exp_m1())
+        )
+    })
 }
 
 /// The laxest promise is kept at the highest rate.
