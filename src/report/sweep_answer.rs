@@ -154,11 +154,13 @@ fn more_undecided(groups: &[Setting<'_, '_>], candidates: &[Option<Candidate>], 
             let alike = groups.iter().zip(&open);
             let alike = alike.filter(|(_, one)| one.is_some_and(|one| one.keeps));
             let runs: Vec<&SweepRow<'_>> = alike.flat_map(|((_, runs), _)| runs.iter().copied()).collect();
-            format!(
-                "{}, not decided ({} so far)",
-                noise.alike("", tokens),
-                so_far(&runs)
-            )
+            let undecided = match noise {
+                // More requests tell both.
+                Noise::Number(_) => "",
+                Noise::Intervals | Noise::Little => ", not decided",
+            };
+            let so_far = so_far(&runs);
+            format!("{}{undecided} ({so_far} so far)", noise.alike("", tokens))
         }
         Best::One {
             index,

@@ -103,16 +103,16 @@ const REASONS_MAX: usize = 6;
 
 /// Of which settings the model's doubt is not known, and what is taken in its place to tell them apart.
 fn unknown_doubts(knees: &Knees) -> Option<String> {
-    if knees.priced().filter(|priced| priced.cost().is_some()).count() < 2 {
+    if knees.searched().filter(|priced| priced.cost().is_some()).count() < 2 {
         return None;
     }
     let is_unknown = |priced: &Priced| priced.cost().is_some_and(|cost| cost.model.is_none());
     let rows = knees
         .rows
         .iter()
-        .filter(|row| row.priced().is_some_and(is_unknown));
+        .filter(|row| row.searched().is_some_and(is_unknown));
     let rows: Vec<&KneeRow> = rows.collect();
-    let of = match rows.len() == knees.priced().count() {
+    let of = match rows.len() == knees.searched().count() {
         true => "settings".to_owned(),
         false => names(&rows),
     };
