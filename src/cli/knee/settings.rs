@@ -179,12 +179,14 @@ fn contradicts(axis: &Axis, price: Option<f64>) -> Option<Diagnostic> {
         return Some(problem);
     }
     (last == "gpu" && price.is_some() && axis.values.len() > 1).then(|| {
-        Diagnostic::new("one price for several GPUs ranks nothing")
-            .at(Place::Flag("--price".to_owned()))
-            .help(
-                "leave it out for the list prices, or write each card's own into a profile: \
-                 `plimsoll hw show GPU`",
-            )
+        Diagnostic::new(
+            "--price is one price for every GPU-hour of the command, and -L gpu compares cards that cost unlike amounts",
+        )
+        .at(Place::Flag("--price".to_owned()))
+        .help(
+            "leave it out: each card then has the list price of its profile, which stands beneath the answer; for your own put what \
+             `plimsoll hw show GPU --format toml` says into a file, change its usd_per_hour, and give the file's path in place of the name",
+        )
     })
 }
 
