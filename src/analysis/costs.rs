@@ -4,17 +4,21 @@
 //! confidence by the root of the sum of squares of both, as if they were independent. Two costs are told apart where they are
 //! further from each other than both may be off. Settings of one card and one engine rest on the same parameters, so that what is
 //! wrong with these moves both costs, and only what it moves one more than the other counts. Where the model's doubt is not known
-//! chance alone tells them apart.
+//! it is taken for that of a server of which nothing was measured.
 //!
 //! Left out: that chance is shared, too, where both saw the same traffic. Intervals are therefore rather too wide.
 
 use super::Estimate;
+use crate::cost::discrepancy::UNSEEN_SERVER;
 use crate::cost::uncertainty::Component;
 use crate::sim::Pool;
 use crate::stats::{Z_90, Z_95};
 
 /// How far down and up the logarithm of a figure reaches with 90 % confidence; infinite where an end is open.
 pub type Reach = (f64, f64);
+
+/// How far the logarithm of a cost is taken to be off, with 90 % confidence, where the model's doubt of it is not known.
+pub const UNKNOWN: f64 = Z_90 * UNSEEN_SERVER;
 
 /// What a setting costs.
 #[derive(Clone, Debug, PartialEq)]
@@ -52,7 +56,8 @@ impl Cost {
     #[must_use]
     pub fn is_dearer_than(&self, cheaper: &Cost) -> bool {
         let chance = self.chance.0.hypot(cheaper.chance.1);
-        (self.usd / cheaper.usd).ln() > chance.hypot(self.doubt_apart(cheaper).unwrap_or(0.0))
+        let doubt = self.doubt_apart(cheaper);
+        (self.usd / cheaper.usd).ln() > chance.hypot(doubt.unwrap_or_else(|| self.unknown_apart(cheaper)))
     }
 
     /// How far the ratio of two costs may be off because parameters of the step time are, with 90 % confidence: those that both
@@ -74,6 +79,13 @@ impl Cost {
         };
         let squares = Component::ALL.into_iter().map(square);
         Some(Z_90 * squares.sum::<f64>().sqrt())
+    }
+
+    /// The same where the doubt of either is not known: that of one unmeasured server, or of two. How alike both costs feel what
+    /// they share is not known either.
+    fn unknown_apart(&self, other: &Cost) -> f64 {
+        let servers: f64 = if self.rests_on == other.rests_on { 1.0 } else { 2.0 };
+        UNKNOWN * servers.sqrt()
     }
 
     fn rests_on(&self, component: Component) -> Option<&str> {
@@ -159,12 +171,15 @@ mod tests {
         // √(2·(0.08² + ln(1.5)²)) = 0.585, a factor of 1.79.
         assert!(!cost(1.78, 1.5, "l40s").is_dearer_than(&cheap));
         assert!(cost(1.8, 1.5, "l40s").is_dearer_than(&cheap));
-        // Chance alone: √2 · 0.08 is a factor of 1.12.
-        let unknown = Cost {
+        // √2 · √(0.08² + (1.645 · 0.083)²) is a factor of 1.251, and of one card √(2 · 0.08² + (1.645 · 0.083)²) one of 1.194.
+        let unknown = |usd: f64, card: &str| Cost {
             parts: None,
-            ..cost(1.13, 1.5, "l40s")
+            ..cost(usd, 1.5, card)
         };
-        assert!(unknown.is_dearer_than(&cheap));
+        assert!(unknown(1.26, "l40s").is_dearer_than(&cheap));
+        assert!(!unknown(1.24, "l40s").is_dearer_than(&cheap));
+        assert!(unknown(1.2, "h100").is_dearer_than(&cheap));
+        assert!(!unknown(1.18, "h100").is_dearer_than(&cheap));
         assert!(!cheap.is_dearer_than(&cheap));
     }
 

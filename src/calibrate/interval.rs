@@ -16,7 +16,7 @@ use crate::cost::uncertainty::Component;
 use crate::metrics::Summary;
 use crate::sim::{Frontend, Pool, Scenario};
 use crate::stats::Z_90;
-use crate::workload::Arrivals;
+use crate::workload::{Arrivals, WorkloadSpec, short_day};
 
 /// How far each figure may be off.
 #[derive(Clone, Debug, PartialEq)]
@@ -257,8 +257,22 @@ fn recalibrate(pool: &mut Pool, server: &Server, calibration: &Calibration) {
     pool.cost = std::sync::Arc::new(cost.expect("a scaled calibration has the blocks of its original"));
 }
 
+/// The traffic of a day curve in fewer requests, and how many: its first ones tell of the night alone. `None` where there is no
+/// such, or replicas come, go or fail at times that are not the curve's.
+#[must_use]
+pub fn short_day_of(scenario: &Scenario) -> Option<(WorkloadSpec, u64)> {
+    let cluster = &scenario.cluster;
+    let keeps_its_clock =
+        cluster.outages.is_some() || !cluster.changes.is_empty() || !cluster.scalers.is_empty();
+    short_day(&scenario.workload).filter(|_| !keeps_its_clock)
+}
+
 fn simulated(resolved: &Resolved, moved: Option<(Component, f64)>) -> [f64; FIGURES.len()] {
     let mut scenario = under(resolved, moved);
+    if let Some((day, _)) = short_day_of(&scenario) {
+        scenario.workload = day;
+        return figures(&simulate_whole(&scenario, None));
+    }
     let workload = &mut scenario.workload;
     let mut sent_max = None;
     if matches!(workload.arrivals, Arrivals::Superposed { .. }) {
@@ -282,6 +296,7 @@ mod tests {
     use crate::analysis::{Experiment, simulate};
     use crate::config::{Document, NoFiles, resolve};
     use crate::metrics::Records;
+    use crate::units::Picos;
 
     fn resolved(rate: f64) -> Resolved {
         let text = format!(
@@ -309,6 +324,29 @@ mod tests {
             .iter()
             .find(|figure| figure.name == name)
             .unwrap()
+    }
+
+    /// The first requests of a day come at night, when nobody waits.
+    #[test]
+    fn the_interval_of_a_day_is_of_all_its_hours() {
+        let mut resolved = resolved(1.0);
+        let workload = &mut resolved.scenario.workload;
+        let day = |rates: [f64; 2]| Arrivals::Profile {
+            piece: Picos::from_seconds(3000.0),
+            rates: rates.into(),
+            burstiness: 1.0,
+        };
+        (workload.arrivals, workload.num_prompts) = (day([1.0, 30.0]), None);
+        workload.duration = Some(Picos::from_seconds(6000.0));
+        let whole = model_interval(&resolved);
+        resolved.scenario.workload.arrivals = day([30.0, 1.0]);
+        let turned = model_interval(&resolved);
+        resolved.scenario.workload.arrivals = day([1.0, 1.0]);
+        let night = model_interval(&resolved);
+        let ttft = |interval: &ModelInterval| figure(interval, "mean_ttft_ms").sigma_ln;
+        let apart = |other: &ModelInterval| (ttft(&whole) / ttft(other) - 1.0).abs();
+        assert!(apart(&night) > 0.1, "{} {}", ttft(&whole), ttft(&night));
+        assert!(apart(&turned) < 0.1, "{} {}", ttft(&whole), ttft(&turned));
     }
 
     #[test]

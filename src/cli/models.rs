@@ -15,7 +15,7 @@ use crate::model::{
     self, Attention, Dtype, LayerGroup, Mlp, ModelShape, OutputGate, Quantization, Recurrence, Rule,
 };
 use crate::report::tables::Column;
-use crate::report::{folded, list_on};
+use crate::report::{counted, folded, list_on};
 
 /// The models that resolve without a network, or one in full.
 ///
@@ -305,7 +305,8 @@ fn told(recurrence: &Recurrence) -> String {
             groups,
             state_size,
         } => format!(
-            "Mamba2, {heads} heads of {head_dim} × {state_size} in {groups} groups, states in {dtype}"
+            "Mamba2, {heads} heads of {head_dim} × {state_size} in {}, states in {dtype}",
+            counted(u64::from(groups), "group")
         ),
     }
 }

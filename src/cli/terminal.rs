@@ -5,7 +5,7 @@ use std::io::{IsTerminal, Write};
 use anstream::{AutoStream, ColorChoice};
 
 use super::Colour;
-use crate::config::{Diagnostics, visible};
+use crate::config::{Diagnostics, readable, visible};
 use crate::report::Style;
 
 /// Who we talk to.
@@ -52,7 +52,7 @@ impl Terminal {
 
     /// Tells why a command failed.
     pub fn error(self, error: &anyhow::Error) {
-        self.say(&visible(&format!("error: {error:#}")));
+        self.say(&readable(&format!("error: {error:#}")));
     }
 
     /// Tells what belongs beside the result, unless quiet.

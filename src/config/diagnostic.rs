@@ -152,16 +152,16 @@ impl Diagnostic {
         } else {
             Renderer::plain()
         };
-        let label = visible(&self.label);
-        let help: Vec<String> = self.help.iter().map(|help| visible(help)).collect();
+        let label = readable(&self.label);
+        let help: Vec<String> = self.help.iter().map(|help| readable(help)).collect();
         let notes = self.misfit.iter().flat_map(|misfit| &misfit.notes);
-        let notes: Vec<String> = notes.map(|note| visible(note)).collect();
+        let notes: Vec<String> = notes.map(|note| readable(note)).collect();
         let title = match (&self.place, self.label.is_empty()) {
-            (Place::File(..), _) | (_, true) => visible(&self.message),
-            _ => format!("{}: {label}", visible(&self.message)),
+            (Place::File(..), _) | (_, true) => readable(&self.message),
+            _ => format!("{}: {label}", readable(&self.message)),
         };
         let name = match &self.place {
-            Place::File(file, _) => visible(&file.name),
+            Place::File(file, _) => readable(&file.name),
             _ => String::new(),
         };
         let mut problem = Group::with_title(Level::ERROR.primary_title(title));
@@ -207,6 +207,32 @@ pub fn visible(text: &str) -> String {
         }
     }
     shown
+}
+
+/// Words of more characters are names that nobody gave on purpose: a file's content in place of its path.
+const WORD_MAX: usize = 256;
+/// Characters that are shown of one.
+const WORD_SHOWN: usize = 80;
+
+/// The same without the rest of words that would fill a screen: a message is read.
+#[must_use]
+pub fn readable(text: &str) -> String {
+    let shortened = |word: &str| {
+        if word.chars().count() <= WORD_MAX {
+            return word.to_owned();
+        }
+        let shown: String = word.chars().take(WORD_SHOWN).collect();
+        // What stands behind a name, as its closing quote, stays.
+        let is_behind = |c: char| c.is_whitespace() || c.is_ascii_punctuation();
+        let behind = &word[word.trim_end_matches(is_behind).len()..];
+        let behind = if behind.len() < WORD_SHOWN { behind } else { "" };
+        format!("{shown}…{behind}")
+    };
+    let visible = visible(text);
+    visible
+        .split_inclusive(char::is_whitespace)
+        .map(shortened)
+        .collect()
 }
 
 /// Every problem of an input; never empty.
@@ -266,7 +292,20 @@ impl std::error::Error for Diagnostics {}
 
 #[cfg(test)]
 mod tests {
+    use super::readable;
     use crate::config::{Document, NoFiles, resolve};
+
+    #[test]
+    fn a_word_that_would_fill_the_screen_is_cut() {
+        let name = "x".repeat(100_000);
+        let told = readable(&format!("no model `{name}` is\nbundled\u{7}"));
+        assert_eq!(
+            told,
+            format!("no model `{}…` is\nbundled\\u{{7}}", "x".repeat(79))
+        );
+        let path = format!("/{}/scenario.toml", "folder/".repeat(30));
+        assert_eq!(readable(&path), path);
+    }
 
     #[test]
     fn problems_of_a_file_are_told_from_its_top_to_its_end() {

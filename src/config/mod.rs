@@ -67,7 +67,7 @@ mod workload;
 pub use assemble::{Assembled, Ground, QUICKSTART, assemble, assemble_run, served};
 pub use capacity::{Capacity, capacity};
 pub use checkpoint::{Unreadable, read as checkpoint};
-pub use diagnostic::{Diagnostic, Diagnostics, Place, visible};
+pub use diagnostic::{Diagnostic, Diagnostics, Place, readable, visible};
 pub use document::{Document, Source};
 pub use files::{Files, NoFiles};
 pub use judge::Provenance;

@@ -5,6 +5,7 @@ mod around;
 mod environment;
 mod others;
 
+use clap::error::{ContextKind, ContextValue, ErrorKind};
 use clap::{Args, CommandFactory, FromArgMatches, Parser};
 
 use around::{Bare, Missing};
@@ -440,6 +441,14 @@ fn unparsable(error: &clap::Error, flag: &str) -> Diagnostic {
         .trim_start_matches("error: ")
         .to_string();
     let mut problem = Diagnostic::new(format!("in {flag}: {first}")).at(Place::Flag(flag.to_string()));
+    let unknown = match (error.kind(), error.get(ContextKind::InvalidArg)) {
+        (ErrorKind::UnknownArgument, Some(ContextValue::String(argument))) => argument.split('=').next(),
+        _ => None,
+    };
+    if let Some(meant) = unknown.and_then(argv::hint) {
+        // What is spelt nearly so is something else.
+        return problem.help(meant);
+    }
     for line in text.lines().skip(1) {
         let line = line.trim();
         if let Some(tip) = line

@@ -121,7 +121,7 @@ pub fn knee(view: &KneeView) -> String {
         let fleet = fleet.iter().flatten().map(|(_, figure)| figure.clone());
         knee_row(point).into_iter().chain(fleet).collect()
     });
-    let mark = view.is_interrupted.then(|| {
+    let mark = (view.is_interrupted || view.is_cut_after).then(|| {
         let mut row = vec![String::new(); head.len()];
         row[1] = "interrupted".into();
         row

@@ -29,6 +29,8 @@ pub struct KneeContext {
     pub assumptions: Vec<String>,
     /// Ctrl-C ended the search.
     pub is_interrupted: bool,
+    /// It was whole, and the user stopped what follows from it.
+    pub is_cut_after: bool,
     /// How far the knee may be off because the step time's parameters are.
     pub model: Option<FigureInterval>,
     /// First part of a saved result's name, where one was given.
@@ -70,6 +72,7 @@ impl KneeView {
             trust,
             mut assumptions,
             is_interrupted,
+            is_cut_after,
             model,
             label,
             metadata,
@@ -111,6 +114,7 @@ impl KneeView {
             promises,
             attainment,
             is_interrupted,
+            is_cut_after,
             is_of_one_traffic: load_varies,
             trust,
             assumptions,

@@ -2,15 +2,17 @@
 //!
 //! What a setting costs is what its GPUs do per million output tokens at its knee, or, where a rate is given, per hour of the
 //! replicas that carry it. How far that may be off, and what tells two settings apart, is [`crate::analysis::costs`]; where the
-//! model's doubt is not known chance alone does, which is said.
+//! model's doubt is not known that of an unmeasured server stands for it, which is said.
 
 mod answer;
 mod exact;
 mod ranking;
+mod standing;
 mod table;
 
 pub use self::exact::csv;
-pub use self::ranking::{Measure, Ranked, Ranking};
+pub use self::ranking::{Measure, Ranked, Ranking, place};
+use self::standing::{Rank, Standing, standings};
 pub use self::table::{md, text};
 use super::views::KneeView;
 use crate::analysis::costs::{Cost, Reach, reach_of_count, reach_of_rate, reach_of_replicas};
@@ -91,6 +93,11 @@ impl KneeRow {
             Found::Knee(priced) => Some(priced),
             Found::DoesNotFit(_) | Found::Refused { .. } | Found::Failed(_) | Found::NotRun => None,
         }
+    }
+
+    /// The same, where it came to its end.
+    fn searched(&self) -> Option<&Priced> {
+        self.priced().filter(|priced| !priced.is_cut)
     }
 
     /// Why it was not searched, where that is not the user's doing.
@@ -252,14 +259,60 @@ impl Knees {
         self.priced().any(|priced| priced.view.sizing.is_some())
     }
 
-    /// The cheapest first, then those whose cost is not known, most served first, then those that keep no promise, and then
-    /// those without a search.
+    /// Searches that came to their end.
+    fn searched(&self) -> impl Iterator<Item = &Priced> {
+        self.rows.iter().filter_map(KneeRow::searched)
+    }
+
+    /// How many did, of how many that can be searched, where the user stopped before all had.
+    pub(super) fn cut(&self) -> Option<(u64, u64)> {
+        let cut = self.rows.iter().filter(|row| !row.is_whole()).count() as u64;
+        let searched = self.searched().count() as u64;
+        (cut > 0).then_some((searched, searched + cut))
+    }
+
+    /// Where each row's setting stands beside the best of those that were searched to their end.
+    fn standings(&self) -> Vec<Option<Standing>> {
+        let is_priced = self.searched().any(|priced| priced.cost().is_some());
+        let rank = |row: &KneeRow| {
+            let priced = row.searched()?;
+            match is_priced {
+                true => priced.cost().map(Rank::Cost),
+                false => priced.view.knee.map(Rank::Rate),
+            }
+        };
+        standings(&self.rows.iter().map(rank).collect::<Vec<_>>())
+    }
+
+    /// The settings that cannot be told from the best, the best of them first.
+    fn alike(&self) -> Vec<&KneeRow> {
+        let standings = self.rows.iter().zip(self.standings());
+        let alike: Vec<&KneeRow> = standings
+            .filter(|(_, standing)| *standing == Some(Standing::Alike))
+            .map(|(row, _)| row)
+            .collect();
+        let mut ranked = self.ranked();
+        ranked.retain(|row| alike.iter().any(|alike| std::ptr::eq(*alike, *row)));
+        ranked
+    }
+
+    /// Where each row's setting stands, as files spell it.
+    pub(super) fn standing_words(&self) -> Vec<Option<&'static str>> {
+        let words = self.standings().into_iter();
+        words.map(|standing| standing.map(Standing::word)).collect()
+    }
+
+    /// The cheapest first, then those whose cost is not known, most served first, then those that keep no promise, those whose
+    /// search was cut short, and those without one.
     fn ranked(&self) -> Vec<&KneeRow> {
         let mut rows: Vec<&KneeRow> = self.rows.iter().collect();
         let key = |row: &KneeRow| {
             let Some(priced) = row.priced() else {
-                return (3, 0.0, 0.0);
+                return (4, 0.0, 0.0);
             };
+            if priced.is_cut {
+                return (3, 0.0, 0.0);
+            }
             let served = priced.view.knee.map_or(0.0, |knee| knee.value);
             let fleet = priced
                 .view

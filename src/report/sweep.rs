@@ -16,6 +16,7 @@ use super::tables::{Column, markdown, table};
 use super::text_caveats::trust_lines;
 use super::views::trust_of;
 use crate::cost::Trust;
+use crate::stats::Z_95;
 
 /// One run of a sweep.
 #[derive(Clone, Debug)]
@@ -90,6 +91,16 @@ impl SweepRow<'_> {
         stretch?.get(key)?.as_f64()
     }
 
+    /// Of what its shares are.
+    fn shares_of(&self) -> &'static str {
+        let steady = self.run.pointer("/plimsoll/steady");
+        match steady.is_some_and(|steady| !steady.is_null()) {
+            _ if !self.is_simulated() => "",
+            true if !self.of_whole => "steady",
+            _ => "whole",
+        }
+    }
+
     /// Share of prompt tokens found in the prefix cache; `None` where none was looked for.
     pub(super) fn hit_rate(&self) -> Option<f64> {
         let asked = self
@@ -113,11 +124,29 @@ impl SweepRow<'_> {
         self.attainment.is_some() || judged.is_some_and(Value::is_boolean)
     }
 
-    /// Output tokens per second, least and most by its interval; the figure itself where it has none.
+    /// Output tokens per second, least and most by its interval, or by what so few requests tell; the figure itself where neither is.
     pub(super) fn output(&self) -> Option<(f64, f64, f64)> {
         let value = self.figure("output_throughput")?;
-        let (low, high) = self.interval("output_throughput").unwrap_or((value, value));
+        let by_number = || {
+            self.known_by_number()
+                .map(|part| (value * (1.0 - part), value * (1.0 + part)))
+        };
+        let interval = self.interval("output_throughput").or_else(by_number);
+        let (low, high) = interval.unwrap_or((value, value));
         Some((value, low, high))
+    }
+
+    /// How far the output of a whole run of an open loop, which has no interval, may be off by chance, as a part of it: of so many
+    /// requests that come at random with answers that scatter like their mean the tokens in a second have a relative variance of
+    /// 2/n. Nor is what one run serves more than another while its last requests drain any more of it for longer. `None` of what is
+    /// sent as it is answered or all at once, whose tokens come as fast as they can, and in overload, where they do, too.
+    pub(super) fn known_by_number(&self) -> Option<f64> {
+        let is_open = self.run.get("request_rate").is_some_and(Value::is_number);
+        let is_short = self.of_whole || matches!(self.verdict(), "too_short" | "finite");
+        let completed = self.number("completed").filter(|completed| *completed > 0.0)?;
+        let is_told = is_open && is_short && self.verdict() != "unstable";
+        let has_interval = self.interval("output_throughput").is_some();
+        (is_told && !has_interval).then(|| (Z_95 * (2.0 / completed).sqrt()).min(1.0))
     }
 
     /// The 95 % interval of a figure as the file has it; `None` of whole runs, because it is one of the steady stretch.
@@ -369,10 +398,35 @@ fn model_factors(run: &Value) -> Vec<(String, f64)> {
     factors.flatten().collect()
 }
 
-/// Writes one line a run: the axes, then every plain key of its object, then `prefix_cache_hit_rate` where anything was found there,
-/// then the factors of the model's intervals where
-/// they were asked for, then the verdict; a run that was not made has its axes and the verdict `not_run`, one whose model does
-/// not fit `does_not_fit`, and one that cannot be run for another reason `refused`.
+/// Columns of a promise.
+const PROMISE: [&str; 4] = ["slo", "good_share", "good_share_low", "good_share_high"];
+
+/// What became of the promise; of one that is to percentiles alone there is no share.
+fn promise(row: &SweepRow<'_>) -> [String; 4] {
+    let number = |value: Option<f64>| value.map_or(String::new(), |value| value.to_string());
+    let is_known = row.is_simulated() && row.is_promised();
+    let fate = match (row.is_open(), row.keeps()) {
+        _ if !is_known => "",
+        (true, _) => "not_decided",
+        (false, true) => "kept",
+        (false, false) => "broken",
+    };
+    let good = row.good().filter(|_| is_known);
+    let ends = row.interval("attainment").filter(|_| good.is_some());
+    [
+        fate.to_owned(),
+        number(good),
+        number(ends.map(|(low, _)| low)),
+        number(ends.map(|(_, high)| high)),
+    ]
+}
+
+/// Writes one line a run: the axes, then every plain key of its object, which is of the whole run, then `prefix_cache_hit_rate` where
+/// anything was found there, then the factors of the model's intervals where they were asked for, then what became of the promise
+/// where there is one (`slo`: `kept`, `broken` or `not_decided`; `good_share` with its 95 % interval), then `shares_of`, which says of
+/// what this share and the hit rate are (`steady` stretch or `whole` run, as in the table), then the verdict; a run that was not made
+/// has its axes and the verdict `not_run`, one whose model does not fit `does_not_fit`, and one that cannot be run for another reason
+/// `refused`.
 ///
 /// # Panics
 /// Never: what is written stays in memory.
@@ -400,12 +454,15 @@ pub fn csv(rows: &[SweepRow<'_>]) -> String {
         .map(|(name, _)| name)
         .collect();
     let shares_prefixes = shares_prefixes(rows);
+    let is_promised = rows.iter().any(SweepRow::is_promised);
     let mut writer = csv::Writer::from_writer(Vec::new());
     let axes = first.settings.iter().map(|(axis, _)| axis.as_str());
     let header = axes
         .chain(keys.iter().map(|key| key.as_str()))
         .chain(shares_prefixes.then_some("prefix_cache_hit_rate"))
         .chain(factors.iter().map(String::as_str))
+        .chain(is_promised.then_some(PROMISE).into_iter().flatten())
+        .chain((is_promised || shares_prefixes).then_some("shares_of"))
         .chain(["verdict"]);
     writer.write_record(header).expect("writing to memory succeeds");
     for row in rows {
@@ -424,6 +481,8 @@ pub fn csv(rows: &[SweepRow<'_>]) -> String {
             .chain(keys.iter().map(plain))
             .chain(shares_prefixes.then(|| row.hit_rate().map_or(String::new(), |share| share.to_string())))
             .chain(factors.iter().map(factor))
+            .chain(is_promised.then(|| promise(row)).into_iter().flatten())
+            .chain((is_promised || shares_prefixes).then(|| row.shares_of().to_owned()))
             .chain([row.verdict().to_owned()]);
         writer.write_record(record).expect("writing to memory succeeds");
     }

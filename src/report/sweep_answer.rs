@@ -62,23 +62,16 @@ fn best(rows: &[SweepRow<'_>]) -> String {
         (true, 0) => " within the promise".to_owned(),
         (true, _) => format!("{surely} within it"),
     };
-    let have_intervals = rows.iter().any(|row| row.interval("output_throughput").is_some());
-    let noise = if have_intervals { "noise" } else { "1 %" };
+    let noise = Noise::of(rows);
     let best = match sweep::best(&candidates) {
         Best::NoneKeeps => String::new(),
-        Best::Alike(tokens) => format!(
-            "; output{within} alike within {noise}, about {} tok/s",
-            significant(tokens)
-        ),
+        Best::Alike(tokens) => noise.alike(&within, tokens),
         Best::One {
             index,
             tokens_per_s,
             within_noise,
         } => {
-            let others = match within_noise {
-                0 => String::new(),
-                others => format!(" ({} within {noise} of it)", counted(others as u64, "other")),
-            };
+            let others = noise.others(within_noise);
             let (settings, runs) = &groups[index];
             let seeds = match runs.len() {
                 1 => String::new(),
@@ -94,8 +87,54 @@ fn best(rows: &[SweepRow<'_>]) -> String {
     breaks + &undecided + &best + &more_undecided(&groups, &candidates, noise)
 }
 
+/// What outputs must differ by more than to be told apart.
+#[derive(Clone, Copy)]
+enum Noise {
+    /// Their intervals, where any has one.
+    Intervals,
+    /// What the number of requests in whole runs leaves open: this part of the output.
+    Number(f64),
+    /// [`ALIKE_WITHIN`].
+    Little,
+}
+
+impl Noise {
+    fn of(rows: &[SweepRow<'_>]) -> Noise {
+        let by_number = rows.iter().filter_map(SweepRow::known_by_number);
+        match by_number.max_by(f64::total_cmp) {
+            Some(part) => Noise::Number(part),
+            None if rows.iter().any(|row| row.interval("output_throughput").is_some()) => Noise::Intervals,
+            None => Noise::Little,
+        }
+    }
+
+    /// That none of them stands out.
+    fn alike(self, within: &str, tokens: f64) -> String {
+        let tokens = significant(tokens);
+        match self {
+            Noise::Intervals => format!("; output{within} alike within noise, about {tokens} tok/s"),
+            Noise::Little => format!("; output{within} alike within 1 %, about {tokens} tok/s"),
+            Noise::Number(part) => format!(
+                "; which has the most output{within} cannot be told from so few requests, about {tokens} tok/s ± {}: a longer run tells",
+                percent(part)
+            ),
+        }
+    }
+
+    /// How many others may serve as much as the best.
+    fn others(self, number: usize) -> String {
+        let others = counted(number as u64, "other");
+        match self {
+            _ if number == 0 => String::new(),
+            Noise::Intervals => format!(" ({others} within noise of it)"),
+            Noise::Little => format!(" ({others} within 1 % of it)"),
+            Noise::Number(_) => format!(" ({others} cannot be told from it by so few requests)"),
+        }
+    }
+}
+
 /// Which setting, of those that may keep the promise, serves the most, where it is more than any that surely keeps it.
-fn more_undecided(groups: &[Setting<'_, '_>], candidates: &[Option<Candidate>], noise: &str) -> String {
+fn more_undecided(groups: &[Setting<'_, '_>], candidates: &[Option<Candidate>], noise: Noise) -> String {
     let sure = candidates.iter().flatten().filter(|one| one.keeps);
     let sure = sure.map(|one| one.output.2).fold(f64::NEG_INFINITY, f64::max);
     let may_keep = |runs: &[&SweepRow<'_>]| {
@@ -115,20 +154,25 @@ fn more_undecided(groups: &[Setting<'_, '_>], candidates: &[Option<Candidate>], 
             let alike = groups.iter().zip(&open);
             let alike = alike.filter(|(_, one)| one.is_some_and(|one| one.keeps));
             let runs: Vec<&SweepRow<'_>> = alike.flat_map(|((_, runs), _)| runs.iter().copied()).collect();
-            format!(
-                "; output alike within {noise}, about {} tok/s, not decided ({} so far)",
-                significant(tokens),
-                so_far(&runs)
-            )
+            let undecided = match noise {
+                // More requests tell both.
+                Noise::Number(_) => "",
+                Noise::Intervals | Noise::Little => ", not decided",
+            };
+            let so_far = so_far(&runs);
+            format!("{}{undecided} ({so_far} so far)", noise.alike("", tokens))
         }
         Best::One {
-            index, tokens_per_s, ..
+            index,
+            tokens_per_s,
+            within_noise,
         } => {
             let (settings, runs) = &groups[index];
             format!(
-                "; {} tok/s{} not decided ({} so far)",
+                "; {} tok/s{}{} not decided ({} so far)",
                 significant(tokens_per_s),
                 at(settings),
+                noise.others(within_noise),
                 so_far(runs)
             )
         }
@@ -341,6 +385,52 @@ mod tests {
         assert_eq!(
             first(&[825.84, 826.0], &[false; 2]),
             "2 runs; 2 are too short for the promise; output alike within 1 %, about 826 tok/s, not decided (kept so far)"
+        );
+    }
+
+    /// Open loops serve what they are sent: what a short run of them serves more is chance, and how its last requests drain.
+    #[test]
+    fn none_is_crowned_by_so_few_requests() {
+        let first = |tokens: &[f64], requests: u64, rate: Value| {
+            let runs: Vec<Value> = (tokens.iter())
+                .map(|tokens| {
+                    serde_json::json!({
+                        "output_throughput": tokens, "request_rate": rate, "completed": requests,
+                        "plimsoll": {"verdict": "finite"},
+                    })
+                })
+                .collect();
+            let settings: Vec<_> = (0..runs.len())
+                .map(|at| [("seqs".to_owned(), at.to_string())])
+                .collect();
+            let row = |(run, settings)| SweepRow {
+                of_whole: false,
+                settings,
+                run,
+                attainment: None,
+            };
+            let settings = settings.iter().map(|one| &one[..]);
+            answer(&runs.iter().zip(settings).map(row).collect::<Vec<_>>())
+        };
+        // 1.96 · √(2/300) = 16 %.
+        assert_eq!(
+            first(&[394.0, 366.0, 397.0], 300, 2.0.into()),
+            "3 runs; which has the most output cannot be told from so few requests, about 397 tok/s ± 16.0 %: a longer run tells"
+        );
+        assert_eq!(
+            first(&[200.0, 366.0, 397.0], 300, 2.0.into()),
+            "3 runs; most output 397 tok/s at seqs = 2 (1 other cannot be told from it by so few requests)"
+        );
+        // 0.88 % either way.
+        let many = first(&[394.0, 366.0, 398.0], 100_000, 2.0.into());
+        assert!(
+            many.contains("most output 398 tok/s at seqs = 2 (1 other"),
+            "{many}"
+        );
+        // All at once they come as fast as they can.
+        assert_eq!(
+            first(&[394.0, 366.0, 397.0], 300, "inf".into()),
+            "3 runs; most output 397 tok/s at seqs = 2 (1 other within 1 % of it)"
         );
     }
 

@@ -36,7 +36,11 @@ pub fn knee_markdown(view: &KneeView) -> String {
 
 /// How many replicas a rate needs, where that was asked and is known.
 fn sized(view: &KneeView) -> Option<String> {
-    text_sizing::headline(view.sizing.as_ref()?, view.certainty())
+    let line = text_sizing::headline(view.sizing.as_ref()?, view.certainty())?;
+    Some(match view.is_cut_after {
+        true => format!("INTERRUPTED: {line}"),
+        false => line,
+    })
 }
 
 /// The first line.
@@ -53,7 +57,16 @@ pub fn answer(view: &KneeView) -> String {
             _ => format!("INTERRUPTED after {rates}; until then: {}", found(view)),
         };
     }
-    found(view)
+    let found = found(view);
+    match (&view.sizing, sized(view)) {
+        (_, None) if !view.is_cut_after => found,
+        (Some(sizing), None) => format!(
+            "INTERRUPTED before replicas were counted for {} req/s; of one: {found}",
+            significant(sizing.demand.rate)
+        ),
+        (None, _) => format!("INTERRUPTED after the search: {found}"),
+        (Some(_), Some(_)) => found,
+    }
 }
 
 /// What the rates that were tried say.
@@ -114,7 +127,8 @@ fn from(view: &KneeView) -> String {
 
 fn first_lines(page: &mut Page, view: &KneeView, style: Style) {
     let is_kept = view.knee.is_some() || view.only_client().is_some();
-    let code = if is_kept && !view.is_interrupted { 32 } else { 31 };
+    let is_whole = !view.is_interrupted && !view.is_cut_after;
+    let code = if is_kept && is_whole { 32 } else { 31 };
     let coloured = |line: String| match style.color {
         true => format!("\u{1b}[1;{code}m{line}\u{1b}[0m"),
         false => line,
@@ -439,6 +453,36 @@ mod tests {
         );
         view.points.clear();
         assert_eq!(answer(&view), "INTERRUPTED before any rate was simulated");
+    }
+
+    #[test]
+    fn what_follows_from_a_search_may_be_cut_short_and_the_first_line_says_so() {
+        let mut view = fixtures::knee_view();
+        view.is_cut_after = true;
+        let first = |view: &KneeView| {
+            let printed = knee(view, Style::default());
+            printed.lines().next().unwrap().to_owned()
+        };
+        assert!(first(&view).starts_with("INTERRUPTED after the search: 24.2 req/s within SLO"));
+        assert!(super::super::csv::knee(&view).contains("\n,interrupted,"));
+        let json = super::super::json::knee(&view);
+        assert!(
+            json.contains(r#""interrupted": true, "interrupted_after_search": true"#),
+            "{json}"
+        );
+        view.sizing = Some(fixtures::sizing());
+        assert!(first(&view).starts_with("INTERRUPTED: 2 replicas for 40.0 req/s"));
+        assert!(answer(&view).starts_with("24.2 req/s within SLO"));
+        assert!(knee_markdown(&view).starts_with("**INTERRUPTED: 2 replicas"));
+        let sizing = view.sizing.as_mut().unwrap();
+        (sizing.fleet, sizing.counted) = (None, None);
+        assert!(
+            first(&view).starts_with(
+                "INTERRUPTED before replicas were counted for 40.0 req/s; of one: 24.2 req/s within SLO"
+            ),
+            "{}",
+            first(&view)
+        );
     }
 
     #[test]

@@ -235,6 +235,8 @@ pub struct KneeView {
     pub attainment: f64,
     /// Ctrl-C ended the search: more rates would have been tried.
     pub is_interrupted: bool,
+    /// It ended what follows from the search, which is whole: how far the model may be off, or how many replicas a rate needs.
+    pub is_cut_after: bool,
     /// All rates were looked at with one traffic of a given span, sped up and slowed down: intervals are those of the search, and
     /// say nothing of another such traffic.
     pub is_of_one_traffic: bool,

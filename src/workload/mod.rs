@@ -14,6 +14,7 @@ mod request;
 mod reuse;
 mod segments;
 mod sessions;
+mod short_day;
 mod spec;
 mod superposition;
 pub mod trace;
@@ -24,6 +25,7 @@ pub(crate) use load::ramp_mean;
 pub use load::{TrafficKind, endless, is_closed, mean_rate, traffic_kind, with_rate};
 pub use request::{Piece, Prompt, Request};
 pub use reuse::ReuseLaw;
+pub use short_day::short_day;
 pub use spec::{
     Arrivals, Class, Client, Draws, Endings, Lengths, LognormalLength, MmppState, Prefix, Promise, Stream,
     WorkloadSpec,

@@ -205,7 +205,7 @@ fn what_the_search_of_settings_contradicts_is_refused() {
             "--price has no effect on the knee of one setting",
         ),
         ("--gpu h100 -L gpu h100,l40s", "leave the flag out"),
-        ("-L gpu h100,l40s --price 2", "one price for several GPUs"),
+        ("-L gpu h100,l40s --price 2", "one price for every GPU-hour"),
         ("--gpu h100 --link", "--link has no effect without axes"),
     ] {
         let output = desk.run(&format!("knee {SETTINGS} {words}"));
@@ -406,4 +406,71 @@ fn a_search_of_settings_goes_on_from_its_file() {
         );
         assert_eq!(lines(), all);
     }
+}
+
+/// What a search cannot do beside another, and what is too long to be read, is told as any other problem is.
+#[test]
+fn what_a_search_does_not_take_is_told_with_its_remedy() {
+    let desk = Desk::new();
+    let refused = |words: &str| {
+        let output = desk.run(words);
+        assert_eq!(output.status.code(), Some(2), "{words}");
+        text(&output.stderr)
+    };
+    for flag in ["--charts pictures", "--for-rate 9", "-L gpu h100,l40s"] {
+        let told = refused(&format!("knee pd-input-length --disaggregated --gpus 4 {flag}"));
+        let named = flag.split(' ').next().unwrap();
+        assert!(
+            told.contains(&format!("--disaggregated takes no {named}: ")) && told.contains("help: "),
+            "{told}"
+        );
+    }
+    let told = refused("knee autoscale --for-rate 50");
+    assert!(told.contains("leave [cluster.autoscale] out"), "{told}");
+    let told = refused("knee quickstart -L gpu h100,l40s --price 2");
+    assert!(
+        told.contains("one price for every GPU-hour") && told.contains("--format toml"),
+        "{told}"
+    );
+    let told = refused(&format!("fit {} --gpu h100", "x".repeat(20_000)));
+    assert!(told.contains("x…` is bundled") && told.len() < 400, "{told}");
+}
+
+/// Its first requests come at night, which tells nothing of the knee.
+#[test]
+fn a_day_curve_has_a_model_interval_and_a_trace_says_that_it_is_sped_up() {
+    let desk = Desk::new();
+    let day = "[model]\nname = \"meta-llama/Llama-3.1-8B-Instruct\"\n[cluster]\ngpu = \"h100\"\n[engine]\nmax_model_len = 8192\n\
+               [workload]\nduration = \"7200 s\"\n[workload.arrivals.profile]\npiece = \"600 s\"\n\
+               rates = [1, 1, 1, 2, 4, 6, 8, 8, 6, 4, 2, 1]\n[workload.lengths.fixed]\ninput_len = 512\noutput_len = 64\n\
+               [slo.goodput]\nttft = \"500 ms\"\ntpot = \"50 ms\"\n";
+    std::fs::write(desk.path().join("day.toml"), day).unwrap();
+    let found = json(&desk.expect(0, "knee day.toml --format json"));
+    let factors = &found["model_interval"]["factors_90"];
+    assert!(factors[0].as_f64() < Some(0.97), "{found}");
+    let notes = |found: &Value| found["notes"].to_string();
+    assert!(
+        notes(&found).contains("the same curve gone through in"),
+        "{}",
+        notes(&found)
+    );
+
+    std::fs::write(desk.path().join("bursts.csv"), bursts()).unwrap();
+    let sized = format!("knee {MACHINE} --trace bursts.csv --for-rate 12 --format json");
+    let found = json(&desk.expect(0, &sized));
+    assert!(
+        notes(&found)
+            .contains("at 12.0 req/s the trace's 1,180 s are gone through in 120 s: its hours are shorter"),
+        "{}",
+        notes(&found)
+    );
+}
+
+#[test]
+fn one_of_a_kind_is_told_as_one() {
+    let desk = Desk::new();
+    let fits = desk.expect(0, "fit deepseek-ai/DeepSeek-V2-Lite --gpu h100 --why");
+    assert!(fits.contains("1 layer × ("), "{fits}");
+    let shown = desk.expect(0, "models show ibm-granite/granite-4.0-h-small");
+    assert!(shown.contains(" in 1 group, "), "{shown}");
 }

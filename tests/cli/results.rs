@@ -148,7 +148,8 @@ fn files_are_written_where_nobody_reads_what_is_printed() {
     assert_eq!(child.wait().unwrap().code(), Some(3));
 }
 
-/// Every column that a sweep's CSV has is a key of its JSON, with the same value, and the verdict; no plain key is left out.
+/// Every column that a sweep's CSV has is a key of its JSON, with the same value, and the promise and the verdict; no plain key is left
+/// out.
 #[test]
 fn the_columns_of_a_sweep_are_the_keys_of_its_json() {
     let desk = Desk::new();
@@ -158,14 +159,29 @@ fn the_columns_of_a_sweep_are_the_keys_of_its_json() {
     let table = desk.expect(0, &format!("{sweep} csv"));
     let mut lines = table.lines();
     let head: Vec<&str> = lines.next().unwrap().split(',').collect();
-    // Before the verdict stand the factors of the model's intervals, which are lists in JSON.
-    let is_key = |name: &&&str| !name.contains("_model_");
+    // Before the verdict stand the factors of the model's intervals, which are lists in JSON, and what became of the promise.
+    let promise = [
+        "slo",
+        "good_share",
+        "good_share_low",
+        "good_share_high",
+        "shares_of",
+    ];
+    assert_eq!(head[head.len() - 6..head.len() - 1], promise);
+    let is_key = |name: &&&str| !name.contains("_model_") && !promise.contains(name);
     let keys: Vec<&str> = head[1..head.len() - 1].iter().filter(is_key).copied().collect();
     let axis = head[0];
     assert_eq!((axis, head.last()), ("request-rate", Some(&"verdict")));
     for (run, line) in json.as_array().unwrap().iter().zip(lines) {
         let cells: Vec<&str> = line.split(',').collect();
-        assert_eq!(cells.last().copied(), run["plimsoll"]["verdict"].as_str());
+        let told = &run["plimsoll"];
+        assert_eq!(cells.last().copied(), told["verdict"].as_str());
+        let slo = match (told["slo_decided"].as_bool(), told["slo_kept"].as_bool()) {
+            (Some(false), _) => "not_decided",
+            (_, Some(true)) => "kept",
+            _ => "broken",
+        };
+        assert_eq!(cells[cells.len() - 6], slo, "{line}");
         let plain = run
             .as_object()
             .unwrap()

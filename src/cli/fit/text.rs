@@ -10,7 +10,7 @@ use crate::config::Capacity;
 use crate::engine::ceilings::ceilings;
 use crate::engine::memory::{MemoryOptions, MemoryPlan};
 use crate::model::{Attention, ModelShape};
-use crate::report::wrapped;
+use crate::report::{counted, wrapped};
 
 /// Lines of at most `width` columns, each below its own beginning.
 pub(super) fn folded(text: &str, width: usize) -> String {
@@ -163,8 +163,8 @@ pub(super) fn kv_per_token(model: &ModelShape, options: &MemoryOptions) -> Strin
                     false => format!("({head_dim} + {value_dim})"),
                 };
                 Some(format!(
-                    "{} layers{whose}{window} × {heads} × {width}",
-                    group.count
+                    "{}{whose}{window} × {heads} × {width}",
+                    layers(group.count)
                 ))
             }
             Attention::Latent {
@@ -179,8 +179,8 @@ pub(super) fn kv_per_token(model: &ModelShape, options: &MemoryOptions) -> Strin
                     bytes => format!(" and {bytes} B of indexer keys"),
                 };
                 Some(format!(
-                    "{} layers{whose} × ({kv_rank} + {rope_dim}) latent{keys}",
-                    group.count
+                    "{}{whose} × ({kv_rank} + {rope_dim}) latent{keys}",
+                    layers(group.count)
                 ))
             }
             Attention::Recurrent(_) | Attention::Absent => None,
@@ -191,6 +191,10 @@ pub(super) fn kv_per_token(model: &ModelShape, options: &MemoryOptions) -> Strin
         plain(bytes.0 as f64 / 1024.0),
         terms.join(" + ")
     )
+}
+
+fn layers(count: u32) -> String {
+    counted(u64::from(count), "layer")
 }
 
 /// `1 request`, `54 requests`.

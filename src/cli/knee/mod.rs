@@ -201,6 +201,7 @@ impl Args {
             )));
         }
         problems.extend(self.sizing.problems());
+        problems.extend(self.splits.contradicted(self));
         if self.sizing.price.is_some() && self.sizing.for_rate.is_none() && !self.axes.is_given() {
             let useless = Diagnostic::new("--price has no effect on the knee of one setting");
             let help = "give --for-rate, which counts replicas and their cost, or settings to rank: -L tensor-parallel-size 1,2";

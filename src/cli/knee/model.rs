@@ -4,12 +4,12 @@ use super::super::{interrupt, present};
 use super::rate::POINT;
 use crate::analysis::knee::{Knee, Objective};
 use crate::analysis::{LoadKind, Verdict, simulate};
-use crate::calibrate::interval::{FigureInterval, knee_interval};
+use crate::calibrate::interval::{FigureInterval, knee_interval, short_day_of};
 use crate::config::Resolved;
 use crate::metrics::Records;
-use crate::report::figures::{count, significant};
+use crate::report::figures::{count, significant, time};
 use crate::sim::Scenario;
-use crate::workload::{Arrivals, endless, with_rate};
+use crate::workload::{Arrivals, WorkloadSpec, endless, with_rate};
 
 /// How far the knee may be off because the step time's parameters are. Of a load that varies each simulation runs through
 /// its span, of a long one through its first requests: what is told is a ratio of two rates under the same traffic.
@@ -27,7 +27,8 @@ pub(super) fn uncertainty(
             "no promise is broken up to {highest} req/s, so that it is no knee but the highest rate tried"
         )));
     }
-    if let Some(requests) = too_long_a_span(resolved, found.value) {
+    let day = day_of(resolved, found.value);
+    if let Some(requests) = too_long_a_span(resolved, found.value).filter(|_| day.is_none()) {
         let takes = match requests.is_finite() {
             true => format!("takes {} requests at this rate", count(requests.ceil() as u64)),
             // Classes end each in its own way, and a loop has no rate.
@@ -38,7 +39,10 @@ pub(super) fn uncertainty(
             count(POINT.min_requests)
         )));
     }
-    let workload = &resolved.scenario.workload;
+    let workload = match &day {
+        Some((day, _)) => day,
+        None => &resolved.scenario.workload,
+    };
     let varies = LoadKind::of_scenario(&resolved.scenario) == LoadKind::Varying;
     let meets = |scenario: &Scenario, rate: f64| {
         let mut scenario = scenario.clone();
@@ -47,7 +51,7 @@ pub(super) fn uncertainty(
             scenario.workload = endless(&scenario.workload);
         }
         // The first requests of several clients tell how they begin together, not how they go on.
-        let is_whole = varies && scenario.workload.parts().len() > 1;
+        let is_whole = day.is_some() || (varies && scenario.workload.parts().len() > 1);
         if !is_whole {
             let own = scenario.workload.num_prompts.unwrap_or(POINT.min_requests);
             scenario.workload.num_prompts = Some(own.min(POINT.min_requests));
@@ -66,7 +70,7 @@ pub(super) fn uncertainty(
         let is_kept = objective.is_empty() || objective.holds_over_whole(&outcome.result);
         is_kept && outcome.result.verdict != Verdict::Unstable
     };
-    let requests = count(POINT.min_requests);
+    let requests = count(day.as_ref().map_or(POINT.min_requests, |(_, requests)| *requests));
     Some(knee_interval(resolved, found.value, &meets).map_err(|here| match here {
         Some(here) => format!(
             "it is looked for in runs of at most {requests} requests, their start included, and in those the promise breaks at \
@@ -77,6 +81,27 @@ pub(super) fn uncertainty(
             "it is looked for in runs of at most {requests} requests, their start included, and those have no knee near this one"
         ),
     }))
+}
+
+/// A day curve at the knee in fewer requests, and how many: the rates of its hours are kept, and they are shorter.
+fn day_of(resolved: &Resolved, rate: f64) -> Option<(WorkloadSpec, u64)> {
+    let mut at_knee = resolved.scenario.clone();
+    at_knee.workload = with_rate(&at_knee.workload, rate);
+    short_day_of(&at_knee)
+}
+
+/// What must be said of an interval that was looked for in a shorter day.
+pub(super) fn shortened(resolved: &Resolved, knee: &Knee) -> Option<String> {
+    let found = knee.within_slo?;
+    let (day, requests) = day_of(resolved, found.value)?;
+    let (own, short) = resolved.scenario.workload.duration.zip(day.duration)?;
+    (short < own).then(|| {
+        format!(
+            "`model ±` is how far this knee moves in the same curve gone through in {}, with {} requests",
+            time(short.seconds()),
+            count(requests)
+        )
+    })
 }
 
 /// Requests of a load that changes at given times, or whose replicas do, where they are more than such a run has: its first

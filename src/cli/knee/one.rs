@@ -65,7 +65,10 @@ pub(super) fn search_one(
         .then(|| model::uncertainty(resolved, &objective, &knee))
         .flatten();
     // Runs that were cut short tell nothing of the model.
-    let model = model.filter(|_| !interrupt::is_asked()).transpose();
+    let model = match interrupt::is_asked() && !is_interrupted && knee.within_slo.is_some() {
+        true => Err("interrupted before it was".to_owned()),
+        false => model.transpose(),
+    };
     let sizing = match &asked.sizing {
         Some(sizing) if !is_interrupted => Some(Sizing {
             counted: sizing::counted(asked, sizing.demand.rate, &knee, &objective, precision, counting),
@@ -73,8 +76,17 @@ pub(super) fn search_one(
         }),
         sizing => sizing.clone(),
     };
-    let mut view = view(asked, sizing, &knee, &precision, is_interrupted, model);
+    let stopped_at = match &stopped {
+        Some(_) => StoppedAt::Search,
+        None if interrupt::is_asked() => StoppedAt::WhatFollows,
+        None => StoppedAt::Nothing,
+    };
+    let mut view = view(asked, sizing, &knee, &precision, stopped_at, model);
     view.notes.extend(caveats::at_the_answer(&knee, caveats));
+    view.notes
+        .extend(model::shortened(resolved, &knee).filter(|_| view.model.is_some()));
+    view.notes
+        .extend(caveats::sped_up(resolved, &knee, asked.sizing.as_ref()));
     view.notes.extend(wide(&view, options.width));
     Ok(Searched {
         view,
@@ -211,13 +223,21 @@ fn assumptions(resolved: &Resolved, precision: &Precision) -> Vec<String> {
     told
 }
 
+/// What the user stopped.
+#[derive(Clone, Copy, PartialEq)]
+enum StoppedAt {
+    Nothing,
+    Search,
+    WhatFollows,
+}
+
 /// What is printed.
 fn view(
     asked: &Asked<'_>,
     sizing: Option<Sizing>,
     knee: &Knee,
     precision: &Precision,
-    is_interrupted: bool,
+    stopped: StoppedAt,
     model: Result<Option<FigureInterval>, String>,
 ) -> KneeView {
     let resolved = asked.resolved;
@@ -233,7 +253,8 @@ fn view(
         attainment: resolved.slo.attainment,
         trust: present::trust(resolved),
         assumptions: assumptions(resolved, precision),
-        is_interrupted,
+        is_interrupted: stopped == StoppedAt::Search,
+        is_cut_after: stopped == StoppedAt::WhatFollows,
         model,
         model_unknown,
         max_concurrency: resolved.scenario.workload.client.max_concurrency,

@@ -118,7 +118,8 @@ fn search(
     let beside = format!("{:?}", (args.min_rate, args.max_rate, args.sizing));
     let cells = plan.cells(is_jsonl.then_some(&beside));
     let (settings, unkept) = search_all(plan, asked, (&cells, kept), args.sizing.price, terminal)?;
-    let objects: Vec<Value> = settings.iter().map(Setting::object).collect::<Result<_, _>>()?;
+    let mut objects: Vec<Value> = settings.iter().map(Setting::object).collect::<Result<_, _>>()?;
+    knees::place(&mut objects);
     if let Some(why) = nothing_searched(plan, &objects) {
         anyhow::bail!(why);
     }
@@ -178,12 +179,14 @@ fn contradicts(axis: &Axis, price: Option<f64>) -> Option<Diagnostic> {
         return Some(problem);
     }
     (last == "gpu" && price.is_some() && axis.values.len() > 1).then(|| {
-        Diagnostic::new("one price for several GPUs ranks nothing")
-            .at(Place::Flag("--price".to_owned()))
-            .help(
-                "leave it out for the list prices, or write each card's own into a profile: \
-                 `plimsoll hw show GPU`",
-            )
+        Diagnostic::new(
+            "--price is one price for every GPU-hour of the command, and -L gpu compares cards that cost unlike amounts",
+        )
+        .at(Place::Flag("--price".to_owned()))
+        .help(
+            "leave it out: each card then has the list price of its profile, which stands beneath the answer; for your own put what \
+             `plimsoll hw show GPU --format toml` says into a file, change its usd_per_hour, and give the file's path in place of the name",
+        )
     })
 }
 
@@ -272,8 +275,7 @@ fn put(
         Format::Csv => knees::csv(&knees),
         Format::Md => knees::md(&knees),
         Format::Json | Format::Jsonl => {
-            let lines: Vec<String> = knees.rows.iter().map(report::json::knee_setting).collect();
-            format!("[{}]\n", lines.join(", "))
+            format!("[{}]\n", report::json::knee_settings(&knees).join(", "))
         }
         Format::Table => knees::text(&knees, terminal.width().filter(|_| file.is_none())),
     };

@@ -198,7 +198,13 @@ fn engines_of_one(resolved: &Resolved, document: &Document) -> Result<u32, Diagn
             "search the knee of all pools without --for-rate, or size each pool in a scenario of its own";
         return Err(Diagnostic::new(what).help(help).into());
     }
-    if cluster.replicas > 1 && document.get("cluster.replicas").is_some() {
+    let has_several = cluster.replicas > 1 && document.get("cluster.replicas").is_some();
+    if has_several && !cluster.scalers.is_empty() {
+        let what = "--for-rate counts replicas that are up all the time, and an autoscaler starts and stops those of this scenario";
+        let help = "leave [cluster.autoscale] out of it to count them; `run` says what the autoscaler's come to, and what they cost";
+        return Err(Diagnostic::new(what).help(help).into());
+    }
+    if has_several {
         let what = format!(
             "--for-rate counts replicas, and the scenario has {} already",
             cluster.replicas

@@ -9,7 +9,7 @@ use super::super::outputs::{Format, Outputs};
 use super::super::progress::Progress;
 use super::super::{Exit, files, interrupt, present, subject};
 use super::one::{find, options};
-use super::{Bracket, Disk, Terminal, precision, run_at};
+use super::{Args, Bracket, Disk, Terminal, precision, run_at};
 use crate::analysis::Outcome;
 use crate::analysis::knee::{Objective, SearchOptions, Statistic};
 use crate::config::{Diagnostic, Diagnostics, Document, Place, Resolved, Source, resolve};
@@ -27,7 +27,7 @@ const GPUS_MAX: u32 = 64;
 #[command(next_help_heading = "Prefill and decode apart")]
 pub struct SplitFlags {
     /// Try every share of --gpus between prefill and decode, and all doing both.
-    #[arg(long, requires = "gpus", conflicts_with_all = ["for_rate", "charts", "lists", "steps"])]
+    #[arg(long, requires = "gpus")]
     pub disaggregated: bool,
     /// GPUs to share out.
     #[arg(long, value_name = "N", requires = "disaggregated")]
@@ -35,6 +35,39 @@ pub struct SplitFlags {
 }
 
 impl SplitFlags {
+    /// Other flags of the command that say nothing beside it.
+    pub(super) fn contradicted(self, args: &Args) -> Vec<Diagnostic> {
+        let given = [
+            (
+                args.sizing.for_rate.is_some(),
+                "--for-rate",
+                "it compares ways to use a given number of GPUs, and --for-rate looks for a number",
+                "see by --disaggregated which way serves the most, and count with the pools of that way",
+            ),
+            (
+                args.output.charts.is_some(),
+                "--charts",
+                "it has no picture: its answer is a table, a line a way",
+                "leave --charts out; `run --charts DIR` draws one way with its --prefill and --decode replicas",
+            ),
+            (
+                args.axes.is_given(),
+                "-L",
+                "it is a search over shares already, one after another",
+                "leave -L and -S out, and give each value in a command of its own",
+            ),
+        ];
+        let told = given
+            .into_iter()
+            .filter(|(is_given, ..)| self.disaggregated && *is_given);
+        told.map(|(_, flag, why, help)| {
+            Diagnostic::new(format!("--disaggregated takes no {flag}: {why}"))
+                .at(Place::Flag(flag.to_owned()))
+                .help(help)
+        })
+        .collect()
+    }
+
     /// GPUs to share out, if asked for.
     ///
     /// # Errors

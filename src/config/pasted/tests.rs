@@ -91,6 +91,13 @@ fn pasted_commands_that_cannot_be_honoured_say_why() {
      |
      = help: or give the path of its config.json
     "#);
+    // What other tools call so is told as of an own flag, and not what is spelt nearly so.
+    let traffic = "--bench-cmd 'vllm bench serve --isl 100 --rps=3'";
+    let foreign = told(traffic);
+    for (flag, here) in [("isl", "--input-len"), ("rps", "--request-rate")] {
+        let is_told = foreign.contains(&format!("help: `--{flag}`: here it is {here}"));
+        assert!(is_told && !foreign.contains("similar"), "{foreign}");
+    }
     assert_snapshot!(told("--serve-cmd 'docker run vllm'"), @r#"
     error: `--serve-cmd` must hold a whole command
      |

@@ -27,7 +27,10 @@ pub(super) fn lengths(judge: &mut Judge, raw: &RawLengths, files: &dyn Files) ->
         RawLengths::Random(raw) => {
             judge.fraction(&key("random.range_ratio"), raw.range_ratio, true, false);
             let output_range_ratio = raw.output_range_ratio.unwrap_or(raw.range_ratio);
-            judge.fraction(&key("random.output_range_ratio"), output_range_ratio, true, false);
+            // One that stands for both is judged once.
+            if raw.output_range_ratio.is_some() {
+                judge.fraction(&key("random.output_range_ratio"), output_range_ratio, true, false);
+            }
             Lengths::RandomVllm {
                 input_len: judge.required(&key("random.input_len"), raw.input_len, (1, LEN_MAX)),
                 output_len: judge.required(&key("random.output_len"), raw.output_len, (1, LEN_MAX)),

@@ -25,6 +25,18 @@ fn the_rate_of_a_run_is_of_requests_whatever_starts_them() {
 }
 
 #[test]
+fn a_range_that_stands_for_both_lengths_is_wrong_once() {
+    let told = |ratio: &str| {
+        let line = format!("--request-rate 4 --input-len 100 --output-len 10 --random-range-ratio {ratio}");
+        let problems = resolve_line(&line).err().map(|problems| problems.to_string());
+        problems.unwrap_or_default()
+    };
+    assert_eq!(told("1.5").matches("below 1").count(), 1, "{}", told("1.5"));
+    let apart = told(r#"'{"input": 1.5, "output": 2}'"#);
+    assert_eq!(apart.matches("below 1").count(), 2, "{apart}");
+}
+
+#[test]
 fn a_rate_is_refused_in_its_own_unit_and_below_what_the_clock_shows() {
     let poisson = |rate: &str| told("request_rate = 4.0", &format!("request_rate = {rate}"));
     let slow = poisson("1e-300");

@@ -24,8 +24,11 @@ pub(super) fn object(view: &KneeView) -> Object {
     for (key, value) in &view.metadata {
         object.put(key, value.as_str());
     }
-    if view.is_interrupted {
+    if view.is_interrupted || view.is_cut_after {
         object.put("interrupted", true);
+    }
+    if view.is_cut_after {
+        object.put("interrupted_after_search", true);
     }
     if let Some(asked) = &view.sizing {
         object.put("sizing", Value::Object(sizing(asked)));

@@ -4,16 +4,27 @@ use super::knee;
 use super::value::{Object, Value};
 use crate::analysis::costs::{Cost, Reach};
 use crate::cost::uncertainty::Component;
-use crate::report::knees::{Found, KneeRow, Priced};
+use crate::report::knees::{Found, KneeRow, Knees, Priced};
 
 /// A setting as a line of JSON, without a newline at its end. `state` says what became of it, as the CSV does; what was not searched
 /// has it as its `verdict`, too: `does_not_fit`, `refused`, `failed` or `not_run`.
 #[must_use]
 pub fn knee_setting(row: &KneeRow) -> String {
-    object(row).line()
+    object(row, None).line()
 }
 
-fn object(row: &KneeRow) -> Object {
+/// All of them, each with its `standing` beside the others: `best`, `alike` where it cannot be told from the best, `worse`, or `null`.
+/// Where the user stopped before all were searched each says how many were, among which alone the best was looked for.
+#[must_use]
+pub fn knee_settings(knees: &Knees) -> Vec<String> {
+    let searched = knees.cut().map(|(searched, _)| searched);
+    let placed = knees.rows.iter().zip(knees.standing_words());
+    placed
+        .map(|(row, standing)| object(row, Some((standing, searched))).line())
+        .collect()
+}
+
+fn object(row: &KneeRow, beside: Option<(Option<&'static str>, Option<u64>)>) -> Object {
     let mut object = Object::default();
     let mut cell = Object::default();
     for (axis, value) in &row.labels {
@@ -21,6 +32,15 @@ fn object(row: &KneeRow) -> Object {
     }
     object.put("cell", Value::Object(cell));
     object.put("state", row.state());
+    if let Some((standing, searched)) = beside {
+        object.put(
+            "standing",
+            standing.map_or(Value::Null, |word| Value::Text(word.to_owned())),
+        );
+        if let Some(searched) = searched {
+            object.put("interrupted_after_settings", searched);
+        }
+    }
     match &row.found {
         Found::Knee(priced) => {
             object.put("cost", Value::Object(cost(priced)));

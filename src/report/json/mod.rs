@@ -13,7 +13,7 @@ mod tiers;
 mod value;
 
 pub use self::knee::knee;
-pub use self::knees::{cost_of, knee_setting};
+pub use self::knees::{cost_of, knee_setting, knee_settings};
 pub use self::splits::splits;
 use self::value::{Object, Value};
 use super::views::ResultMeta;

@@ -2,32 +2,42 @@
 
 use super::{Found, KneeRow, Knees, Priced};
 use crate::analysis::Estimate;
-use crate::report::figures::{count, counted, significant, significant_down};
+use crate::analysis::costs::UNKNOWN;
+use crate::report::figures::{count, counted, percent, significant, significant_down};
 use crate::report::text_knee::asked;
 use crate::report::text_sizing::dollars;
 
+/// Settings that are named in the first line.
+const NAMED: usize = 3;
+
 /// The first line.
 pub(super) fn answer(knees: &Knees) -> String {
-    let whole = knees.rows.iter().filter(|row| row.is_whole()).count();
-    let is_cut = whole < knees.rows.len();
-    let before = match is_cut {
-        true => format!(
-            "INTERRUPTED after {whole} of {}: ",
-            counted(knees.rows.len() as u64, "setting")
-        ),
-        false => String::new(),
-    };
-    before + &found(knees, is_cut)
+    let before = knees
+        .cut()
+        .map(|(searched, searchable)| interrupted(searched, searchable));
+    before.unwrap_or_default() + &found(knees)
 }
 
-fn found(knees: &Knees, is_cut: bool) -> String {
+/// What stands before an answer that is only among the settings that were searched to their end.
+pub(super) fn interrupted(searched: u64, searchable: u64) -> String {
+    let were = if searched == 1 { "was" } else { "were" };
+    let of = counted(searchable, "setting");
+    format!("INTERRUPTED: {searched} of {of} {were} searched; ")
+}
+
+fn found(knees: &Knees) -> String {
     let sizing = |priced: &Priced| Some(priced.view.sizing.as_ref()?.demand.rate);
     let asked = knees.priced().find_map(sizing);
     let asked = asked.map(|rate| format!(" for {} req/s", significant(rate)));
     let within = asked.clone().unwrap_or_else(|| " within the SLO".to_owned());
+    // Of settings that were not searched nothing is known.
+    let (most, least) = match knees.cut() {
+        None => ("most req/s", "cheapest"),
+        Some((1, _)) => ("req/s of it", "cost of it"),
+        Some(_) => ("most req/s of these", "cheapest of these"),
+    };
     match (cheapest(knees), strongest(knees)) {
         (Some((best, priced)), strongest) => {
-            let others = alike(knees, best, priced);
             // Beyond chance.
             let own = priced.view.knee.map_or(0.0, |knee| knee.high);
             let more = strongest
@@ -35,17 +45,20 @@ fn found(knees: &Knees, is_cut: bool) -> String {
                 .map_or(String::new(), |(row, knee)| {
                     format!("; most req/s: {}, {}", row.name(), significant_down(knee.value))
                 });
-            format!("cheapest{within}: {}{others}{more}", bought(best, priced))
+            format!("{least}{within}: {}{}{more}", bought(best, priced), beside(knees))
         }
         (None, Some((row, knee))) if asked.is_none() => {
-            format!("most req/s{within}: {}, {}", row.name(), significant_down(knee.value))
+            let knee = significant_down(knee.value);
+            format!("{most}{within}: {}, {knee}{}", row.name(), beside(knees))
+        }
+        _ if knees.cut().is_some() && !knees.searched().any(|priced| priced.view.is_kept()) => {
+            "nothing is known yet of what keeps the promise".to_owned()
         }
         _ if knees.priced().any(|priced| priced.view.only_client().is_some()) => {
             "THE CLIENT IS THE LIMIT of every setting that keeps the promise: a larger --max-concurrency, or none, shows what they carry"
                 .to_owned()
         }
         _ if knees.is_any_kept() => format!("no price is known of what keeps the promise{within}"),
-        _ if is_cut => "nothing is known yet of what keeps the promise".to_owned(),
         _ if knees.rows.iter().all(|row| matches!(row.found, Found::DoesNotFit(_))) => "NO SETTING fits".to_owned(),
         _ if knees.priced().next().is_none() => "NO SETTING could be searched".to_owned(),
         _ => format!("NO SETTING keeps the promise{}", asked.unwrap_or_default()),
@@ -80,7 +93,7 @@ pub(super) fn qualified(knees: &Knees) -> Vec<String> {
             count(more as u64)
         ));
     }
-    told.extend(by_chance_alone(knees));
+    told.extend(unknown_doubts(knees));
     told.extend(unlike_promises(knees));
     told
 }
@@ -88,23 +101,27 @@ pub(super) fn qualified(knees: &Knees) -> Vec<String> {
 /// Reasons that are told one by one: settings along an axis of memory have each its own.
 const REASONS_MAX: usize = 6;
 
-/// Of which settings the model's doubt is not known, so that it is no part of what tells them apart.
-fn by_chance_alone(knees: &Knees) -> Option<String> {
-    if knees.priced().filter(|priced| priced.cost().is_some()).count() < 2 {
+/// Of which settings the model's doubt is not known, and what is taken in its place to tell them apart.
+fn unknown_doubts(knees: &Knees) -> Option<String> {
+    if knees.searched().filter(|priced| priced.cost().is_some()).count() < 2 {
         return None;
     }
     let is_unknown = |priced: &Priced| priced.cost().is_some_and(|cost| cost.model.is_none());
     let rows = knees
         .rows
         .iter()
-        .filter(|row| row.priced().is_some_and(is_unknown));
+        .filter(|row| row.searched().is_some_and(is_unknown));
     let rows: Vec<&KneeRow> = rows.collect();
-    let of = match rows.len() == knees.priced().count() {
+    let of = match rows.len() == knees.searched().count() {
         true => "settings".to_owned(),
         false => names(&rows),
     };
-    (!rows.is_empty())
-        .then(|| format!("chance alone tells {of} from others: the model's doubt of that cost is not known"))
+    (!rows.is_empty()).then(|| {
+        format!(
+            "the model's doubt of that cost is not known of {of}: taken as that of a server of which nothing was measured, {} (90 %)",
+            percent(UNKNOWN.exp_m1())
+        )
+    })
 }
 
 /// The laxest promise is kept at the highest rate.
@@ -126,33 +143,38 @@ fn not_ranked(priced: &Priced) -> Option<String> {
 }
 
 fn cheapest(knees: &Knees) -> Option<(&KneeRow, &Priced)> {
-    let of_row = |row: &'_ KneeRow| row.priced().and_then(Priced::cost);
-    let row = knees.ranked().into_iter().find(|row| of_row(row).is_some())?;
+    let cost = |row: &'_ KneeRow| row.searched().and_then(Priced::cost);
+    let row = knees.ranked().into_iter().find(|row| cost(row).is_some())?;
     Some((row, row.priced()?))
 }
 
 /// What serves most, and how many requests per second.
 fn strongest(knees: &Knees) -> Option<(&KneeRow, Estimate)> {
-    let rate = |row: &KneeRow| row.priced()?.view.knee;
+    let rate = |row: &KneeRow| row.searched()?.view.knee;
     let known = knees.rows.iter().filter_map(|row| Some((row, rate(row)?)));
     known.max_by(|a, b| a.1.value.total_cmp(&b.1.value))
 }
 
-/// Settings that may cost as little as the cheapest, in words.
-fn alike(knees: &Knees, best: &KneeRow, priced: &Priced) -> String {
-    let Some(least) = priced.cost() else {
-        return String::new();
-    };
-    let is_alike = |row: &&KneeRow| {
-        let other = row.priced().and_then(Priced::cost);
-        row.labels != best.labels && other.is_some_and(|other| !other.is_dearer_than(&least))
-    };
-    let alike: Vec<&KneeRow> = knees.rows.iter().filter(is_alike).collect();
-    match alike.len() {
-        0 => String::new(),
-        1..=3 => format!("; {} cannot be told from it", names(&alike)),
-        more => format!("; {} others cannot be told from it", count(more as u64)),
+/// Settings that cannot be told from the best, in words: of many the first, and how many more.
+fn beside(knees: &Knees) -> String {
+    match &knees.alike()[..] {
+        [] => String::new(),
+        alike => format!("; {} cannot be told from it", names_of(alike, NAMED)),
     }
+}
+
+/// The same settings by their names, where the first line does not name all.
+pub(super) fn all_alike(knees: &Knees) -> Option<String> {
+    const LISTED: usize = 16;
+    let alike = knees.alike();
+    let told = || {
+        let names = names_of(&alike, LISTED);
+        match alike.len() > LISTED {
+            true => format!("{names}: `standing` of CSV and JSON has them all"),
+            false => names,
+        }
+    };
+    (alike.len() > NAMED).then(told)
 }
 
 /// `gpu = l40s, 0.21 $/M output tokens (2.91 req/s on 1 GPU, 0.86 $/h)`, or what carries the rate that was asked for:
@@ -187,10 +209,19 @@ fn bought(row: &KneeRow, priced: &Priced) -> String {
 /// `gpu = h100 and gpu = l40s, tensor-parallel-size = 2`; of many only how many.
 pub(super) fn names(rows: &[&KneeRow]) -> String {
     const NAMED: usize = 8;
-    if rows.len() > NAMED {
-        return format!("{} of the settings", count(rows.len() as u64));
+    match rows.len() > NAMED {
+        true => format!("{} of the settings", count(rows.len() as u64)),
+        false => names_of(rows, NAMED),
     }
-    let names: Vec<String> = rows.iter().map(|row| row.name()).collect();
+}
+
+/// The names of so many, and how many more there are.
+fn names_of(rows: &[&KneeRow], named: usize) -> String {
+    let mut names: Vec<String> = rows.iter().take(named).map(|row| row.name()).collect();
+    let more = rows.len().saturating_sub(named);
+    if more > 0 {
+        names.push(format!("{} more", count(more as u64)));
+    }
     match names.split_last() {
         Some((last, before)) if !before.is_empty() => format!("{} and {last}", before.join("; ")),
         _ => names.concat(),

@@ -26,18 +26,28 @@ const FIGURES: [&str; 18] = [
     "limited_by",
 ];
 
-/// One row a setting: its axes, the knee with both intervals, what it costs; empty where it has none, and why in `state`.
+/// One row a setting: its axes, the knee with both intervals, what it costs; empty where it has none, and why in `state`. `standing` is
+/// `best`, `alike` of what cannot be told from the best, and `worse`; empty where a setting was not searched to its end or has no rank.
 #[must_use]
 pub fn csv(knees: &Knees) -> String {
     let axes = knees.rows.first().into_iter().flat_map(|row| &row.labels);
     let axes = axes.map(|(axis, _)| axis.as_str());
-    let head: Vec<&str> = axes.chain(FIGURES).chain(["state", "why"]).collect();
-    let rows = knees.rows.iter().map(|row| {
-        let mut cells: Vec<String> = row.labels.iter().map(|(_, value)| value.clone()).collect();
-        cells.extend(figures(row));
-        cells.extend([row.state(), row.why_not().unwrap_or_default()].map(str::to_owned));
-        cells
-    });
+    let head: Vec<&str> = axes.chain(FIGURES).chain(["standing", "state", "why"]).collect();
+    let rows = knees
+        .rows
+        .iter()
+        .zip(knees.standing_words())
+        .map(|(row, standing)| {
+            let mut cells: Vec<String> = row.labels.iter().map(|(_, value)| value.clone()).collect();
+            cells.extend(figures(row));
+            let words = [
+                standing.unwrap_or_default(),
+                row.state(),
+                row.why_not().unwrap_or_default(),
+            ];
+            cells.extend(words.map(str::to_owned));
+            cells
+        });
     csv::write(&head, rows)
 }
 

@@ -5,8 +5,9 @@ use std::collections::BTreeSet;
 
 use serde_json::Value;
 
+use super::answer::interrupted;
+use super::standing::{Rank, Standing, standings};
 use crate::analysis::Estimate;
-use crate::analysis::costs::{Cost, reach_of_rate};
 use crate::report::figures::{counted, interval_outwards, significant, significant_down};
 use crate::report::json::cost_of;
 use crate::report::text_sizing::dollars;
@@ -61,18 +62,16 @@ impl Ranking {
     #[must_use]
     pub fn of(objects: &[Value], labels: &[&[(String, String)]], said: Vec<String>) -> Ranking {
         let measure = measure(objects);
-        let standings: Vec<Option<Standing>> = objects
-            .iter()
-            .map(|object| Standing::of(object, measure))
-            .collect();
-        let known = standings.iter().flatten();
-        let best = known.min_by(|a, b| a.rank().total_cmp(&b.rank()));
+        let ranks = ranks(objects, measure);
+        let standings = standings(&ranks);
         let mut ranked: Vec<(f64, Ranked)> = Vec::new();
         let mut others = Vec::new();
-        for ((object, name), standing) in objects.iter().zip(names(labels)).zip(&standings) {
-            match (standing, best) {
-                (Some(own), Some(best)) => {
-                    ranked.push((own.rank(), own.ranked(object, name, !own.is_worse_than(best))));
+        let known = ranks.iter().zip(standings);
+        for ((object, name), (rank, standing)) in objects.iter().zip(names(labels)).zip(known) {
+            match (rank, standing) {
+                (Some(rank), Some(standing)) => {
+                    let is_alike = standing != Standing::Worse;
+                    ranked.push((rank.key(), self::ranked(rank, object, name, is_alike)));
                 }
                 _ => others.push((name, why_unranked(object, measure))),
             }
@@ -93,58 +92,57 @@ impl Ranking {
     }
 }
 
-/// What a setting is ranked by, and how well that is known.
-enum Standing {
-    Cost(Cost),
-    Rate(Estimate),
+/// The setting as it is drawn.
+fn ranked(rank: &Rank, object: &Value, name: String, is_alike: bool) -> Ranked {
+    let (value, interval) = match rank {
+        Rank::Cost(cost) => (cost.usd, cost.interval_90().unwrap_or_else(|| cost.chance_90())),
+        Rank::Rate(rate) => (rate.value, (rate.low, rate.high)),
+    };
+    Ranked {
+        name,
+        value,
+        interval,
+        is_by_chance: matches!(rank, Rank::Cost(cost) if cost.model.is_none()),
+        is_alike,
+        figures: figures(object, rank, interval),
+    }
 }
 
-impl Standing {
-    fn of(object: &Value, measure: Measure) -> Option<Standing> {
-        match measure {
-            Measure::Rate => rate(object).map(Standing::Rate),
-            Measure::MillionTokens | Measure::Hour => cost_of(object).map(Standing::Cost),
-        }
-    }
+/// What the objects are ranked by, of those that were searched to their end.
+fn ranks(objects: &[Value], measure: Measure) -> Vec<Option<Rank>> {
+    let of = |object: &Value| match measure {
+        _ if is_cut(object) => None,
+        Measure::Rate => rate(object).map(Rank::Rate),
+        Measure::MillionTokens | Measure::Hour => cost_of(object).map(Rank::Cost),
+    };
+    objects.iter().map(of).collect()
+}
 
-    /// The lesser the better.
-    fn rank(&self) -> f64 {
-        match self {
-            Standing::Cost(cost) => cost.usd,
-            Standing::Rate(rate) => -rate.value,
-        }
-    }
+fn is_cut(object: &Value) -> bool {
+    ["not_run", "interrupted"]
+        .iter()
+        .any(|cut| object["state"] == *cut)
+}
 
-    fn is_worse_than(&self, best: &Standing) -> bool {
-        match (self, best) {
-            (Standing::Cost(own), Standing::Cost(best)) => own.is_dearer_than(best),
-            (Standing::Rate(own), Standing::Rate(best)) => {
-                // As of two costs: what may be off is not added up end to end.
-                let apart = reach_of_rate(*own).0.hypot(reach_of_rate(*best).1);
-                (best.value / own.value).ln() > apart
-            }
-            _ => false,
+/// Writes into each object where its setting stands, as [`crate::report::json::knee_settings`] does: settings that a file kept were
+/// written before the others were known.
+pub fn place(objects: &mut [Value]) {
+    let standings = standings(&ranks(objects, measure(objects)));
+    let cut = objects.iter().any(is_cut);
+    let searched = objects.iter().filter(|object| is_searched(object)).count();
+    for (object, standing) in objects.iter_mut().zip(standings) {
+        object["standing"] = standing.map(Standing::word).into();
+        if cut {
+            object["interrupted_after_settings"] = searched.into();
+        } else if let Some(object) = object.as_object_mut() {
+            object.remove("interrupted_after_settings");
         }
     }
+}
 
-    fn ranked(&self, object: &Value, name: String, is_alike: bool) -> Ranked {
-        let (value, interval) = match self {
-            Standing::Cost(cost) => (cost.usd, cost.interval_90().unwrap_or_else(|| cost.chance_90())),
-            Standing::Rate(rate) => (rate.value, (rate.low, rate.high)),
-        };
-        let mut figures = vec![figures(object, self, interval)];
-        if object["state"] == "interrupted" {
-            figures.push("interrupted".to_owned());
-        }
-        Ranked {
-            name,
-            value,
-            interval,
-            is_by_chance: matches!(self, Standing::Cost(cost) if cost.model.is_none()),
-            is_alike,
-            figures: figures.join(" · "),
-        }
-    }
+/// Whether it was searched to its end.
+fn is_searched(object: &Value) -> bool {
+    ["kept", "not_kept"].iter().any(|state| object["state"] == *state)
 }
 
 /// By cost, unless no cost is known.
@@ -190,24 +188,24 @@ fn last(value: &str) -> Option<&str> {
 }
 
 /// `0.22 $/M [0.18, 0.26] · 60.2 req/s on 1 GPU`.
-fn figures(object: &Value, standing: &Standing, (low, high): (f64, f64)) -> String {
+fn figures(object: &Value, rank: &Rank, (low, high): (f64, f64)) -> String {
     let gpus = object["cost"]["gpus"].as_u64();
     let gpus = gpus.map(|gpus| counted(gpus, "GPU"));
-    let interval = match standing {
-        Standing::Cost(_) if high.is_finite() => format!("[{}, {}]", dollars(low), dollars(high)),
-        Standing::Cost(_) => format!("from {}", dollars(low)),
-        Standing::Rate(_) if high.is_infinite() => format!("from {}", significant_down(low)),
-        Standing::Rate(_) => interval_outwards(low, high),
+    let interval = match rank {
+        Rank::Cost(_) if high.is_finite() => format!("[{}, {}]", dollars(low), dollars(high)),
+        Rank::Cost(_) => format!("from {}", dollars(low)),
+        Rank::Rate(_) if high.is_infinite() => format!("from {}", significant_down(low)),
+        Rank::Rate(_) => interval_outwards(low, high),
     };
     let beside = match object["sizing"]["replicas"].as_u64() {
         Some(replicas) => Some(counted(replicas, "replica")),
-        None => rate(object)
-            .filter(|_| matches!(standing, Standing::Cost(_)))
+        None => self::rate(object)
+            .filter(|_| matches!(rank, Rank::Cost(_)))
             .map(|rate| format!("{} req/s", significant_down(rate.value))),
     };
-    let (value, unit) = match standing {
-        Standing::Rate(rate) => (significant_down(rate.value), "req/s"),
-        Standing::Cost(cost) => match object["cost"]["ranked_by"] == "usd_per_hour" {
+    let (value, unit) = match rank {
+        Rank::Rate(rate) => (significant_down(rate.value), "req/s"),
+        Rank::Cost(cost) => match object["cost"]["ranked_by"] == "usd_per_hour" {
             true => (dollars(cost.usd), "$/h"),
             false => (dollars(cost.usd), "$/M"),
         },
@@ -235,17 +233,10 @@ fn why_unranked(object: &Value, measure: Measure) -> String {
 }
 
 fn title(objects: &[Value], measure: Measure, ranked: &[Ranked], axes: &str) -> String {
-    let is_whole = |object: &&Value| {
-        !["not_run", "interrupted"]
-            .iter()
-            .any(|cut| object["state"] == *cut)
-    };
-    let whole = objects.iter().filter(is_whole).count();
-    let before = match whole < objects.len() {
-        true => format!(
-            "INTERRUPTED after {whole} of {}: ",
-            counted(objects.len() as u64, "setting")
-        ),
+    let searched = objects.iter().filter(|object| is_searched(object)).count();
+    let searchable = searched + objects.iter().filter(|object| is_cut(object)).count();
+    let before = match searched < searchable {
+        true => interrupted(searched as u64, searchable as u64),
         false => String::new(),
     };
     let Some(best) = ranked.first() else {
@@ -267,6 +258,10 @@ fn title(objects: &[Value], measure: Measure, ranked: &[Ranked], axes: &str) -> 
             "serves the most within the SLO: {} req/s",
             significant_down(best.value)
         ),
+    };
+    let before = match before.is_empty() {
+        true => before,
+        false => before + "of these ",
     };
     let others = match ranked.iter().filter(|one| one.is_alike).count() - 1 {
         0 => String::new(),

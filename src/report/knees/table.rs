@@ -51,6 +51,7 @@ pub fn md(knees: &Knees) -> String {
 /// What the answer rests on: a word for each sentence's kind, and the sentence.
 fn lines(knees: &Knees) -> Vec<(&'static str, String)> {
     let mut lines = Vec::new();
+    lines.extend(answer::all_alike(knees).map(|names| ("alike", names)));
     if !knees.subject.is_empty() {
         lines.push(("simulated", knees.subject.clone()));
     }

@@ -97,7 +97,54 @@ fn the_cheapest_is_named_with_those_that_may_be_as_cheap() {
     ];
     assert_eq!(
         told(cut),
-        "INTERRUPTED after 1 of 2 settings: most req/s within the SLO: gpu = a, 10.0"
+        "INTERRUPTED: 1 of 2 settings was searched; req/s of it within the SLO: gpu = a, 10.0"
+    );
+}
+
+/// The first line names a few of those that are as cheap, a line below it all, and files each.
+#[test]
+fn all_that_cannot_be_told_from_the_best_are_named() {
+    let named = |number: usize| {
+        let rows = (0..number).map(|at| row(&format!("g{at:02}"), 40.0 - 0.01 * at as f64, 1.0, Some(3.6)));
+        knees(rows.chain([row("z", 5.0, 1.0, Some(3.6))]).collect())
+    };
+    let told = |number: usize| text(&named(number), Some(80));
+    let unfolded = |told: String| told.split_whitespace().collect::<Vec<_>>().join(" ");
+    let four = unfolded(told(4));
+    assert!(
+        four.contains("gpu = g01; gpu = g02 and gpu = g03 cannot be told from it simulated"),
+        "{four}"
+    );
+    let six = told(6);
+    let first: Vec<&str> = six.lines().take(6).collect();
+    insta::assert_snapshot!(first.join("\n"), @r"
+    cheapest within the SLO: gpu = g00, 0.25 $/M output tokens (40.0 req/s on 2
+      GPUs, 3.60 $/h); gpu = g01; gpu = g02; gpu = g03 and 2 more cannot be told
+      from it
+    alike     gpu = g01; gpu = g02; gpu = g03; gpu = g04 and gpu = g05
+    simulated Llama-3.1-8B-Instruct
+    promised  99.0 % of requests with TTFT ≤ 500 ms and TPOT ≤ 50.0 ms
+    ");
+    let many = told(40);
+    assert!(many.lines().all(|line| line.chars().count() <= 80), "{many}");
+    let unfolded = unfolded(many.clone());
+    assert!(
+        unfolded.contains("g03 and 36 more cannot be told from it")
+            && unfolded.contains("gpu = g16 and 23 more: `standing` of CSV and JSON has them all"),
+        "{many}"
+    );
+    let rows = csv_rows(&csv(&named(6)));
+    let column = rows[0].iter().position(|name| name == "standing").unwrap();
+    let words: Vec<&str> = rows[1..].iter().map(|row| row[column].as_str()).collect();
+    assert_eq!(
+        words,
+        ["best", "alike", "alike", "alike", "alike", "alike", "worse"]
+    );
+    // By what they serve, where no price is known.
+    let unpriced = vec![row("a", 40.0, 1.0, None), row("b", 38.0, 1.0, None)];
+    assert!(
+        text(&knees(unpriced), None)
+            .starts_with("most req/s within the SLO: gpu = a, 40.0; gpu = b cannot be told from it\n")
     );
 }
 
@@ -163,16 +210,40 @@ fn a_cut_says_what_is_known_and_no_more() {
     };
     assert_eq!(
         told(vec![not_run(), not_run()]),
-        format!("INTERRUPTED after 0 of 2 settings: {nothing}")
+        format!("INTERRUPTED: 0 of 2 settings were searched; {nothing}")
     );
     assert_eq!(
         told(vec![cut(false), not_run()]),
-        format!("INTERRUPTED after 0 of 2 settings: {nothing}")
+        format!("INTERRUPTED: 0 of 2 settings were searched; {nothing}")
     );
-    assert!(
-        told(vec![cut(true)])
-            .starts_with("INTERRUPTED after 0 of 1 setting: cheapest within the SLO: gpu = a")
+    // What a search found until it was cut short is no knee, however cheap it looks.
+    let whole = |gpu: &str, knee: f64| row(gpu, knee, 1.0, Some(7.2));
+    assert_eq!(
+        told(vec![cut(true), not_run()]),
+        format!("INTERRUPTED: 0 of 2 settings were searched; {nothing}")
     );
+    let three = || vec![cut(true), whole("c", 5.0), whole("d", 9.0)];
+    assert_eq!(
+        told(three()),
+        "INTERRUPTED: 2 of 3 settings were searched; cheapest of these within the SLO: gpu = d, 2.22 $/M output tokens \
+         (9.00 req/s on 2 GPUs, 7.20 $/h)"
+    );
+    let knees = knees(three());
+    let standings = [None, Some("worse"), Some("best")];
+    assert_eq!(knees.standing_words(), standings);
+    let mut objects: Vec<serde_json::Value> = (crate::report::json::knee_settings(&knees).iter())
+        .map(|line| serde_json::from_str(line).unwrap())
+        .collect();
+    let placed = objects.clone();
+    for (object, standing) in objects.iter_mut().zip(standings) {
+        assert_eq!(
+            (object["standing"].as_str(), &object["interrupted_after_settings"]),
+            (standing, &2.into())
+        );
+        object["standing"] = "of another file".into();
+    }
+    place(&mut objects);
+    assert_eq!(objects, placed);
     assert_eq!(cut(true).state(), "interrupted");
 }
 

@@ -95,7 +95,8 @@ fn a_cell_that_does_not_fit_is_a_row_without_figures_and_no_run() {
     assert!(table.contains("does not fit\n") && !is_none, "{table}");
     assert_eq!(
         lines,
-        "gpu,output_throughput,verdict\nt4,,does_not_fit\nl4,100.0,stable\nh100,200.0,stable\n"
+        "gpu,output_throughput,slo,good_share,good_share_low,good_share_high,shares_of,verdict\n\
+         t4,,,,,,,does_not_fit\nl4,100.0,kept,,,,whole,stable\nh100,200.0,broken,,,,whole,stable\n"
     );
     assert!(told(false).2, "no run keeps it");
 }
@@ -230,6 +231,50 @@ fn a_promise_that_only_a_longer_run_decides_is_told_so() {
     assert_eq!(state("stable", false, false), "stable, too short for the promise");
     assert_eq!(state("stable", false, true), "stable, breaks the promise");
     assert_eq!(state("too_short", true, false), "too short, promise not decided");
+}
+
+/// A file says what became of the promise, and of what the shares in it are.
+#[test]
+fn a_file_has_the_promise_and_the_share_with_its_interval() {
+    let stretch = |good: f64, hits: u64| {
+        serde_json::json!({"request_throughput": 8.0, "request_goodput": good,
+        "cache_queries_tokens": 200, "cache_hit_tokens": hits})
+    };
+    let run = |verdict: &str, decided: bool, steady: Value| {
+        serde_json::json!({
+            "request_throughput": 10.0, "request_goodput": 9.0,
+            "plimsoll": {"verdict": verdict, "slo_kept": true, "slo_decided": decided, "steady": steady, "whole": stretch(1.0, 50),
+                "intervals_95": {"attainment": [0.75, 1.0]}},
+        })
+    };
+    let runs = [
+        run("stable", true, stretch(8.0, 100)),
+        run("critical", false, stretch(8.0, 100)),
+        run("unstable", true, Value::Null),
+        Value::Null,
+    ];
+    let settings = [("rate".to_owned(), "2".to_owned())];
+    let row = |run| SweepRow {
+        of_whole: false,
+        settings: &settings,
+        run,
+        attainment: None,
+    };
+    let mut rows: Vec<SweepRow<'_>> = runs.iter().map(row).collect();
+    assert_eq!(
+        csv(&rows),
+        "rate,request_goodput,request_throughput,prefix_cache_hit_rate,slo,good_share,good_share_low,good_share_high,shares_of,verdict\n\
+         2,9.0,10.0,0.5,kept,1,0.75,1,steady,stable\n\
+         2,9.0,10.0,0.5,not_decided,1,0.75,1,steady,critical\n\
+         2,9.0,10.0,0.25,kept,0.9,0.75,1,whole,unstable\n\
+         2,,,,,,,,,not_run\n"
+    );
+    rows[0].of_whole = true;
+    assert!(
+        csv(&rows).contains("\n2,9.0,10.0,0.25,kept,0.9,,,whole,stable\n"),
+        "{}",
+        csv(&rows)
+    );
 }
 
 /// Of two runs on the same arrivals the stable one would show more requests a second than it was sent.

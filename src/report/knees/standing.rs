@@ -1,0 +1,104 @@
+//! Where settings stand beside the best of those that were searched to their end: by cost where any is known, else by what they
+//! serve. Which of the others cannot be told from the best is what text, CSV, JSON and the picture all say.
+//!
+//! Law: a search that was cut short is not ranked. What it found until then is no knee, and what others would have cost is not known.
+
+use crate::analysis::Estimate;
+use crate::analysis::costs::{Cost, reach_of_rate};
+
+/// What a setting is ranked by, and how well that is known.
+#[derive(Clone, Debug, PartialEq)]
+pub(super) enum Rank {
+    Cost(Cost),
+    Rate(Estimate),
+}
+
+impl Rank {
+    /// The lesser the better.
+    pub(super) fn key(&self) -> f64 {
+        match self {
+            Rank::Cost(cost) => cost.usd,
+            Rank::Rate(rate) => -rate.value,
+        }
+    }
+
+    fn is_worse_than(&self, best: &Rank) -> bool {
+        match (self, best) {
+            (Rank::Cost(own), Rank::Cost(best)) => own.is_dearer_than(best),
+            (Rank::Rate(own), Rank::Rate(best)) => {
+                // As of two costs: what may be off is not added up end to end.
+                let apart = reach_of_rate(*own).0.hypot(reach_of_rate(*best).1);
+                (best.value / own.value).ln() > apart
+            }
+            _ => false,
+        }
+    }
+}
+
+/// How a setting compares with the best.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Standing {
+    /// It is the best.
+    Best,
+    /// It cannot be told from the best.
+    Alike,
+    /// It is worse beyond what both may be off by.
+    Worse,
+}
+
+impl Standing {
+    /// As files spell it.
+    pub(super) fn word(self) -> &'static str {
+        match self {
+            Standing::Best => "best",
+            Standing::Alike => "alike",
+            Standing::Worse => "worse",
+        }
+    }
+}
+
+/// Where each stands, in their order; `None` of those without a rank.
+pub(super) fn standings(ranks: &[Option<Rank>]) -> Vec<Option<Standing>> {
+    let known = ranks
+        .iter()
+        .enumerate()
+        .filter_map(|(at, rank)| Some((at, rank.as_ref()?)));
+    // Of several that are equal the first.
+    let best = known.min_by(|(_, a), (_, b)| a.key().total_cmp(&b.key()));
+    let standing = |(at, rank): (usize, &Option<Rank>)| {
+        let (rank, (best_at, best)) = (rank.as_ref()?, best?);
+        Some(match rank.is_worse_than(best) {
+            _ if at == best_at => Standing::Best,
+            true => Standing::Worse,
+            false => Standing::Alike,
+        })
+    };
+    ranks.iter().enumerate().map(standing).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_may_be_as_good_as_the_best_is_alike() {
+        let rate = |value: f64| {
+            Some(Rank::Rate(Estimate {
+                value,
+                low: value / 1.1,
+                high: value * 1.1,
+            }))
+        };
+        let words = |ranks: &[Option<Rank>]| -> Vec<&'static str> {
+            let standings = standings(ranks).into_iter();
+            standings
+                .map(|standing| standing.map_or("", Standing::word))
+                .collect()
+        };
+        // √2 · 0.08 is a factor of 1.12.
+        let ranks = [rate(40.0), None, rate(44.0), rate(39.0)];
+        assert_eq!(words(&ranks), ["alike", "", "best", "worse"]);
+        assert_eq!(words(&[rate(40.0), rate(40.0)]), ["best", "alike"]);
+        assert_eq!(words(&[None]), [""]);
+    }
+}
