@@ -166,7 +166,7 @@ fn a_fitted_workload_keeps_lengths_and_what_caches_find() {
     let path = "mooncake_conversation_trace.jsonl";
     let bytes = data.read(path).unwrap();
     let trace = trace::read(&bytes, path, &ReadOptions::default()).unwrap();
-    let fitted = trace::fit(&trace).unwrap();
+    let fitted = trace::fit(&trace, &plimsoll::analysis::hit_rates).unwrap();
     let (own, twin) = (&fitted.source, &fitted.twin);
     let lengths = [
         (own.input.mean, twin.input.mean),

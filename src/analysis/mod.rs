@@ -45,4 +45,4 @@ pub use silent::{SilentClass, heard, silent_classes};
 pub use steady::CONFIDENCE;
 pub use users::Thinkers;
 pub use verdict::{Estimate, RunResult, Verdict};
-pub use working_set::{KNEE_SHARE, Looked, TEXTS_MAX, WorkingSet};
+pub use working_set::{KNEE_SHARE, Looked, TEXTS_MAX, WorkingSet, hit_rates};

@@ -150,7 +150,8 @@ fn execute(
     let experiment = present::experiment(resolved, records);
     let mut progress = Progress::new(terminal, resolved.scenario.workload.num_prompts, "requests");
     let mut watchers = Watchers {
-        waits: (outputs.why || watches_waits(&resolved.scenario)).then(Waits::default),
+        waits: (outputs.why || watches_waits(&resolved.scenario))
+            .then(|| Waits::new(caches_prefixes(&resolved.scenario))),
         over_time: outputs.charts.as_ref().and_then(|_| over_time(resolved)),
     };
     // Of a run that was stopped or stuck no interval is told.
@@ -201,7 +202,9 @@ fn execute(
     let mut text = print(result, &meta, outputs.format, style);
     if outputs.why {
         let waits = meta.waits.as_ref().map(report::text_waits::waits);
-        let explained = why::explain(resolved, result) + &waits.unwrap_or_default();
+        let explained = why::explain(resolved, result)
+            + &report::text_parts::class_means(result, &meta)
+            + &waits.unwrap_or_default();
         text += &report::folded(&explained, style.width);
     }
     files::put(&text, outputs.file.as_deref(), out)?;

@@ -11,7 +11,7 @@ use super::progress::Progress;
 use super::terminal::Terminal;
 use super::working_set::{CurveFlags, CurveFormat, check_places, exit, pool, put};
 use super::{Exit, files, interrupt, ledger};
-use crate::analysis::WorkingSet;
+use crate::analysis::{WorkingSet, hit_rates};
 use crate::config::{Document, resolve};
 use crate::report::counted;
 use crate::report::figures::significant;
@@ -161,7 +161,8 @@ pub fn run(args: &Args, out: &mut dyn Write, terminal: &Terminal) -> anyhow::Res
         }
         None => describe(&trace, args.format, out)?,
         Some(target) => {
-            let fitted = trace::fit(&trace).with_context(|| format!("cannot fit a workload to {name}"))?;
+            let fitted =
+                trace::fit(&trace, &hit_rates).with_context(|| format!("cannot fit a workload to {name}"))?;
             drop(nothing_yet);
             if target != Path::new("-") && target.is_file() {
                 terminal.notes(&[format!("{} was there and is replaced", target.display())]);
@@ -304,6 +305,7 @@ fn fit(
 fn fit_report(fitted: &FittedWorkload) -> serde_json::Value {
     serde_json::json!({
         "comparison": fitted.comparison(),
+        "hit_rates": fitted.hit_rates,
         "twin_basis": fitted.twin_basis(),
         "losses": fitted.losses,
         "source": fitted.source,

@@ -57,6 +57,7 @@ shipped!(
     "prefix-warm",
     "prefix-lpm",
     "prefix-caching",
+    "multi-turn",
     "radix-cache",
     "queue-shared",
     "queue-unique",

@@ -53,4 +53,4 @@ pub use speculation::SpeculationSummary;
 pub use stretch::{Fleet, Room, Stretch};
 pub use summary::{LittleAudit, LittleCheck, Occupancy, RequestRecord, SeriesPoint, Summary, WorkCounters};
 pub use tiers::TierSummary;
-pub use waits::{PrefixWaits, WaitClass, WaitReport, Waiter, Waits};
+pub use waits::{PrefixWaits, PriorityWaits, WaitClass, WaitReport, Waiter, Waits};

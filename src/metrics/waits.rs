@@ -21,6 +21,8 @@ use crate::workload::{Prompt, Request};
 
 /// Longest waits that are kept.
 const LONGEST_KEPT: usize = 5;
+/// Priorities that are told apart; whoever has another is told of with all, and not beside these.
+const PRIORITIES_MAX: usize = 64;
 /// Prefixes that are told apart; those that come later count together with none.
 const PREFIXES_MAX: usize = 1 << 16;
 
@@ -50,6 +52,21 @@ pub struct WaitClass {
     pub ttft: Distribution,
     /// How many were overtaken.
     pub overtaken: u64,
+}
+
+/// Those of one priority.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub struct PriorityWaits {
+    /// Smaller is served first.
+    pub priority: i64,
+    /// Requests that arrived.
+    pub sent: u64,
+    /// Arrival to first admission.
+    pub waits: Distribution,
+    /// Time to first token of those that were answered whole.
+    pub ttft: Distribution,
+    /// Arrival to last token of those.
+    pub e2el: Distribution,
 }
 
 /// Those whose prompts begin alike.
@@ -82,8 +99,16 @@ pub struct WaitReport {
     pub longest: Vec<Waiter>,
     /// Prefixes, the one with the longest wait first; empty where prompts share none.
     pub prefixes: Vec<PrefixWaits>,
+    /// Priorities, the one served first before the others; empty where all requests have one.
+    pub priorities: Vec<PriorityWaits>,
     /// Requests that left, or were left, without being admitted.
     pub never_admitted: u64,
+    /// Of the waits of those admitted, until the engine had the request in its queue: front ends, and what stands before them.
+    pub front_end: Distribution,
+    /// The rest of them: in the engine's queue.
+    pub engine_queue: Distribution,
+    /// Prefixes are cached at all, so that there are hits and misses.
+    pub caches_prefixes: bool,
 }
 
 impl WaitReport {
@@ -117,6 +142,7 @@ struct Live {
     number: u64,
     arrival: Picos,
     prefix: Option<u32>,
+    priority: i64,
     is_waiting: bool,
 }
 
@@ -134,6 +160,18 @@ pub struct Waits {
 }
 
 impl Waits {
+    /// Watches replicas of which some keep prefixes, or none.
+    #[must_use]
+    pub fn new(caches_prefixes: bool) -> Waits {
+        Waits {
+            seen: WaitReport {
+                caches_prefixes,
+                ..WaitReport::default()
+            },
+            ..Waits::default()
+        }
+    }
+
     /// Ends the run at `now`.
     #[must_use]
     pub fn finish(mut self, now: Picos) -> WaitReport {
@@ -143,6 +181,9 @@ impl Waits {
         }
         let mut prefixes = self.prefixes;
         prefixes.retain(|prefix| prefix.requests > 0);
+        if self.seen.priorities.len() == 1 {
+            self.seen.priorities.clear();
+        }
         prefixes.sort_by(|a, b| b.longest_s.total_cmp(&a.longest_s).then(a.prefix.cmp(&b.prefix)));
         WaitReport {
             prefixes,
@@ -156,13 +197,37 @@ impl Waits {
             Prompt::Pieces(pieces) if pieces.len() > 1 => self.number(pieces[0].segment),
             _ => None,
         };
+        if let Some(of) = self.of_priority(request.priority) {
+            of.sent += 1;
+        }
         let live = Live {
             number: self.turns.arrive(),
             arrival: request.arrival,
             prefix,
+            priority: request.priority,
             is_waiting: true,
         };
         self.live.insert(request.id, live);
+    }
+
+    /// What is known of a priority; `None` where there are too many.
+    fn of_priority(&mut self, priority: i64) -> Option<&mut PriorityWaits> {
+        let all = &mut self.seen.priorities;
+        let at = match all.binary_search_by_key(&priority, |of| of.priority) {
+            Ok(at) => at,
+            Err(_) if all.len() == PRIORITIES_MAX => return None,
+            Err(at) => {
+                all.insert(
+                    at,
+                    PriorityWaits {
+                        priority,
+                        ..PriorityWaits::default()
+                    },
+                );
+                at
+            }
+        };
+        Some(&mut all[at])
     }
 
     fn number(&mut self, segment: SegmentId) -> Option<u32> {
@@ -188,7 +253,7 @@ impl Waits {
         }
     }
 
-    fn admitted(&mut self, id: RequestId, now: Picos, replica: u32, is_hit: bool) {
+    fn admitted(&mut self, id: RequestId, now: Picos, replica: u32, queued_since: Picos, is_hit: bool) {
         if now != self.instant {
             self.settle();
             self.instant = now;
@@ -202,6 +267,12 @@ impl Waits {
         let overtaken_by = self.turns.overtaken(live.number, replica);
         self.together.push((live.number, replica));
         let wait = now.saturating_sub(live.arrival);
+        if let Some(of) = self.of_priority(live.priority) {
+            of.waits.record(wait, 1);
+        }
+        let queued = now.saturating_sub(queued_since).min(wait);
+        self.seen.engine_queue.record(queued, 1);
+        self.seen.front_end.record(wait.saturating_sub(queued), 1);
         let class = if is_hit {
             &mut self.seen.hits
         } else {
@@ -242,6 +313,7 @@ impl Waits {
     }
 
     fn ended(&mut self, completion: &Completion) {
+        let priority = self.live.get_mut(completion.id).map(|live| live.priority);
         self.left(completion.id, completion.end);
         let Some(first) = completion.first_token else {
             return;
@@ -252,7 +324,13 @@ impl Waits {
             } else {
                 &mut self.seen.misses
             };
-            class.ttft.record(first.saturating_sub(completion.arrival), 1);
+            let ttft = first.saturating_sub(completion.arrival);
+            class.ttft.record(ttft, 1);
+            if let Some(of) = priority.and_then(|priority| self.of_priority(priority)) {
+                of.ttft.record(ttft, 1);
+                of.e2el
+                    .record(completion.end.saturating_sub(completion.arrival), 1);
+            }
         }
     }
 
@@ -286,10 +364,11 @@ impl Observer for Waits {
                 now,
                 replica,
                 id,
+                queued_since,
                 cached_tokens,
                 resumed: false,
                 ..
-            } => self.admitted(id, now, replica.0, cached_tokens > 0),
+            } => self.admitted(id, now, replica.0, queued_since, cached_tokens > 0),
             Fact::Rejected { now, request } => self.left(request.id, now),
             Fact::Ended(completion) => self.ended(completion),
             _ => {}
@@ -298,96 +377,4 @@ impl Observer for Waits {
 }
 
 #[cfg(test)]
-mod tests {
-    use super::*;
-    use crate::ids::ReplicaId;
-    use crate::workload::Piece;
-
-    fn request(id: u64, arrival: u64, prefix: u64) -> Request {
-        let piece = |segment| Piece {
-            segment: SegmentId(segment),
-            start: 0,
-            tokens: 8,
-        };
-        Request {
-            id: RequestId(id),
-            arrival: Picos(arrival),
-            client_queue_time: Picos::ZERO,
-            prompt_tokens: 16,
-            output_tokens: 4,
-            max_tokens: 4,
-            class: 0,
-            priority: 0,
-            prompt: Prompt::Pieces(Box::new([piece(prefix), piece(100 + id)])),
-            output_segment: SegmentId(1000 + id),
-            session: None,
-            ignore_eos: true,
-            deadline: None,
-        }
-    }
-
-    fn admit(waits: &mut Waits, id: u64, now: u64, cached_tokens: u32) {
-        waits.observe(&Fact::Admitted {
-            now: Picos(now),
-            replica: ReplicaId(0),
-            id: RequestId(id),
-            waiting_since: Picos::ZERO,
-            queued_since: Picos::ZERO,
-            known_tokens: 16,
-            cached_tokens,
-            resumed: false,
-        });
-    }
-
-    #[test]
-    fn who_comes_again_from_a_failed_replica_has_waited_once() {
-        let mut waits = Waits::default();
-        for id in 0..3 {
-            waits.observe(&Fact::Arrived {
-                request: &request(id, id, 7),
-            });
-        }
-        admit(&mut waits, 0, 1_000, 0);
-        admit(&mut waits, 1, 2_000, 0);
-        admit(&mut waits, 2, 3_000, 0);
-        admit(&mut waits, 0, 4_000, 0);
-        let report = waits.finish(Picos(5_000));
-        assert_eq!((report.admitted(), report.never_admitted), (3, 0));
-        assert_eq!(report.prefixes[0].requests, 3);
-    }
-
-    #[test]
-    fn who_waits_while_others_pass_is_named() {
-        let mut waits = Waits::default();
-        let second = 1_000_000_000_000;
-        for (id, prefix) in [(0, 7), (1, 8), (2, 7), (3, 7), (4, 8)] {
-            waits.observe(&Fact::Arrived {
-                request: &request(id, id, prefix),
-            });
-        }
-        admit(&mut waits, 0, second, 0);
-        // Two in one step, ahead of request 1; they do not overtake each other.
-        admit(&mut waits, 3, 2 * second, 8);
-        admit(&mut waits, 2, 2 * second, 8);
-        admit(&mut waits, 1, 9 * second, 0);
-        let report = waits.finish(Picos(10 * second));
-        let most = report.most_overtaken.unwrap();
-        assert_eq!(
-            (most.id, most.overtaken_by, most.prefix),
-            (RequestId(1), 2, Some(2))
-        );
-        assert!(!most.is_hit && (most.wait_s - 9.0).abs() < 1e-6);
-        assert_eq!((report.admitted(), report.never_admitted), (4, 1));
-        assert!((report.overtaken_share() - 0.25).abs() < 1e-12);
-        let (requests, waited) = report.shares_of_misses().unwrap();
-        assert!(
-            (requests - 0.5).abs() < 1e-12 && (waited - 10.0 / 14.0).abs() < 1e-6,
-            "{waited}"
-        );
-        // The one who never came in waited longest, then the overtaken one.
-        let longest: Vec<u64> = report.longest.iter().map(|waiter| waiter.id.0).collect();
-        assert_eq!(longest[..2], [4, 1]);
-        assert_eq!(report.prefixes[0].prefix, 2);
-        assert_eq!((report.prefixes[1].requests, report.prefixes[1].hits), (3, 2));
-    }
-}
+mod tests;

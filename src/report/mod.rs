@@ -30,7 +30,7 @@ mod text_answer;
 mod text_caveats;
 mod text_knee;
 mod text_latency;
-mod text_parts;
+pub mod text_parts;
 mod text_promise;
 mod text_relays;
 mod text_replicas;

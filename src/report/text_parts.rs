@@ -2,7 +2,7 @@
 
 use super::figures::{count, percent, significant, time};
 use super::page::Page;
-use super::tables::Column;
+use super::tables::{Column, table};
 use super::text::per_second;
 use super::views::ResultMeta;
 use crate::analysis::RunResult;
@@ -48,6 +48,41 @@ pub(super) fn classes(result: &RunResult, meta: &ResultMeta) -> Option<(Vec<Colu
     Some((columns, rows.collect()))
 }
 
+/// What the table of classes has no room for: means, and how long its requests waited. Nothing without classes.
+#[must_use]
+pub fn class_means(result: &RunResult, meta: &ResultMeta) -> String {
+    if result.by_class.is_empty() {
+        return String::new();
+    }
+    let mut columns = vec![Column::left("class")];
+    columns.extend(
+        [
+            "TTFT mean",
+            "TPOT mean",
+            "E2EL mean",
+            "queue mean",
+            "queue p50",
+            "queue p99",
+        ]
+        .map(Column::right),
+    );
+    let names = meta.classes.iter().map(|class| class.name.as_str());
+    let row = |(name, part): (&str, &PartSummary)| {
+        let cell = |value: Option<f64>| value.map_or("–".into(), time);
+        vec![
+            name.to_owned(),
+            cell(part.ttft.mean_s()),
+            cell(part.tpot.mean_s()),
+            cell(part.e2el.mean_s()),
+            cell(part.queue_time.mean_s()),
+            cell(part.queue_time.quantile_s(0.5)),
+            cell(part.queue_time.quantile_s(0.99)),
+        ]
+    };
+    let rows: Vec<Vec<String>> = names.zip(&result.by_class).map(row).collect();
+    format!("\nclasses, over the whole run\n{}", table(&columns, &rows))
+}
+
 fn columns(of: &str, requests: &str) -> Vec<Column> {
     let mut columns = vec![Column::left(of)];
     let heads = [
@@ -85,5 +120,32 @@ pub(super) fn busy(replicas: &[ReplicaSummary], result: &RunResult) -> f64 {
         (busy_s / span_s).min(1.0)
     } else {
         0.0
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::report::{ClassPromise, fixtures};
+    use crate::units::Picos;
+
+    #[test]
+    fn means_and_waits_of_classes_are_told_where_there_are_any() {
+        let (mut run, mut meta) = (fixtures::stable_run(), fixtures::meta());
+        assert_eq!(class_means(&run, &meta), "");
+        let mut part = PartSummary::default();
+        part.queue_time.record(Picos::from_seconds(0.25), 1);
+        run.by_class = vec![part];
+        meta.classes = vec![ClassPromise {
+            name: "chat".to_owned(),
+            limits: Vec::new(),
+            request_rate: None,
+        }];
+        let told = class_means(&run, &meta);
+        let row = told.lines().last().unwrap();
+        assert!(
+            row.contains("chat") && row.matches("250 ms").count() == 3,
+            "{told}"
+        );
     }
 }

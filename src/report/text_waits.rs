@@ -2,7 +2,7 @@
 
 use super::figures::{count, counted, percent, significant, time};
 use super::tables::{Column, table};
-use crate::metrics::{Distribution, PrefixWaits, WaitClass, WaitReport, Waiter};
+use crate::metrics::{Distribution, PrefixWaits, PriorityWaits, WaitClass, WaitReport, Waiter};
 
 /// A mean wait, in seconds, below which nobody needs to be told who waited.
 const WAIT_MIN_S: f64 = 1e-3;
@@ -50,7 +50,7 @@ pub(super) fn lines(report: &WaitReport) -> Vec<(&'static str, String)> {
             format!(
                 "{} of requests by later ones; {} by {} while it waited {}",
                 percent(report.overtaken_share()),
-                named(&most),
+                named(&most, report.caches_prefixes),
                 count(most.overtaken_by),
                 time(most.wait_s)
             ),
@@ -75,20 +75,36 @@ fn mean_and_p99(distribution: &Distribution) -> String {
     )
 }
 
-/// `request 17 (prefix 4, a miss)`.
-fn named(waiter: &Waiter) -> String {
-    let prefix = waiter
-        .prefix
-        .map_or(String::new(), |prefix| format!("prefix {prefix}, "));
-    format!("request {} ({prefix}{})", count(waiter.id.0), state(waiter))
+/// `request 17 (prefix 4, a miss)`; without a cache nobody misses.
+fn named(waiter: &Waiter, caches_prefixes: bool) -> String {
+    let prefix = waiter.prefix.map(|prefix| format!("prefix {prefix}"));
+    let state = state(waiter, caches_prefixes).map(str::to_owned);
+    let of: Vec<String> = prefix.into_iter().chain(state).collect();
+    let number = count(waiter.id.0);
+    match of.is_empty() {
+        true => format!("request {number}"),
+        false => format!("request {number} ({})", of.join(", ")),
+    }
 }
 
-fn state(waiter: &Waiter) -> &'static str {
+fn state(waiter: &Waiter, caches_prefixes: bool) -> Option<&'static str> {
     match (waiter.was_admitted, waiter.is_hit) {
-        (false, _) => "never ran",
-        (true, true) => "a hit",
-        (true, false) => "a miss",
+        (false, _) => Some("never ran"),
+        (true, true) => Some("a hit"),
+        (true, false) => caches_prefixes.then_some("a miss"),
     }
+}
+
+/// How much of the waits lay before the engine's queue.
+fn parts(report: &WaitReport) -> Option<String> {
+    let part = |of: &Distribution| mean_and_p99(of);
+    (report.admitted() > 0).then(|| {
+        format!(
+            "of the wait before the first step, front ends are {}, the engine's queue is {}\n",
+            part(&report.front_end),
+            part(&report.engine_queue)
+        )
+    })
 }
 
 /// The longest waits and the prefixes that waited longest.
@@ -99,14 +115,21 @@ pub fn waits(report: &WaitReport) -> String {
     }
     let overtaken = match report.most_overtaken {
         None => "nobody was overtaken by a later request".to_owned(),
-        Some(_) => format!(
-            "{} of requests were overtaken by later ones ({} hits, {} misses)",
-            percent(report.overtaken_share()),
-            count(report.hits.overtaken),
-            count(report.misses.overtaken)
-        ),
+        Some(_) => {
+            let share = percent(report.overtaken_share());
+            let of = match report.caches_prefixes {
+                true => format!(
+                    " ({} hits, {} misses)",
+                    count(report.hits.overtaken),
+                    count(report.misses.overtaken)
+                ),
+                false => String::new(),
+            };
+            format!("{share} of requests were overtaken by later ones{of}")
+        }
     };
     let mut text = format!("\nwho waited longest: {overtaken}\n");
+    text += &parts(report).unwrap_or_default();
     let columns = [
         Column::right("request"),
         Column::right("prefix"),
@@ -118,7 +141,7 @@ pub fn waits(report: &WaitReport) -> String {
         vec![
             count(waiter.id.0),
             waiter.prefix.map_or("–".into(), |prefix| prefix.to_string()),
-            state(waiter).to_owned(),
+            state(waiter, report.caches_prefixes).unwrap_or("off").to_owned(),
             time(waiter.wait_s),
             count(waiter.overtaken_by),
         ]
@@ -127,7 +150,33 @@ pub fn waits(report: &WaitReport) -> String {
     if report.prefixes.len() > 1 {
         text += &prefixes(&report.prefixes);
     }
+    if !report.priorities.is_empty() {
+        text += &priorities(&report.priorities);
+    }
     text
+}
+
+/// What became of each priority, the one served first before the others.
+fn priorities(all: &[PriorityWaits]) -> String {
+    let mut columns = vec![Column::right("priority"), Column::right("sent")];
+    columns.extend(["wait mean", "p99", "TTFT mean", "p50", "p99", "E2EL mean", "p99"].map(Column::right));
+    let row = |of: &PriorityWaits| {
+        let mean = |of: &Distribution| of.mean_s().map_or("–".into(), time);
+        let quantile = |of: &Distribution, p: f64| of.quantile_s(p).map_or("–".into(), time);
+        vec![
+            of.priority.to_string(),
+            count(of.sent),
+            mean(&of.waits),
+            quantile(&of.waits, 0.99),
+            mean(&of.ttft),
+            quantile(&of.ttft, 0.5),
+            quantile(&of.ttft, 0.99),
+            mean(&of.e2el),
+            quantile(&of.e2el, 0.99),
+        ]
+    };
+    let rows: Vec<Vec<String>> = all.iter().map(row).collect();
+    format!("by priority, the smallest first\n{}", table(&columns, &rows))
 }
 
 fn prefixes(all: &[PrefixWaits]) -> String {
@@ -175,7 +224,10 @@ mod tests {
 
     #[test]
     fn starvation_is_told_in_a_line_and_in_tables() {
-        let mut report = WaitReport::default();
+        let mut report = WaitReport {
+            caches_prefixes: true,
+            ..WaitReport::default()
+        };
         for (class, waits) in [(&mut report.hits, [0.5, 1.5]), (&mut report.misses, [4.0, 9.0])] {
             for wait in waits {
                 class.waits.record(Picos::from_seconds(wait), 1);
@@ -217,5 +269,9 @@ mod tests {
             "{tables}"
         );
         assert!(waits(&WaitReport::default()).contains("nobody"));
+        report.caches_prefixes = false;
+        let told = lines(&report).pop().unwrap().1;
+        assert!(told.contains("request 17 (prefix 4) by 1,312"), "{told}");
+        assert!(!waits(&report).contains("miss"));
     }
 }

@@ -448,7 +448,7 @@ impl Sharing {
                     prefix_len,
                 }
             }
-            Prefix::Reuse(law) => Sharing::Reuse(Box::new(Reuse::new(law, seed))),
+            Prefix::Reuse(ref law) => Sharing::Reuse(Box::new(Reuse::new(law.clone(), seed))),
             Prefix::Sessions {
                 turns,
                 fixed_turns,

@@ -24,6 +24,7 @@ pub use generator::Generator;
 pub(crate) use load::ramp_mean;
 pub use load::{TrafficKind, endless, is_closed, mean_rate, traffic_kind, with_rate};
 pub use request::{Piece, Prompt, Request};
+pub(crate) use reuse::OCTAVES_MAX;
 pub use reuse::ReuseLaw;
 pub use short_day::short_day;
 pub use spec::{

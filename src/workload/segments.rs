@@ -38,11 +38,6 @@ pub(super) fn own(id: RequestId) -> SegmentId {
     name(3, id.0)
 }
 
-/// The text that the prompt of request `number` began.
-pub(super) fn document(number: u64) -> SegmentId {
-    name(5, number)
-}
-
 /// What request `id` generates.
 pub(super) fn output(id: RequestId) -> SegmentId {
     name(4, id.0)

@@ -56,7 +56,7 @@ fn check_lawful(outcome: Result<Trace, TraceError>) {
             }
             let described = trace::describe(&trace);
             assert!(!described.text().contains("NaN") && serde_json::to_string(&described).is_ok());
-            if let Ok(fitted) = trace::fit(&trace) {
+            if let Ok(fitted) = trace::fit(&trace, &plimsoll::analysis::hit_rates) {
                 let _ = fitted.spec();
                 assert!(fitted.toml("x", None).parse::<toml::Table>().is_ok());
             }

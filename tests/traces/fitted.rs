@@ -2,9 +2,10 @@
 
 use std::fmt::Write as _;
 
+use plimsoll::analysis::hit_rates;
 use plimsoll::units::Picos;
 use plimsoll::workload::Arrivals;
-use plimsoll::workload::trace::{self, FittedWorkload};
+use plimsoll::workload::trace::{self, FittedWorkload, ReadOptions};
 
 use super::read;
 
@@ -14,7 +15,7 @@ fn fitted(requests: impl IntoIterator<Item = (f64, u32, u32)>) -> FittedWorkload
     for (arrival_s, prompt, answer) in requests {
         writeln!(text, "{arrival_s:.6},{prompt},{answer}").unwrap();
     }
-    trace::fit(&read(text.as_bytes(), "made.csv").unwrap()).unwrap()
+    trace::fit(&read(text.as_bytes(), "made.csv").unwrap(), &hit_rates).unwrap()
 }
 
 /// Trace and twin of a row of the table.
@@ -202,4 +203,74 @@ fn answers_in_proportion_to_prompts_are_said_to_be_lost() {
     let (trace, twin) = row(&near, "rank correlation");
     assert!(trace > 0.9 && (twin / trace - 1.0).abs() < 0.02, "{trace} {twin}");
     assert!(!losses(&near).contains("how closely"), "{}", losses(&near));
+}
+
+/// Conversations of growing prompts among questions about a few documents, in Mooncake's form.
+fn shared_prompts() -> String {
+    let mut rows: Vec<(f64, u32, Vec<u32>)> = Vec::new();
+    let mut fresh = 1_000;
+    let mut grow = |ids: &mut Vec<u32>, tokens: u32| {
+        while ids.len() < tokens.div_ceil(16) as usize {
+            ids.push(fresh);
+            fresh += 1;
+        }
+    };
+    for number in 0..900 {
+        let (mut at, mut tokens, mut ids) = (f64::from(number), 0, Vec::new());
+        for turn in 0..1 + (spread(number) * 7.0) as u32 {
+            tokens += 60 + (spread(number * 31 + turn) * 400.0) as u32;
+            grow(&mut ids, tokens);
+            rows.push((at, tokens, ids.clone()));
+            at += 5.0 + 60.0 * gap(number * 13 + turn);
+        }
+        let document = (spread(number * 3 + 1).powi(2) * 20.0) as u32;
+        let mut ids: Vec<u32> = (document * 50..document * 50 + 50).collect();
+        let tokens = 801 + (spread(number * 17) * 100.0) as u32;
+        grow(&mut ids, tokens);
+        rows.push((f64::from(number) + 0.5, tokens, ids));
+    }
+    rows.sort_by(|a, b| a.0.total_cmp(&b.0));
+    let line = |(at, tokens, ids): &(f64, u32, Vec<u32>)| {
+        format!(
+            "{{\"timestamp\": {}, \"input_length\": {tokens}, \"output_length\": 32, \"hash_ids\": {ids:?}}}\n",
+            (at * 1e3) as u64
+        )
+    };
+    rows.iter().map(line).collect()
+}
+
+#[test]
+fn a_twin_hits_as_often_in_a_cache_of_any_size() {
+    let options = ReadOptions {
+        block: Some(16),
+        ..ReadOptions::default()
+    };
+    let trace = trace::read(shared_prompts().as_bytes(), "made.jsonl", &options).unwrap();
+    let fitted = trace::fit(&trace, &hit_rates).unwrap();
+    assert!(fitted.hit_rates.len() > 3, "{:?}", fitted.hit_rates);
+    for rates in &fitted.hit_rates {
+        assert!((rates.trace - rates.twin).abs() < 0.05, "{:?}", fitted.hit_rates);
+    }
+    let most = fitted.hit_rates.last().unwrap();
+    assert_eq!(
+        row(&fitted, "prompt tokens seen before").0 > 0.4,
+        most.trace > 0.4
+    );
+    // What is told is what a cache finds that a law without the distances would not.
+    assert!(
+        fitted
+            .hit_rates
+            .iter()
+            .any(|rates| rates.trace < 0.5 * most.trace)
+    );
+    let told = fitted.toml("made.jsonl", None);
+    assert!(
+        told.contains("# hits, cache of ") && told.contains("distances = ["),
+        "{told}"
+    );
+    assert_eq!(
+        trace::fit(&trace, &hit_rates).unwrap(),
+        fitted,
+        "one trace, one fit"
+    );
 }

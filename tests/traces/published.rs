@@ -193,7 +193,7 @@ fn a_fitted_twin_is_close_and_holds_no_row() {
     let Some(folder) = data() else { return };
     let name = "AzureLLMInferenceTrace_conv.csv";
     let trace = read(&std::fs::read(folder.join("traces").join(name)).unwrap(), name).unwrap();
-    let fitted = trace::fit(&trace).unwrap();
+    let fitted = trace::fit(&trace, &plimsoll::analysis::hit_rates).unwrap();
     for row in fitted.comparison() {
         let limit = match row.what.as_str() {
             what if what.starts_with("dispersion over 60") || what.starts_with("rank") => 0.35,
@@ -213,6 +213,24 @@ fn a_fitted_twin_is_close_and_holds_no_row() {
         assert!((row.twin / row.trace - 1.0).abs() < limit, "{row:?}");
     }
     assert!(!fitted.input.contains(&f64::from(fitted.source.input.max)));
+}
+
+#[test]
+fn a_fitted_twin_hits_as_often_in_caches_that_evict() {
+    let Some(folder) = data() else { return };
+    for name in [
+        "mooncake_conversation_trace.jsonl",
+        "mooncake_synthetic_trace.jsonl",
+    ] {
+        let trace = read(&std::fs::read(folder.join("traces").join(name)).unwrap(), name).unwrap();
+        let rates = trace::fit(&trace, &plimsoll::analysis::hit_rates)
+            .unwrap()
+            .hit_rates;
+        assert!(rates.len() > 5);
+        for rate in &rates {
+            assert!((rate.trace - rate.twin).abs() < 0.03, "{name}: {rate:?}");
+        }
+    }
 }
 
 /// Workloads that ship, with the trace that each was fitted to.
@@ -283,7 +301,9 @@ fn shipped_workloads_are_what_the_fit_gives() {
             source,
         )
         .unwrap();
-        let fitted = trace::fit(&trace).unwrap().toml(source, None);
+        let fitted = trace::fit(&trace, &plimsoll::analysis::hit_rates)
+            .unwrap()
+            .toml(source, None);
         // Comments hold the credit, which is not the fit's.
         assert_eq!(
             fitted.parse::<toml::Table>().unwrap(),

@@ -150,10 +150,16 @@ pub struct RawReuse {
     pub probability: f64,
     /// Most of a prompt that may be an earlier one's, between 0 and 1.
     pub share: f64,
-    /// Median number of requests back to the one that is continued.
-    pub distance_median: f64,
-    /// Standard deviation of that number's logarithm.
-    pub distance_sigma: f64,
+    /// Of the requests that continue one, how many go back 1, 2 to 3, 4 to 7, … requests to whoever last had it: relative to
+    /// their sum, 20 numbers at most.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub distances: Option<Vec<f64>>,
+    /// In place of `distances`: median of the number of requests back, which is lognormal.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub distance_median: Option<f64>,
+    /// Beside it: standard deviation of that number's logarithm.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub distance_sigma: Option<f64>,
 }
 
 /// Conversations.

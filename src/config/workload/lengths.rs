@@ -10,7 +10,7 @@ use crate::config::raw::{
 };
 use crate::units::TEXT_TOKENS_MAX;
 use crate::workload::trace::ReadOptions;
-use crate::workload::{Endings, Lengths, LognormalLength, Prefix, ReuseLaw};
+use crate::workload::{Endings, Lengths, LognormalLength, OCTAVES_MAX, Prefix, ReuseLaw};
 
 /// Longest prompt or output that is taken seriously.
 const LEN_MAX: u64 = TEXT_TOKENS_MAX as u64;
@@ -233,25 +233,67 @@ fn reuse(judge: &mut Judge, raw: &RawReuse) -> Prefix {
     let key = |name: &str| format!("workload.prefix.reuse.{name}");
     judge.fraction(&key("probability"), raw.probability, true, true);
     judge.fraction(&key("share"), raw.share, false, true);
+    Prefix::Reuse(ReuseLaw {
+        system_len: judge.required(&key("system_len"), raw.system_len, (0, LEN_MAX)),
+        probability: raw.probability,
+        share: raw.share,
+        distances: distances(judge, raw),
+    })
+}
+
+/// How far back prompts lie that are continued, by octaves.
+fn distances(judge: &mut Judge, raw: &RawReuse) -> Arc<[f64]> {
+    let key = |name: &str| format!("workload.prefix.reuse.{name}");
+    let lognormal = [
+        ("distance_median", raw.distance_median),
+        ("distance_sigma", raw.distance_sigma),
+    ];
+    if let Some(octaves) = &raw.distances {
+        for (name, _) in lognormal.iter().filter(|(_, value)| value.is_some()) {
+            judge.wrong_help(
+                &key(name),
+                "stands beside `distances`",
+                "both say how far back prompts lie",
+                "leave one of them out",
+            );
+        }
+        octave_shares(judge, &key("distances"), octaves);
+        return octaves.as_slice().into();
+    }
+    let (Some(median), Some(sigma)) = (raw.distance_median, raw.distance_sigma) else {
+        judge.missing(
+            "[workload.prefix.reuse] does not say how far back prompts lie that are continued",
+            "add `distances` (shares of 1, 2 to 3, 4 to 7, … requests), or `distance_median` and `distance_sigma`",
+        );
+        return [1.0].into();
+    };
     judge.number(
         &key("distance_median"),
-        raw.distance_median,
+        median,
         |median| (1.0..=1e5).contains(&median),
         "must lie between 1 and 1e5",
     );
     judge.number(
         &key("distance_sigma"),
-        raw.distance_sigma,
+        sigma,
         |sigma| (0.0..=5.0).contains(&sigma),
         "must lie between 0 and 5",
     );
-    Prefix::Reuse(ReuseLaw {
-        system_len: judge.required(&key("system_len"), raw.system_len, (0, LEN_MAX)),
-        probability: raw.probability,
-        share: raw.share,
-        distance_median: raw.distance_median,
-        distance_sigma: raw.distance_sigma,
-    })
+    ReuseLaw::lognormal_distances(median, sigma)
+}
+
+fn octave_shares(judge: &mut Judge, key: &str, shares: &[f64]) {
+    if !(1..=OCTAVES_MAX).contains(&shares.len()) {
+        judge.wrong(
+            key,
+            "must have 1 to 20 numbers",
+            format!("these are {}", shares.len()),
+        );
+    } else if let Some(share) = shares.iter().find(|share| !(share.is_finite() && **share >= 0.0)) {
+        judge.wrong(key, "must not hold negative shares", format!("{share} is one"));
+    } else if shares.iter().all(|share| *share == 0.0) {
+        judge.wrong(key, "must not all be 0", "nothing lies at any distance");
+    }
 }
 
 pub(super) fn endings(judge: &mut Judge, raw: &RawEndings) -> Endings {

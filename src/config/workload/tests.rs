@@ -3,7 +3,7 @@
 use crate::config::flags::tests::{flags_of, resolve_line};
 use crate::config::tests::{BASE, resolve_text, told};
 use crate::config::{NoFiles, Resolved, assemble, axes, resolve, resolved_toml};
-use crate::workload::Arrivals;
+use crate::workload::{Arrivals, Prefix};
 
 #[test]
 fn the_rate_of_a_run_is_of_requests_whatever_starts_them() {
@@ -169,4 +169,44 @@ fn a_ramp_and_a_cycle_of_rates_are_scaled_to_a_mean() {
     let cycle = "[workload.arrivals.mmpp]\nrequest_rate = 7.0\nstates = [{ request_rate = 1.0, mean_sojourn = \"9 s\" }, \
                  { request_rate = 0.0, mean_sojourn = \"1 s\" }]\n";
     assert!((rate(cycle) - 7.0).abs() < 1e-9);
+}
+
+#[test]
+fn distances_of_reuse_are_octaves_or_a_lognormal_law_and_judged() {
+    let text = |keys: &str| {
+        BASE.replace(
+            "[engine]",
+            &format!(
+                "[workload.prefix.reuse]\nsystem_len = 16\nprobability = 0.5\nshare = 0.9\n{keys}\n[engine]"
+            ),
+        )
+    };
+    let octaves = |keys: &str| match resolve_text(&text(keys)).unwrap().scenario.workload.prefix {
+        Prefix::Reuse(law) => law.distances.to_vec(),
+        _ => panic!("prompts continue earlier ones"),
+    };
+    assert_eq!(octaves("distances = [0.25, 0.0, 3]"), [0.25, 0.0, 3.0]);
+    assert_eq!(
+        octaves("distance_median = 5.0\ndistance_sigma = 0.0"),
+        [0.0, 0.0, 1.0]
+    );
+    let many = format!("distances = [{}]", "1.0, ".repeat(21));
+    for (keys, problem) in [
+        ("", "does not say how far back"),
+        ("distance_median = 5.0", "does not say how far back"),
+        (
+            "distances = [1.0]\ndistance_sigma = 1.0",
+            "both say how far back prompts lie",
+        ),
+        ("distances = []", "must have 1 to 20 numbers"),
+        (many.as_str(), "must have 1 to 20 numbers"),
+        ("distances = [0.5, -0.5]", "must not hold negative shares"),
+        ("distances = [0.0, 0.0]", "must not all be 0"),
+    ] {
+        let told = match resolve_text(&text(keys)) {
+            Ok(_) => panic!("{keys} is taken"),
+            Err(problems) => problems.to_string(),
+        };
+        assert!(told.contains(problem), "{keys}: {told}");
+    }
 }

@@ -11,6 +11,7 @@ mod plimsoll;
 mod splits;
 mod tiers;
 mod value;
+mod waits;
 
 pub use self::knee::knee;
 pub use self::knees::{cost_of, knee_setting, knee_settings};

@@ -4,13 +4,13 @@ use super::super::standing::run_word;
 use super::super::views::{PoolMeta, Promise, ResultMeta, ScalingMeta, Utilisation, trust_word};
 use super::value::{Object, Value};
 use super::{FORMAT_VERSION, distribution_ms};
-use super::{parts, tiers};
+use super::{parts, tiers, waits};
 use crate::analysis::{Estimate, RunResult};
 use crate::calibrate::interval::{FigureInterval, ModelInterval};
 use crate::cluster::LockStepAccount;
 use crate::metrics::{
-    Distribution, LinkSummary, LittleCheck, Occupancy, PrefixWaits, RelaySummary, ReplicaSummary, Stage,
-    Summary, WaitClass, WaitReport, Waiter, WaySummary,
+    Distribution, LinkSummary, LittleCheck, Occupancy, RelaySummary, ReplicaSummary, Stage, Summary,
+    WaySummary,
 };
 
 /// Percentiles of the steady state that are always written.
@@ -82,8 +82,8 @@ pub(super) fn object(result: &RunResult, meta: &ResultMeta) -> Object {
         object.put("disaggregation", disaggregation(relays, &result.by_replica));
     }
     object.put("evicted_tokens", meta.evicted_tokens);
-    if let Some(waits) = &meta.waits {
-        object.put("waits", wait_report(waits));
+    if let Some(report) = &meta.waits {
+        object.put("waits", waits::object(report));
     }
     object.put("utilisation", utilisation(meta.utilisation.as_ref()));
     object.put(
@@ -433,46 +433,4 @@ pub(super) fn utilisation(used: Option<&Utilisation>) -> Option<Object> {
         object.put("bandwidth_bound_tpot_ms", used.bandwidth_bound_tpot_s * 1e3);
         object
     })
-}
-
-fn wait_report(report: &WaitReport) -> Object {
-    let class = |class: &WaitClass| {
-        let mut object = Object::default();
-        object.put("requests", class.waits.count());
-        object.put("overtaken", class.overtaken);
-        distribution_ms(&mut object, "wait", &class.waits, &PERCENTILES, None);
-        distribution_ms(&mut object, "ttft", &class.ttft, &PERCENTILES, None);
-        object.put("max_wait_ms", class.waits.max_s().map(|seconds| seconds * 1e3));
-        object
-    };
-    let waiter = |waiter: &Waiter| {
-        let mut object = Object::default();
-        object.put("request", waiter.id.0);
-        object.put("prefix", waiter.prefix.map(u64::from));
-        object.put("wait_ms", waiter.wait_s * 1e3);
-        object.put("overtaken_by", waiter.overtaken_by);
-        object.put("hit", waiter.is_hit);
-        object.put("admitted", waiter.was_admitted);
-        object
-    };
-    let prefix = |prefix: &PrefixWaits| {
-        let mut object = Object::default();
-        object.put("prefix", u64::from(prefix.prefix));
-        object.put("requests", prefix.requests);
-        object.put("hits", prefix.hits);
-        object.put("mean_wait_ms", prefix.waited_s / prefix.requests as f64 * 1e3);
-        object.put("max_wait_ms", prefix.longest_s * 1e3);
-        object.put("overtaken_by", prefix.overtaken_by);
-        Value::Object(object)
-    };
-    let mut object = Object::default();
-    object.put("hits", class(&report.hits));
-    object.put("misses", class(&report.misses));
-    object.put("overtaken_share", report.overtaken_share());
-    object.put("never_admitted", report.never_admitted);
-    object.put("most_overtaken", report.most_overtaken.as_ref().map(waiter));
-    let longest = report.longest.iter().map(|one| Value::Object(waiter(one)));
-    object.put("longest", longest.collect::<Vec<_>>());
-    object.put("prefixes", report.prefixes.iter().map(prefix).collect::<Vec<_>>());
-    object
 }

@@ -1,7 +1,8 @@
 //! A workload fitted to a trace: what makes it heavy or bursty, and none of its rows.
 //!
 //! Kept: the curve of the rate over the day, how dispersed arrivals are within it, the quantiles of prompt and output
-//! length, their correlation, and the share of prompt tokens that a cache finds. Nothing else: see
+//! length, their correlation, and the share of prompt tokens that a cache finds, by how many requests ago they were last used.
+//! Nothing else: see
 //! [`FittedWorkload::losses`]. No row can be read back: every interior quantile is the mean of four neighbouring rows or
 //! more, or lies between two means of two rows or more; the ends are set by the means of their segments rather than by the
 //! shortest and longest row, a rate by a count of fifty requests or more, or by a multiple of five; and all is rounded to
@@ -12,6 +13,7 @@ use std::sync::Arc;
 use super::describe::{Description, describe, sorted};
 use super::fit_arrivals::{FittedArrivals, fit_arrivals};
 use super::fit_prefix::fit_prefix;
+use super::hits::{Caches, HitRates, hit_rates};
 use super::losses::losses;
 use super::queue::{Job, p99_wait_s};
 use super::{Trace, twin};
@@ -65,15 +67,17 @@ pub struct FittedWorkload {
     pub twin: Description,
     /// How many times the trace's span the twin lasts.
     pub spans: u32,
+    /// What caches of several sizes find; empty where the trace does not tell what prompts share.
+    pub hit_rates: Vec<HitRates>,
     /// What the twin does not keep, in sentences.
     pub losses: Vec<String>,
 }
 
-/// Fits a workload to a trace.
+/// Fits a workload to a trace. `caches` tells of requests what share of their prompt tokens caches of so many tokens find.
 ///
 /// # Errors
 /// If the trace has so few requests that the fit would give rows away.
-pub fn fit(trace: &Trace) -> Result<FittedWorkload, FitError> {
+pub fn fit(trace: &Trace, caches: &Caches<'_>) -> Result<FittedWorkload, FitError> {
     let requests = trace.requests.len();
     let segments = SEGMENTS
         .into_iter()
@@ -92,7 +96,8 @@ pub fn fit(trace: &Trace) -> Result<FittedWorkload, FitError> {
         .and_then(|_| fit_arrivals(&trace.requests));
     let prefix = source
         .prefix
-        .and_then(|share| fit_prefix(&trace.requests, share.tokens, &total));
+        .filter(|share| share.tokens > 0.0)
+        .and_then(|_| fit_prefix(&trace.requests, &total));
     let input = total;
     let output = knots(
         &sorted(trace.requests.iter().map(|request| request.output_tokens)),
@@ -110,10 +115,12 @@ pub fn fit(trace: &Trace) -> Result<FittedWorkload, FitError> {
         source,
         twin,
         spans: spans(trace),
+        hit_rates: Vec::new(),
         losses: Vec::new(),
     };
     let drawn = fitted.draw(trace);
     fitted.twin = fitted.describe_twin(trace, &drawn);
+    fitted.hit_rates = fitted.compare_caches(trace, &drawn, caches);
     fitted.losses = losses(&fitted, &trace.requests, &drawn.requests);
     Ok(fitted)
 }
@@ -142,7 +149,7 @@ impl FittedWorkload {
             Arc::from(self.input.as_slice()),
             Arc::from(self.output.as_slice()),
         );
-        let prefix = self.prefix.map_or(Prefix::None, Prefix::Reuse);
+        let prefix = self.prefix.clone().map_or(Prefix::None, Prefix::Reuse);
         WorkloadSpec {
             arrivals,
             lengths: Lengths::Quantiles {
@@ -185,7 +192,37 @@ impl FittedWorkload {
             instants.len(),
             TWIN_SEED,
         );
-        self.told_as(trace, twin::requests(&instants, &lengths, self.prefix, TWIN_SEED))
+        let requests = twin::requests(&instants, &lengths, self.prefix.as_ref(), TWIN_SEED);
+        self.told_as(trace, requests)
+    }
+
+    /// What caches find in the trace and in the twin, over one span.
+    fn compare_caches(&self, trace: &Trace, drawn: &Trace, caches: &Caches<'_>) -> Vec<HitRates> {
+        if self.prefix.is_none() {
+            return Vec::new();
+        }
+        let span = &drawn.requests[..self.of_one_span(trace, &drawn.requests)];
+        let again = |seed: u64| {
+            let lengths = twin::lengths(
+                &self.input,
+                &self.output,
+                self.correlation,
+                span.len(),
+                TWIN_SEED + seed,
+            );
+            let instants: Vec<f64> = span.iter().map(|request| request.arrival.seconds()).collect();
+            twin::requests(&instants, &lengths, self.prefix.as_ref(), TWIN_SEED + seed)
+        };
+        hit_rates(&trace.requests, again, caches)
+    }
+
+    /// How many drawn requests the first span has.
+    fn of_one_span(&self, trace: &Trace, drawn: &[Request]) -> usize {
+        let end = trace.requests.last().map_or(Picos::ZERO, |last| last.arrival);
+        match self.arrivals {
+            Some(_) => drawn.partition_point(|request| request.arrival <= end),
+            None => trace.requests.len(),
+        }
     }
 
     /// Drawn requests as a trace that tells what the fitted one told.
@@ -210,10 +247,7 @@ impl FittedWorkload {
         }
         let requests = &drawn.requests;
         let end = trace.requests.last().map_or(Picos::ZERO, |last| last.arrival);
-        let first = match self.arrivals {
-            Some(_) => requests.partition_point(|request| request.arrival <= end),
-            None => trace.requests.len(),
-        };
+        let first = self.of_one_span(trace, requests);
         let one = describe(&self.told_as(trace, requests[..first].to_vec()));
         twin.prefix = one.prefix;
         twin.p99_wait_s = median_wait_s(requests, end);

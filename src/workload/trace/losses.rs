@@ -8,6 +8,7 @@ use rand::seq::SliceRandom;
 use super::describe::{Description, Dispersion, LengthSummary};
 use super::fit::{CORRELATION_MAX, FittedWorkload, TWIN_SEED, copula_correlation};
 use super::fit_arrivals::Rounded;
+use super::hits::{HitRates, cache_size};
 use super::queue::{Job, p99_wait_s};
 use crate::quantity::significant;
 use crate::rng::{Purpose, stream};
@@ -61,10 +62,11 @@ pub(super) fn losses(fitted: &FittedWorkload, trace: &[Request], twin: &[Request
             losses.push("differences between days: all were averaged onto one".to_owned());
         }
     }
-    if let Some(prefix) = fitted.prefix {
+    losses.extend(lost_hits(&fitted.hit_rates));
+    if let Some(prefix) = &fitted.prefix {
         losses.push(format!(
-            "the tree of shared prefixes and the growth of conversations: {:.0} % of the requests continue one of about {:.0} requests before",
-            100.0 * prefix.probability, prefix.distance_median
+            "the tree of shared prefixes: {:.0} % of the requests continue one earlier prompt, and no other continues the same",
+            100.0 * prefix.probability
         ));
     }
     if let (Some(before), Some(after)) = (fitted.source.rank_correlation, fitted.twin.rank_correlation)
@@ -101,6 +103,24 @@ fn lost_lengths(name: &str, trace: LengthSummary, twin: LengthSummary) -> Option
     .map(|(which, a, b)| format!("{which} {} → {}", significant(a), significant(b)))
     .collect();
     (!moved.is_empty()).then(|| format!("the lengths of {name}: {} tokens", moved.join(", ")))
+}
+
+/// How late prefixes are asked for again: what a cache that evicts finds.
+fn lost_hits(rates: &[HitRates]) -> Option<String> {
+    /// A share of the prompt tokens that is worth a sentence.
+    const WORTH: f64 = 0.02;
+    let most = rates
+        .iter()
+        .max_by(|a, b| a.off().abs().total_cmp(&b.off().abs()))?;
+    (most.off().abs() > WORTH).then(|| {
+        format!(
+            "how late prefixes are asked for again: a cache of {} tokens finds {:.1} % of the trace's prompt tokens and {:.1} % of \
+             the twin's",
+            cache_size(most.cache_tokens),
+            100.0 * most.trace,
+            100.0 * most.twin
+        )
+    })
 }
 
 /// How regular single gaps are: shapes are fitted to counts.
@@ -258,6 +278,24 @@ mod tests {
             &in_rows,
             &alike,
             Some("that long requests come together, and the law of the lengths"),
+        );
+    }
+
+    #[test]
+    fn hits_are_lost_where_some_cache_finds_more_or_less() {
+        let rates = |twin| {
+            [(1_000_000, 0.3, 0.31), (2_000_000, 0.4, twin)].map(|(cache_tokens, trace, twin)| HitRates {
+                cache_tokens,
+                trace,
+                twin,
+            })
+        };
+        assert_eq!(lost_hits(&rates(0.415)), None);
+        assert_eq!(lost_hits(&[]), None);
+        let said = lost_hits(&rates(0.35)).unwrap();
+        assert!(
+            said.ends_with("of 2M tokens finds 40.0 % of the trace's prompt tokens and 35.0 % of the twin's"),
+            "{said}"
         );
     }
 

@@ -12,6 +12,7 @@ mod fit;
 mod fit_arrivals;
 mod fit_prefix;
 mod format;
+mod hits;
 mod json_lines;
 mod losses;
 mod queue;
@@ -29,6 +30,7 @@ pub use error::{PROBLEMS_SHOWN, Place, Problem, TraceError};
 pub use fit::{FitError, FittedWorkload, fit};
 pub use fit_arrivals::{FittedArrivals, Rounded};
 pub use format::{Format, TimeUnit};
+pub use hits::{Caches, HitRates};
 pub use toml_text::Compared;
 
 use std::borrow::Cow;

@@ -6,6 +6,7 @@ use serde::Serialize;
 
 use super::describe::Description;
 use super::fit::FittedWorkload;
+use super::hits::cache_size;
 use crate::quantity::significant;
 
 /// Numbers on a line of an array.
@@ -26,7 +27,14 @@ impl FittedWorkload {
     /// The trace's numbers beside those of the twin drawn from the fit.
     #[must_use]
     pub fn comparison(&self) -> Vec<Compared> {
-        comparison(&self.source, &self.twin)
+        let rates = self.hit_rates.iter().map(|rates| Compared {
+            what: format!("hits, cache of {} tokens", cache_size(rates.cache_tokens)),
+            trace: rates.trace,
+            twin: rates.twin,
+        });
+        let mut rows = comparison(&self.source, &self.twin);
+        rows.extend(rates);
+        rows
     }
 
     fn write_toml(&self, out: &mut String, name: &str, credit: Option<&str>) -> std::fmt::Result {
@@ -114,21 +122,22 @@ impl FittedWorkload {
             "correlation = {:?}  # of the normal scores",
             self.correlation
         )?;
-        if let Some(prefix) = self.prefix {
+        if let Some(prefix) = &self.prefix {
             writeln!(
                 out,
                 "\n[workload.prefix.reuse]\nsystem_len = {}",
                 prefix.system_len
             )?;
-            let rest = [
-                ("probability", prefix.probability),
-                ("share", prefix.share),
-                ("distance_median", prefix.distance_median),
-                ("distance_sigma", prefix.distance_sigma),
-            ];
+            let rest = [("probability", prefix.probability), ("share", prefix.share)];
             for (key, value) in rest {
                 writeln!(out, "{key} = {value:?}")?;
             }
+            array(
+                out,
+                "distances",
+                &prefix.distances,
+                "shares of those who continue one of 1, 2 to 3, 4 to 7, … requests before",
+            )?;
         }
         Ok(())
     }

@@ -94,10 +94,10 @@ pub(super) fn interpolate(knots: &[f64], p: f64) -> f64 {
 pub(super) fn requests(
     times: &[f64],
     lengths: &[(u32, u32)],
-    prefix: Option<ReuseLaw>,
+    prefix: Option<&ReuseLaw>,
     seed: u64,
 ) -> Vec<Request> {
-    let mut reuse = prefix.map(|law| Reuse::new(law, seed));
+    let mut reuse = prefix.map(|law| Reuse::new(law.clone(), seed));
     let request = |((index, &time), &(prompt_tokens, output)): ((u64, &f64), &(u32, u32))| Request {
         id: RequestId(index),
         arrival: Picos::from_seconds(time),
