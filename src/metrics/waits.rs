@@ -101,6 +101,8 @@ pub struct WaitReport {
     pub prefixes: Vec<PrefixWaits>,
     /// Priorities, the one served first before the others; empty where all requests have one.
     pub priorities: Vec<PriorityWaits>,
+    /// Requests of priorities that are not among these, because there are too many.
+    pub of_other_priorities: u64,
     /// Requests that left, or were left, without being admitted.
     pub never_admitted: u64,
     /// Of the waits of those admitted, until the engine had the request in its queue: front ends, and what stands before them.
@@ -197,8 +199,9 @@ impl Waits {
             Prompt::Pieces(pieces) if pieces.len() > 1 => self.number(pieces[0].segment),
             _ => None,
         };
-        if let Some(of) = self.of_priority(request.priority) {
-            of.sent += 1;
+        match self.of_priority(request.priority) {
+            Some(of) => of.sent += 1,
+            None => self.seen.of_other_priorities += 1,
         }
         let live = Live {
             number: self.turns.arrive(),

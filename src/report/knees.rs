@@ -199,6 +199,15 @@ impl Priced {
         })
     }
 
+    /// Of two that cost the same the one is better whose replicas are loaded less, or else the one that serves more.
+    fn load(&self) -> f64 {
+        let sizing = self.view.sizing.as_ref();
+        let load = sizing
+            .and_then(|sizing| sizing.fleet.as_ref())
+            .and_then(|fleet| fleet.load);
+        load.unwrap_or_else(|| -self.view.knee.map_or(0.0, |knee| knee.value))
+    }
+
     fn chance(&self) -> Reach {
         let fleet = |fleet: &Fleet| reach_of_replicas(fleet.replicas_95, fleet.replicas);
         let known = match &self.view.sizing {
@@ -277,7 +286,7 @@ impl Knees {
         let rank = |row: &KneeRow| {
             let priced = row.searched()?;
             match is_priced {
-                true => priced.cost().map(Rank::Cost),
+                true => priced.cost().map(|cost| Rank::Cost(cost, priced.load())),
                 false => priced.view.knee.map(Rank::Rate),
             }
         };
@@ -314,15 +323,8 @@ impl Knees {
                 return (3, 0.0, 0.0);
             }
             let served = priced.view.knee.map_or(0.0, |knee| knee.value);
-            let fleet = priced
-                .view
-                .sizing
-                .as_ref()
-                .and_then(|sizing| sizing.fleet.as_ref());
-            let load = fleet.and_then(|fleet| fleet.load);
             match (priced.cost(), priced.view.is_kept()) {
-                // Of two that cost the same the one whose replicas are loaded less.
-                (Some(cost), true) => (0, cost.usd, load.unwrap_or(-served)),
+                (Some(cost), true) => (0, cost.usd, priced.load()),
                 (_, true) => (1, -served, 0.0),
                 (_, false) => (2, -served, 0.0),
             }

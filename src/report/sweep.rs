@@ -46,6 +46,9 @@ pub fn alike<'a>(mut rows: Vec<SweepRow<'a>>) -> Vec<SweepRow<'a>> {
 pub(super) const OF_WHOLE: &str =
     "figures are of whole runs, start and end included: some are too short to have a steady stretch";
 
+/// Fewer of the requests in a second than this part are answered in one only where they pile up, however short the run.
+const KEEPS_UP: f64 = 0.25;
+
 impl SweepRow<'_> {
     /// A key of the run; percentiles that were not asked for stand among those that are always written.
     fn number(&self, key: &str) -> Option<f64> {
@@ -139,9 +142,12 @@ impl SweepRow<'_> {
     /// How far the output of a whole run of an open loop, which has no interval, may be off by chance, as a part of it: of so many
     /// requests that come at random with answers that scatter like their mean the tokens in a second have a relative variance of
     /// 2/n. Nor is what one run serves more than another while its last requests drain any more of it for longer. `None` of what is
-    /// sent as it is answered or all at once, whose tokens come as fast as they can, and in overload, where they do, too.
+    /// sent as it is answered or all at once, whose tokens come as fast as they can, and in overload, where they do, too: where fewer than
+    /// [`KEEPS_UP`] of the requests in a second are answered in one.
     pub(super) fn known_by_number(&self) -> Option<f64> {
-        let is_open = self.run.get("request_rate").is_some_and(Value::is_number);
+        let rate = self.number("request_rate")?;
+        let is_held = self.run.get("max_concurrency").is_some_and(Value::is_number);
+        let is_open = !is_held && self.number("request_throughput")? >= KEEPS_UP * rate;
         let is_short = self.of_whole || matches!(self.verdict(), "too_short" | "finite");
         let completed = self.number("completed").filter(|completed| *completed > 0.0)?;
         let is_told = is_open && is_short && self.verdict() != "unstable";

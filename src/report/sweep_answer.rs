@@ -391,11 +391,12 @@ mod tests {
     /// Open loops serve what they are sent: what a short run of them serves more is chance, and how its last requests drain.
     #[test]
     fn none_is_crowned_by_so_few_requests() {
-        let first = |tokens: &[f64], requests: u64, rate: Value| {
+        let of = |tokens: &[f64], requests: u64, rate: Value, in_flight: Option<u64>| {
             let runs: Vec<Value> = (tokens.iter())
                 .map(|tokens| {
                     serde_json::json!({
                         "output_throughput": tokens, "request_rate": rate, "completed": requests,
+                        "request_throughput": 1.9, "max_concurrency": in_flight,
                         "plimsoll": {"verdict": "finite"},
                     })
                 })
@@ -412,6 +413,11 @@ mod tests {
             let settings = settings.iter().map(|one| &one[..]);
             answer(&runs.iter().zip(settings).map(row).collect::<Vec<_>>())
         };
+        let first = |tokens: &[f64], requests, rate| of(tokens, requests, rate, None);
+        // A client that holds requests back and an engine in which they pile up serve what they can.
+        let told = "2 runs; most output 397 tok/s at seqs = 1";
+        assert_eq!(of(&[366.0, 397.0], 300, 2.0.into(), Some(8)), told);
+        assert_eq!(first(&[366.0, 397.0], 300, 1000.0.into()), told);
         // 1.96 · √(2/300) = 16 %.
         assert_eq!(
             first(&[394.0, 366.0, 397.0], 300, 2.0.into()),

@@ -153,6 +153,12 @@ pub fn waits(report: &WaitReport) -> String {
     if !report.priorities.is_empty() {
         text += &priorities(&report.priorities);
     }
+    if report.of_other_priorities > 0 {
+        text += &format!(
+            "{} of other priorities, which are too many for a table\n",
+            counted(report.of_other_priorities, "request")
+        );
+    }
     text
 }
 

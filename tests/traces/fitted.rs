@@ -252,10 +252,8 @@ fn a_twin_hits_as_often_in_a_cache_of_any_size() {
         assert!((rates.trace - rates.twin).abs() < 0.05, "{:?}", fitted.hit_rates);
     }
     let most = fitted.hit_rates.last().unwrap();
-    assert_eq!(
-        row(&fitted, "prompt tokens seen before").0 > 0.4,
-        most.trace > 0.4
-    );
+    let seen = row(&fitted, "prompt tokens seen before").0;
+    assert!((seen - most.trace).abs() < 0.05, "{seen} {most:?}");
     // What is told is what a cache finds that a law without the distances would not.
     assert!(
         fitted

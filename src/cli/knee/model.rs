@@ -94,11 +94,16 @@ fn day_of(resolved: &Resolved, rate: f64) -> Option<(WorkloadSpec, u64)> {
 pub(super) fn shortened(resolved: &Resolved, knee: &Knee) -> Option<String> {
     let found = knee.within_slo?;
     let (day, requests) = day_of(resolved, found.value)?;
-    let (own, short) = resolved.scenario.workload.duration.zip(day.duration)?;
-    (short < own).then(|| {
+    let piece = |spec: &WorkloadSpec| match spec.arrivals {
+        Arrivals::Profile { piece, .. } => Some(piece),
+        _ => None,
+    };
+    let within = day
+        .duration
+        .map_or(String::new(), |span| format!(" in {}", time(span.seconds())));
+    (piece(&day) < piece(&resolved.scenario.workload)).then(|| {
         format!(
-            "`model ±` is how far this knee moves in the same curve gone through in {}, with {} requests",
-            time(short.seconds()),
+            "`model ±` is how far this knee moves in the same curve gone through{within}, with {} requests",
             count(requests)
         )
     })

@@ -293,6 +293,12 @@ fn octave_shares(judge: &mut Judge, key: &str, shares: &[f64]) {
         judge.wrong(key, "must not hold negative shares", format!("{share} is one"));
     } else if shares.iter().all(|share| *share == 0.0) {
         judge.wrong(key, "must not all be 0", "nothing lies at any distance");
+    } else if shares.iter().sum::<f64>().is_infinite() {
+        judge.wrong(
+            key,
+            "must have a sum",
+            "these are too large for one; only their ratios count",
+        );
     }
 }
 

@@ -125,7 +125,9 @@ fn run_beside(alone: bool, to_head: bool, ops: &[(u8, u32, u64, u32)]) -> Vec<An
                         true => pool.admit_alone(new),
                         false => pool.admit(found, new),
                     };
-                    pool.register(&mut held, &pieces, tokens, tokens);
+                    // The rest is registered when it leaves.
+                    let computed = if tail % 3 == 0 { tokens / 2 } else { tokens };
+                    pool.register(&mut held, &pieces, computed, tokens);
                     inside.push((held, pieces, tokens));
                 }
             }
@@ -140,10 +142,13 @@ fn run_beside(alone: bool, to_head: bool, ops: &[(u8, u32, u64, u32)]) -> Vec<An
             _ => {}
         }
         let (free, evicted) = (pool.free(), pool.evicted_tokens());
-        pool.settle();
+        let is_asked = head % 2 == 0;
+        if is_asked {
+            pool.settle();
+        }
         answers.push(Answer {
             free,
-            cached: pool.cached_tokens(),
+            cached: if is_asked { pool.cached_tokens() } else { 0 },
             hit: found.blocks,
             unreferenced: found.unreferenced,
             evicted,

@@ -38,6 +38,7 @@ pub(super) fn object(report: &WaitReport) -> Object {
         Value::Object(object)
     };
     let mut object = Object::default();
+    object.put("caches_prefixes", report.caches_prefixes);
     object.put("hits", class(&report.hits));
     object.put("misses", class(&report.misses));
     // What `queue_time` is of the whole run, in its two parts.
@@ -53,6 +54,7 @@ pub(super) fn object(report: &WaitReport) -> Object {
             .iter()
             .map(|one| Value::Object(of_priority(one)));
         object.put("priorities", each.collect::<Vec<_>>());
+        object.put("of_other_priorities", report.of_other_priorities);
     }
     object.put("overtaken_share", report.overtaken_share());
     object.put("never_admitted", report.never_admitted);
@@ -65,8 +67,7 @@ pub(super) fn object(report: &WaitReport) -> Object {
 
 fn of_priority(of: &PriorityWaits) -> Object {
     let mut object = Object::default();
-    let priority = u64::try_from(of.priority).map_or(Value::Float(of.priority as f64), Value::Integer);
-    object.put("priority", priority);
+    object.put("priority", Value::Signed(of.priority));
     object.put("sent", of.sent);
     object.put("completed", of.ttft.count());
     for (name, of) in [("wait", &of.waits), ("ttft", &of.ttft), ("e2el", &of.e2el)] {

@@ -151,7 +151,8 @@ fn cheapest(knees: &Knees) -> Option<(&KneeRow, &Priced)> {
 /// What serves most, and how many requests per second.
 fn strongest(knees: &Knees) -> Option<(&KneeRow, Estimate)> {
     let rate = |row: &KneeRow| row.searched()?.view.knee;
-    let known = knees.rows.iter().filter_map(|row| Some((row, rate(row)?)));
+    // Of several that are equal the first.
+    let known = knees.rows.iter().rev().filter_map(|row| Some((row, rate(row)?)));
     known.max_by(|a, b| a.1.value.total_cmp(&b.1.value))
 }
 

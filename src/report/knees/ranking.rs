@@ -64,19 +64,19 @@ impl Ranking {
         let measure = measure(objects);
         let ranks = ranks(objects, measure);
         let standings = standings(&ranks);
-        let mut ranked: Vec<(f64, Ranked)> = Vec::new();
+        let mut ranked: Vec<(&Rank, Ranked)> = Vec::new();
         let mut others = Vec::new();
         let known = ranks.iter().zip(standings);
         for ((object, name), (rank, standing)) in objects.iter().zip(names(labels)).zip(known) {
             match (rank, standing) {
                 (Some(rank), Some(standing)) => {
                     let is_alike = standing != Standing::Worse;
-                    ranked.push((rank.key(), self::ranked(rank, object, name, is_alike)));
+                    ranked.push((rank, self::ranked(rank, object, name, is_alike)));
                 }
                 _ => others.push((name, why_unranked(object, measure))),
             }
         }
-        ranked.sort_by(|(a, one), (b, other)| other.is_alike.cmp(&one.is_alike).then(a.total_cmp(b)));
+        ranked.sort_by(|(a, one), (b, other)| other.is_alike.cmp(&one.is_alike).then(a.order(b)));
         let ranked: Vec<Ranked> = ranked.into_iter().map(|(_, ranked)| ranked).collect();
         let axes = labels.iter().take(1).copied().flatten();
         let axes: Vec<&str> = axes.map(|(axis, _)| axis.as_str()).collect();
@@ -95,14 +95,14 @@ impl Ranking {
 /// The setting as it is drawn.
 fn ranked(rank: &Rank, object: &Value, name: String, is_alike: bool) -> Ranked {
     let (value, interval) = match rank {
-        Rank::Cost(cost) => (cost.usd, cost.interval_90().unwrap_or_else(|| cost.chance_90())),
+        Rank::Cost(cost, _) => (cost.usd, cost.interval_90().unwrap_or_else(|| cost.chance_90())),
         Rank::Rate(rate) => (rate.value, (rate.low, rate.high)),
     };
     Ranked {
         name,
         value,
         interval,
-        is_by_chance: matches!(rank, Rank::Cost(cost) if cost.model.is_none()),
+        is_by_chance: matches!(rank, Rank::Cost(cost, _) if cost.model.is_none()),
         is_alike,
         figures: figures(object, rank, interval),
     }
@@ -113,7 +113,7 @@ fn ranks(objects: &[Value], measure: Measure) -> Vec<Option<Rank>> {
     let of = |object: &Value| match measure {
         _ if is_cut(object) => None,
         Measure::Rate => rate(object).map(Rank::Rate),
-        Measure::MillionTokens | Measure::Hour => cost_of(object).map(Rank::Cost),
+        Measure::MillionTokens | Measure::Hour => cost_of(object).map(|cost| Rank::Cost(cost, load(object))),
     };
     objects.iter().map(of).collect()
 }
@@ -155,6 +155,12 @@ fn measure(objects: &[Value]) -> Measure {
     }
 }
 
+/// [`super::Priced::load`] as it is written.
+fn load(object: &Value) -> f64 {
+    let served = || object["knee"]["value"].as_f64().unwrap_or(0.0);
+    object["sizing"]["load"].as_f64().unwrap_or_else(|| -served())
+}
+
 fn rate(object: &Value) -> Option<Estimate> {
     let knee = &object["knee"];
     Some(Estimate {
@@ -192,20 +198,20 @@ fn figures(object: &Value, rank: &Rank, (low, high): (f64, f64)) -> String {
     let gpus = object["cost"]["gpus"].as_u64();
     let gpus = gpus.map(|gpus| counted(gpus, "GPU"));
     let interval = match rank {
-        Rank::Cost(_) if high.is_finite() => format!("[{}, {}]", dollars(low), dollars(high)),
-        Rank::Cost(_) => format!("from {}", dollars(low)),
+        Rank::Cost(..) if high.is_finite() => format!("[{}, {}]", dollars(low), dollars(high)),
+        Rank::Cost(..) => format!("from {}", dollars(low)),
         Rank::Rate(_) if high.is_infinite() => format!("from {}", significant_down(low)),
         Rank::Rate(_) => interval_outwards(low, high),
     };
     let beside = match object["sizing"]["replicas"].as_u64() {
         Some(replicas) => Some(counted(replicas, "replica")),
         None => self::rate(object)
-            .filter(|_| matches!(rank, Rank::Cost(_)))
+            .filter(|_| matches!(rank, Rank::Cost(..)))
             .map(|rate| format!("{} req/s", significant_down(rate.value))),
     };
     let (value, unit) = match rank {
         Rank::Rate(rate) => (significant_down(rate.value), "req/s"),
-        Rank::Cost(cost) => match object["cost"]["ranked_by"] == "usd_per_hour" {
+        Rank::Cost(cost, _) => match object["cost"]["ranked_by"] == "usd_per_hour" {
             true => (dollars(cost.usd), "$/h"),
             false => (dollars(cost.usd), "$/M"),
         },

@@ -3,28 +3,33 @@
 //!
 //! Law: a search that was cut short is not ranked. What it found until then is no knee, and what others would have cost is not known.
 
+use std::cmp::Ordering;
+
 use crate::analysis::Estimate;
 use crate::analysis::costs::{Cost, reach_of_rate};
 
 /// What a setting is ranked by, and how well that is known.
 #[derive(Clone, Debug, PartialEq)]
 pub(super) enum Rank {
-    Cost(Cost),
+    /// What it costs, and of two that cost the same what the lesser is the better of: how loaded its replicas are.
+    Cost(Cost, f64),
     Rate(Estimate),
 }
 
 impl Rank {
-    /// The lesser the better.
-    pub(super) fn key(&self) -> f64 {
-        match self {
-            Rank::Cost(cost) => cost.usd,
-            Rank::Rate(rate) => -rate.value,
-        }
+    /// The better first.
+    pub(super) fn order(&self, other: &Rank) -> Ordering {
+        let key = |rank: &Rank| match rank {
+            Rank::Cost(cost, load) => (cost.usd, *load),
+            Rank::Rate(rate) => (-rate.value, 0.0),
+        };
+        let (own, other) = (key(self), key(other));
+        own.0.total_cmp(&other.0).then(own.1.total_cmp(&other.1))
     }
 
     fn is_worse_than(&self, best: &Rank) -> bool {
         match (self, best) {
-            (Rank::Cost(own), Rank::Cost(best)) => own.is_dearer_than(best),
+            (Rank::Cost(own, _), Rank::Cost(best, _)) => own.is_dearer_than(best),
             (Rank::Rate(own), Rank::Rate(best)) => {
                 // As of two costs: what may be off is not added up end to end.
                 let apart = reach_of_rate(*own).0.hypot(reach_of_rate(*best).1);
@@ -64,7 +69,7 @@ pub(super) fn standings(ranks: &[Option<Rank>]) -> Vec<Option<Standing>> {
         .enumerate()
         .filter_map(|(at, rank)| Some((at, rank.as_ref()?)));
     // Of several that are equal the first.
-    let best = known.min_by(|(_, a), (_, b)| a.key().total_cmp(&b.key()));
+    let best = known.min_by(|(_, a), (_, b)| a.order(b));
     let standing = |(at, rank): (usize, &Option<Rank>)| {
         let (rank, (best_at, best)) = (rank.as_ref()?, best?);
         Some(match rank.is_worse_than(best) {

@@ -140,6 +140,13 @@ fn all_that_cannot_be_told_from_the_best_are_named() {
         words,
         ["best", "alike", "alike", "alike", "alike", "alike", "worse"]
     );
+    // Of equal ones the first, in words as in files.
+    let equal = knees(vec![row("a", 40.0, 1.0, None), row("b", 40.0, 1.0, None)]);
+    assert!(
+        text(&equal, None)
+            .starts_with("most req/s within the SLO: gpu = a, 40.0; gpu = b cannot be told from it\n")
+    );
+    assert_eq!(equal.standing_words(), [Some("best"), Some("alike")]);
     // By what they serve, where no price is known.
     let unpriced = vec![row("a", 40.0, 1.0, None), row("b", 38.0, 1.0, None)];
     assert!(
@@ -162,6 +169,18 @@ fn fleets_are_ranked_by_the_hour() {
         priced.view.sizing = Some(asked);
         row
     };
+    let loaded = |gpu: &str, load: f64| {
+        let mut row = sized(gpu, 2.0);
+        if let Found::Knee(priced) = &mut row.found {
+            let fleet = priced.view.sizing.as_mut().and_then(|asked| asked.fleet.as_mut());
+            fleet.unwrap().load = Some(load);
+        }
+        row
+    };
+    // Of two that cost the same the one whose replicas are loaded less.
+    let equal = knees(vec![loaded("a", 0.9), loaded("b", 0.7)]);
+    assert!(text(&equal, None).starts_with("cheapest for 40.0 req/s: gpu = b, "));
+    assert_eq!(equal.standing_words(), [Some("alike"), Some("best")]);
     let told = text(&knees(vec![sized("a", 3.0), sized("b", 2.0)]), None);
     let first = told.lines().next().unwrap();
     assert!(
