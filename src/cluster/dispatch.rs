@@ -6,7 +6,7 @@ use crate::ids::RequestId;
 use crate::kv::{Heard, Journal};
 use crate::units::Picos;
 use crate::window::Window;
-use crate::workload::{Piece, Prompt, Request};
+use crate::workload::{Prompt, Request};
 
 /// A router with its books.
 pub(super) struct Dispatch {
@@ -122,10 +122,7 @@ fn hear<'a>(
     replicas: usize,
     engine: &dyn Fn(usize) -> &'a Engine,
 ) {
-    let pieces: &[Piece] = match &request.prompt {
-        Prompt::Unique => &[],
-        Prompt::Pieces(pieces) => pieces,
-    };
+    let pieces = request.prompt.shared();
     let mut all_tell = true;
     for index in 0..replicas {
         all_tell &= listen(heard, index, engine(index).journal(), now);

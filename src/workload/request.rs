@@ -69,6 +69,17 @@ pub enum Prompt {
     Pieces(Box<[Piece]>),
 }
 
+impl Prompt {
+    /// The pieces that others may contain too.
+    #[must_use]
+    pub fn shared(&self) -> &[Piece] {
+        match self {
+            Prompt::Unique => &[],
+            Prompt::Pieces(pieces) => pieces,
+        }
+    }
+}
+
 /// A run of tokens `(segment, start) … (segment, start + tokens − 1)`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub struct Piece {

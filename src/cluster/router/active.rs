@@ -78,14 +78,6 @@ pub(super) struct ActivePrompts {
     place: Place,
 }
 
-/// The pieces of a prompt that others may share.
-fn pieces(request: &Request) -> &[Piece] {
-    match &request.prompt {
-        Prompt::Unique => &[],
-        Prompt::Pieces(pieces) => pieces,
-    }
-}
-
 impl ActivePrompts {
     /// None yet, on replicas with blocks of these sizes.
     pub(super) fn new(block_sizes: &[u32]) -> ActivePrompts {
@@ -102,7 +94,7 @@ impl ActivePrompts {
 
     /// Finds out what of a prompt each replica has in use.
     pub(super) fn look_up(&mut self, request: &Request) {
-        let text = pieces(request);
+        let text = request.prompt.shared();
         self.tokens = request.prompt_tokens;
         self.place = Place::START;
         let (mut all, mut shared) = (Whole::NONE, Whole::NONE);

@@ -8,7 +8,8 @@ use super::{Free, Held, PrefixPool};
 use crate::workload::Piece;
 
 impl PrefixPool {
-    /// Blocks for a sequence none of whose contents is or will be in another one.
+    /// Blocks for a sequence none of whose contents is or will be in another one. Where a journal tells of what is cached it stands in
+    /// the tree like any other: the journal names contents.
     pub(crate) fn adopt_alone(&mut self, blocks: u32) -> Held {
         let mut held = Held {
             is_alone: self.journal.is_none(),

@@ -16,7 +16,7 @@ use super::twin;
 use crate::ids::{RequestId, SegmentId};
 use crate::rng::{Purpose, stream};
 use crate::workload::reuse::{OCTAVES_MAX, Reuse, octave};
-use crate::workload::{Piece, Prompt, Request, ReuseLaw, segments};
+use crate::workload::{Prompt, Request, ReuseLaw, segments};
 
 /// Requests from which the hits of a law are told, if a trace has fewer: in several runs of as many as it has.
 const PROBE: usize = 20_000;
@@ -148,7 +148,7 @@ fn observe<'a>(
     let (mut octaves, mut all, mut continued) = ([0.0; OCTAVES_MAX], 0.0, 0);
     let (mut known, mut of) = (0.0, 0.0);
     for (index, (prompt, tokens)) in (0u64..).zip(prompts) {
-        let pieces = pieces(prompt);
+        let pieces = prompt.shared();
         let (mut found, mut repeated) = (0.0, false);
         for piece in pieces {
             let Some(before) = last.get(&piece.segment) else {
@@ -176,7 +176,7 @@ fn observe<'a>(
 /// Texts that most requests hold, such as a system prompt.
 fn common(requests: &[Request]) -> FxHashMap<SegmentId, usize> {
     let mut holders: FxHashMap<SegmentId, usize> = FxHashMap::default();
-    for piece in requests.iter().flat_map(|request| pieces(&request.prompt)) {
+    for piece in requests.iter().flat_map(|request| request.prompt.shared()) {
         *holders.entry(piece.segment).or_default() += 1;
     }
     holders.retain(|_, holders| 2 * *holders > requests.len());
@@ -186,21 +186,15 @@ fn common(requests: &[Request]) -> FxHashMap<SegmentId, usize> {
 /// Tokens of the longest beginning that is common.
 fn system_len(requests: &[Request], common: &FxHashMap<SegmentId, usize>) -> u32 {
     let beginning = |request: &Request| -> u32 {
-        pieces(&request.prompt)
+        request
+            .prompt
+            .shared()
             .iter()
             .take_while(|piece| common.contains_key(&piece.segment))
             .map(|piece| piece.tokens)
             .sum()
     };
     requests.iter().map(beginning).max().unwrap_or(0)
-}
-
-/// What others may share of a prompt.
-fn pieces(prompt: &Prompt) -> &[Piece] {
-    match prompt {
-        Prompt::Unique => &[],
-        Prompt::Pieces(pieces) => pieces,
-    }
 }
 
 #[cfg(test)]
