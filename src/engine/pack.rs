@@ -171,9 +171,9 @@ impl Pack {
     /// A member leaves. Its computed tokens.
     #[inline(always)]
     pub(crate) fn leave(&mut self, slot: usize, place: &Place) -> u32 {
-        self.endings.remove(place.last, slot);
+        self.endings.remove(slot);
         if self.tracks_longest {
-            self.contexts.remove(context_rank(place.anchor), slot);
+            self.contexts.remove(slot);
         }
         for kind in &mut self.passing {
             kind.leave(slot, place.anchor, self.clock);

@@ -58,7 +58,7 @@ impl Passing {
             self.residues[residue] -= 1;
             self.members -= 1;
         } else {
-            self.awaited.remove(begins as u64, slot);
+            self.awaited.remove(slot);
         }
     }
 

@@ -58,7 +58,7 @@ impl Picking {
                 self.members -= 1;
                 self.tokens -= tokens;
             }
-            Err(crossing) => self.ahead.remove(crossing, slot),
+            Err(_) => self.ahead.remove(slot),
         }
     }
 

@@ -214,8 +214,7 @@ impl SglangReplica {
         let sequence = &mut self.sequences[slot];
         sequence.place = None;
         // Where nobody predicts it, it is not there.
-        let behind = u64::from(sequence.max_new - sequence.target);
-        packed.leavings.remove(place.last + 1 + behind, slot);
+        packed.leavings.remove(slot);
         for batch in &mut self.in_flight {
             let Some(step) = batch.packed else { continue };
             batch.joined -= u32::from(place.joined == step + 1);
