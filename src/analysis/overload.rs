@@ -172,10 +172,13 @@ pub(super) fn growth(evidence: &Evidence<'_>, generations: &Generations) -> Grow
     };
     let is_overloaded =
         is_queue || offered.is_some_and(|offered| offered.load > overload && inside.significant);
-    let per_s = match piled.significant {
-        true => piled.per_s,
+    let by_load = offered.filter(|_| is_overloaded && !is_queue && filled_s.is_none());
+    let per_s = match by_load.filter(|offered| offered.load > 1.0) {
+        _ if piled.significant => piled.per_s,
+        // What a batch that is filling up grows by is not what it goes on to grow by.
+        Some(offered) => offered_per_s * (1.0 - offered.load.recip()),
         // No more can have stayed than came; levels are means over intervals, and their instants half of one off.
-        false => (inside.per_s + client.per_s).min(offered_per_s),
+        None => (inside.per_s + client.per_s).min(offered_per_s),
     };
     Growth {
         // A queue may grow while as many more leave the batch.

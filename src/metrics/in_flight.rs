@@ -2,6 +2,7 @@
 
 use crate::units::Picos;
 use crate::window::Window;
+use crate::workload::Request;
 
 /// Where a request is.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -20,6 +21,8 @@ pub(super) struct Live {
     pub(super) ran: Picos,
     pub(super) place: Place,
     pub(super) class: u32,
+    /// Output tokens that it asks for.
+    pub(super) asked: u32,
     /// Its answer is on the way to its client: it counts as running, and takes no place in the batch.
     pub(super) is_leaving: bool,
     /// It was sent again after its replica failed: no single server tells all of its story.
@@ -28,13 +31,14 @@ pub(super) struct Live {
 
 impl Live {
     /// A request arrives and waits.
-    pub(super) fn arriving(arrival: Picos, class: u32) -> Live {
+    pub(super) fn arriving(request: &Request) -> Live {
         Live {
-            arrival,
-            since: arrival,
+            arrival: request.arrival,
+            since: request.arrival,
             ran: Picos::ZERO,
             place: Place::Waiting,
-            class,
+            class: request.class,
+            asked: request.output_tokens,
             is_leaving: false,
             is_again: false,
         }

@@ -244,7 +244,7 @@ impl Recorder {
 
     fn arrived(&mut self, request: &Request) {
         let (id, now, client_queue_time) = (request.id, request.arrival, request.client_queue_time);
-        let live = Live::arriving(now, request.class);
+        let live = Live::arriving(request);
         if self.in_flight.insert(id, live).is_some() {
             return self.audit.note(|| format!("request {} arrived twice", id.0));
         }

@@ -98,6 +98,7 @@ pub(super) struct Counts {
     pub(super) good: u64,
     pub(super) input_tokens: u64,
     pub(super) output_tokens: u64,
+    pub(super) asked_tokens: u64,
     pub(super) preemptions: u64,
     pub(super) cache_queries: u64,
     pub(super) cache_hits: u64,
@@ -324,6 +325,7 @@ impl Stretch {
             inside,
             input_tokens: counts.input_tokens,
             output_tokens: counts.output_tokens,
+            asked_tokens: counts.asked_tokens,
             ttft: latency(Metric::Ttft),
             tpot: latency(Metric::Tpot),
             itl: latency(Metric::Itl),
@@ -404,6 +406,7 @@ impl Counts {
         self.good += other.good;
         self.input_tokens += other.input_tokens;
         self.output_tokens += other.output_tokens;
+        self.asked_tokens += other.asked_tokens;
         self.preemptions += other.preemptions;
         self.cache_queries += other.cache_queries;
         self.cache_hits += other.cache_hits;

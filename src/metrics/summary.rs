@@ -25,6 +25,8 @@ pub struct Summary {
     pub input_tokens: u64,
     /// Output tokens of completed requests.
     pub output_tokens: u64,
+    /// Output tokens that these asked for: more, where the engine's context cut answers.
+    pub asked_tokens: u64,
     /// Time to first token, per request.
     pub ttft: Distribution,
     /// Mean time per output token after the first, per request of more than one token.
@@ -62,6 +64,16 @@ impl Summary {
     #[must_use]
     pub fn ended(&self) -> u64 {
         self.completed + self.lost()
+    }
+
+    /// Share of the output tokens asked for that the engine's context cut off: prompt and answer have `max_model_len` together
+    /// (V1-61, SG-25).
+    #[must_use]
+    pub fn cut_share(&self) -> f64 {
+        match self.asked_tokens.saturating_sub(self.output_tokens) {
+            0 => 0.0,
+            cut => cut as f64 / self.asked_tokens as f64,
+        }
     }
 
     /// Share of the sampled rows whose token somebody got: of a closed batch `Σ O / (B · max O)` (ST-5).

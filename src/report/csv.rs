@@ -162,6 +162,7 @@ fn knee_row(point: &KneePoint) -> Vec<String> {
     let p50 = |quantiles: Option<Quantiles>| cell(quantiles.map(|quantiles| quantiles.p50_s * 1e3));
     let p99 = |quantiles: Option<Quantiles>| cell(quantiles.map(|quantiles| quantiles.p99_s * 1e3));
     let throughput = |of: fn(Estimate) -> f64| cell(point.request_throughput.map(of));
+    let p99_ttft_high = point.p99_ttft.map(|estimate| estimate.high * 1e3);
     vec![
         point.request_rate.to_string(),
         verdict_word(point.verdict).into(),
@@ -170,7 +171,7 @@ fn knee_row(point: &KneePoint) -> Vec<String> {
         p50(point.ttft),
         p99(point.ttft),
         cell(point.p99_ttft.map(|estimate| estimate.low * 1e3)),
-        cell(point.p99_ttft.map(|estimate| estimate.high * 1e3)),
+        cell(p99_ttft_high.filter(|high| high.is_finite())),
         p50(point.tpot),
         p99(point.tpot),
         p50(point.itl),

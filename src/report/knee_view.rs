@@ -109,6 +109,7 @@ impl KneeView {
             limited_by: limited_by(knee, &classes, load_varies, words, &pools),
             breaks_first: breaks_first(knee),
             output_tokens_per_s: output_at_knee(knee, !beside.is_empty()),
+            cut: cut_at_knee(knee),
             limits,
             classes,
             promises,
@@ -226,6 +227,13 @@ fn output_at_knee(knee: &Knee, has_others: bool) -> Option<f64> {
         .up_to(rate)
         .find_map(|point| tokens_each(point, has_others))?;
     Some(rate * output)
+}
+
+/// What the engine's context cuts off there.
+fn cut_at_knee(knee: &Knee) -> f64 {
+    let rate = knee.within_slo.or(knee.saturation).map(|rate| rate.value);
+    let nearest = rate.and_then(|rate| knee.up_to(rate).next());
+    nearest.map_or(0.0, |point| point.cut)
 }
 
 fn tails(&[p99_ttft_s, p99_tpot_s]: &[Option<f64>; 2]) -> ClassTails {

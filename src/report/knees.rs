@@ -14,6 +14,7 @@ pub use self::exact::csv;
 pub use self::ranking::{Measure, Ranked, Ranking, place};
 use self::standing::{Rank, Standing, standings};
 pub use self::table::{md, text};
+use super::cut;
 use super::views::KneeView;
 use crate::analysis::costs::{Cost, Reach, reach_of_count, reach_of_rate, reach_of_replicas};
 use crate::analysis::knee::Fleet;
@@ -98,6 +99,12 @@ impl KneeRow {
     /// The same, where it came to its end.
     fn searched(&self) -> Option<&Priced> {
         self.priced().filter(|priced| !priced.is_cut)
+    }
+
+    /// The same, where it may be compared with others: it does the work that was asked for.
+    fn comparable(&self) -> Option<&Priced> {
+        self.searched()
+            .filter(|priced| !cut::is_other_work(priced.view.cut))
     }
 
     /// Why it was not searched, where that is not the user's doing.
@@ -284,7 +291,7 @@ impl Knees {
     fn standings(&self) -> Vec<Option<Standing>> {
         let is_priced = self.searched().any(|priced| priced.cost().is_some());
         let rank = |row: &KneeRow| {
-            let priced = row.searched()?;
+            let priced = row.comparable()?;
             match is_priced {
                 true => priced.cost().map(|cost| Rank::Cost(cost, priced.load())),
                 false => priced.view.knee.map(Rank::Rate),
@@ -319,7 +326,7 @@ impl Knees {
             let Some(priced) = row.priced() else {
                 return (4, 0.0, 0.0);
             };
-            if priced.is_cut {
+            if priced.is_cut || row.comparable().is_none() {
                 return (3, 0.0, 0.0);
             }
             let served = priced.view.knee.map_or(0.0, |knee| knee.value);

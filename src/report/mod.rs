@@ -9,6 +9,7 @@ pub mod chart;
 pub mod compared;
 pub mod conformed;
 pub mod csv;
+mod cut;
 pub mod diffed;
 pub mod figures;
 pub mod json;

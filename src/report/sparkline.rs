@@ -1,6 +1,6 @@
 //! The latency that reaches its limit first, its p99, against offered load in a few lines of text: logarithmic height, linear rate.
 
-use super::figures::{significant, time};
+use super::figures::{significant, significant_down, time};
 use super::views::{KneePoint, KneeView};
 
 /// Most columns of the curve, and the fewest that show one.
@@ -126,7 +126,7 @@ fn foot(scale: &Scale, view: &KneeView, knee: Option<usize>) -> String {
     write(0, "0");
     if let (Some(column), Some(estimate)) = (knee, view.knee) {
         axis[column] = '▲';
-        write(column, &significant(estimate.value));
+        write(column, &significant_down(estimate.value));
     }
     write(scale.columns - 1, &significant(scale.rate_max));
     let axis: String = axis.into_iter().collect();

@@ -60,7 +60,7 @@ fn facts(page: &mut Page, result: &RunResult, shown: &Summary, meta: &ResultMeta
     page.fact(
         "occupancy",
         &format!(
-            "{} running (max {}) · {} waiting (max {}) · KV {} ({} {}) · busy {}",
+            "{} running (max {}) · {} waiting (max {}) · KV {} ({} {}) · busy {}{}",
             significant(state.running),
             state.running_max,
             significant(state.waiting),
@@ -74,6 +74,13 @@ fn facts(page: &mut Page, result: &RunResult, shown: &Summary, meta: &ResultMeta
             },
             percent(state.kv_usage_max),
             percent(state.busy),
+            match meta.scaling {
+                Some(_) => format!(
+                    " (shares of all {} replicas, whether they serve or not)",
+                    result.by_replica.len()
+                ),
+                None => String::new(),
+            },
         ),
     );
     cache(page, shown);

@@ -1,5 +1,6 @@
 //! The first line of a run's report: what a reader who reads no further must know, and how loud it is.
 
+use super::cut;
 use super::figures::{count, counted, percent, significant, time};
 use super::standing::{collapsed_s, has_no_answers};
 use super::text::per_second;
@@ -63,10 +64,11 @@ pub(super) fn answered(result: &RunResult, meta: &ResultMeta) -> Answer {
             served.alarm = Alarm::Alert;
         }
     }
-    let is_cut = !interrupted.is_empty() || !lost.is_empty();
+    let cut = cut::told(result.whole.cut_share());
+    let is_lacking = [&interrupted, &lost, &cut].iter().any(|told| !told.is_empty());
     Answer {
-        line: format!("{interrupted}{lost}{}", served.line),
-        alarm: if is_cut { Alarm::Alert } else { served.alarm },
+        line: format!("{interrupted}{lost}{cut}{}", served.line),
+        alarm: if is_lacking { Alarm::Alert } else { served.alarm },
     }
 }
 

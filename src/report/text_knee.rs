@@ -1,5 +1,6 @@
 //! The report of a knee search for a terminal: the highest rate within the objectives, a line a rate, a small curve.
 
+use super::cut;
 use super::figures::{interval_outwards, percent, signed_percent, significant, significant_down, time};
 use super::page::Page;
 use super::sparkline::sparkline;
@@ -37,9 +38,10 @@ pub fn knee_markdown(view: &KneeView) -> String {
 /// How many replicas a rate needs, where that was asked and is known.
 fn sized(view: &KneeView) -> Option<String> {
     let line = text_sizing::headline(view.sizing.as_ref()?, view.certainty())?;
+    let cut = cut::told(view.cut);
     Some(match view.is_cut_after {
-        true => format!("INTERRUPTED: {line}"),
-        false => line,
+        true => format!("INTERRUPTED: {cut}{line}"),
+        false => cut + &line,
     })
 }
 
@@ -92,15 +94,16 @@ fn found(view: &KneeView) -> String {
         )
     });
     let is_asked = !asked(view).is_empty();
+    let cut = cut::told(view.cut);
     match view.knee {
         Some(knee) => format!(
-            "{} req/s within SLO  ({} {})   {saturation}",
+            "{cut}{} req/s within SLO  ({} {})   {saturation}",
             significant_down(knee.value),
             view.certainty(),
             bounds(&knee)
         ),
         None if view.only_client().is_some() => format!("THE CLIENT IS THE LIMIT: {saturation}, within SLO"),
-        None if !is_asked && !saturation.is_empty() => format!("no SLO given: {saturation}"),
+        None if !is_asked && !saturation.is_empty() => format!("{cut}no SLO given: {saturation}"),
         None if !is_asked => "no SLO given and no saturation found".into(),
         None => format!("NO RATE{} meets the SLO   {saturation}", from(view)),
     }
@@ -273,14 +276,19 @@ fn knee_row(view: &KneeView) -> Option<usize> {
 }
 
 fn row(point: &KneePoint, further: &[Latency], at_knee: bool) -> Vec<String> {
-    let quoted = |value: Option<f64>| value.map_or("–".into(), time);
+    let (least, most) = match point.may_be_past_saturation() {
+        true => ("≥ ", "≤ "),
+        false => ("", ""),
+    };
+    let share = |share: f64| format!("{most}{}", percent(share));
+    let quoted = |value: Option<f64>| value.map_or("–".into(), |value| format!("{least}{}", time(value)));
     let rate = match at_knee {
         true => format!("▶ {}", significant_down(point.request_rate)),
         false => significant(point.request_rate),
     };
     let mut cells = vec![
         rate,
-        point.attainment.map_or("–".into(), percent),
+        point.attainment.map_or("–".into(), share),
         quoted(point.ttft.map(|quantiles| quantiles.p50_s)),
         quoted(point.ttft.map(|quantiles| quantiles.p99_s)),
         quoted(point.tpot.map(|quantiles| quantiles.p50_s)),
@@ -317,6 +325,7 @@ fn state(point: &KneePoint, at_knee: bool) -> String {
             "UNSTABLE: backlog grows {} req/s",
             significant(point.growth_per_s)
         ),
+        Verdict::Critical if point.may_be_past_saturation() => "critical: may be past saturation".into(),
         Verdict::Critical => match point.p99_ttft {
             Some(interval) => format!(
                 "critical: ±{}",

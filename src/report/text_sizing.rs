@@ -1,6 +1,6 @@
 //! How many replicas a rate needs, as the first line of a knee search and the lines that qualify it.
 
-use super::figures::{count as count_of, counted, percent, significant};
+use super::figures::{count as count_of, counted, percent, significant, significant_down};
 use super::views::{Counted, Sizing};
 use crate::analysis::knee::{Count, CountEnding, Fleet, Point};
 
@@ -52,6 +52,11 @@ pub(super) fn lines(sizing: &Sizing, is_interrupted: bool, is_clients: bool) -> 
             "replicas ±",
             format!("{fewest} to {most}, if the step time's parameters are off as `model ±` says, 90 %"),
         ));
+    }
+    if sizing.is_bursty && matches!(sizing.counted, Some(Counted::BySimulation { .. })) {
+        let why = "not known: `model ±` is of one replica's knee, which has bursts of its own, and says little of replicas that share \
+                   them; a knee lower by a tenth takes about a tenth more replicas";
+        lines.push(("replicas ±", why.to_owned()));
     }
     if let Some(usd) = fleet.usd_per_million_tokens {
         let price = sizing.demand.usd_per_gpu_hour.unwrap_or_default();
@@ -175,7 +180,11 @@ fn whose(sizing: &Sizing) -> &'static str {
 
 /// How hard each replica is loaded, and what the loss of one makes of it.
 fn load(sizing: &Sizing, fleet: &Fleet) -> String {
-    let rate = significant(fleet.rate_each);
+    // A hair below the knee it is rounded as the knee beside it is.
+    let rate = match fleet.load {
+        Some(load) if (0.99..=1.0).contains(&load) => significant_down(fleet.rate_each),
+        _ => significant(fleet.rate_each),
+    };
     let each = match fleet.load {
         None => format!("{rate} req/s, where one alone keeps the promise at no rate"),
         Some(load) if load > 1.0 => format!(

@@ -246,6 +246,8 @@ pub struct KneeView {
     pub breaks_first: String,
     /// Output tokens per second at the knee, those that are answered beside its rate with them.
     pub output_tokens_per_s: Option<f64>,
+    /// Share of the output tokens asked for that the engine's context cuts off there; 0 without such a rate.
+    pub cut: f64,
     /// How well each component of the step time is known.
     pub trust: Vec<(String, Trust)>,
     /// Defaults and substitutions, as sentences.
@@ -401,6 +403,14 @@ pub struct KneePoint {
     pub failed: f64,
     /// Too many refused or given up for the rate to count as served.
     pub is_losing: bool,
+}
+
+impl KneePoint {
+    /// Whether the rate cannot be told from one that overloads the system: its latencies are then what they are at least.
+    #[must_use]
+    pub fn may_be_past_saturation(&self) -> bool {
+        self.p99_ttft.is_some_and(|known| known.high.is_infinite())
+    }
 }
 
 /// Two quantiles in seconds.

@@ -74,6 +74,39 @@ fn overload_has_no_steady_state_and_exits_with_4() {
     assert!(printed.starts_with("UNSTABLE at 60.0 req/s"), "{printed}");
 }
 
+/// Four replicas serve some 216 requests a second. What fills their batches at first is no backlog.
+#[test]
+fn the_backlog_of_a_batch_that_is_filling_up_is_what_the_load_leaves() {
+    let printed = Desk::new().expect(
+        0,
+        "run meta-llama/Llama-3.1-8B-Instruct --gpu H100-SXM-80GB --input-len 512 --output-len 128 --replicas 4 --request-rate 300 \
+         --num-prompts 2000",
+    );
+    let told = printed
+        .split("backlog grows ")
+        .nth(1)
+        .and_then(|rest| rest.split(' ').next());
+    let per_s: f64 = told.unwrap_or_else(|| panic!("{printed}")).parse().unwrap();
+    assert!((40.0..140.0).contains(&per_s), "{printed}");
+}
+
+/// Of 2,000 tokens each 88 fit beside the prompt.
+#[test]
+fn answers_that_the_context_cuts_are_told_before_anything_else() {
+    let desk = Desk::new();
+    let command = "run meta-llama/Llama-3.1-8B-Instruct --gpu H100-SXM-80GB --input-len 512 --output-len 2000 --max-model-len 600 \
+        --request-rate 5 --num-prompts 300";
+    let printed = desk.expect(0, command);
+    assert!(
+        printed.starts_with("ANSWERS CUT: 95.6 % of their tokens are beyond the engine's context; "),
+        "{printed}"
+    );
+    let json: serde_json::Value =
+        serde_json::from_str(&desk.expect(0, &format!("{command} --format json"))).unwrap();
+    let cut = json["plimsoll"]["answers_cut"].as_f64().unwrap();
+    assert!((cut - (1.0 - 88.0 / 2000.0)).abs() < 1e-9, "{cut}");
+}
+
 /// The server is never asked for more than it can do, and looks steady at any rate: 32 in flight are served at 18.5 a second.
 #[test]
 fn overload_behind_a_limit_on_requests_in_flight_is_told_as_that() {

@@ -75,17 +75,28 @@ impl Knee {
     }
 }
 
-/// What may lie past saturation is not stable, whatever its run looked like; unless it is by losing requests that the
-/// queue stays short.
+/// What may lie past saturation is not stable, whatever its run looked like, and its latencies have no upper end: the longer the
+/// run, the longer they may get. Unless it is by losing requests that the queue stays short.
 fn call_critical(points: &mut [Point], saturation: Option<&Estimate>) {
     let by_loss = points
         .iter()
         .find(|point| !point.keeps_up())
         .is_some_and(Point::has_steady_state);
-    for point in points.iter_mut().filter(|_| !by_loss) {
-        if point.verdict == Verdict::Stable && saturation.is_some_and(|rate| point.rate >= rate.low) {
-            point.verdict = Verdict::Critical;
-        }
+    let Some(saturation) = saturation.filter(|_| !by_loss) else {
+        return;
+    };
+    let is_unsettled = |point: &&mut Point| {
+        let has_steady_figures = matches!(point.verdict, Verdict::Stable | Verdict::Critical);
+        has_steady_figures && point.rate >= saturation.low
+    };
+    for point in points.iter_mut().filter(is_unsettled) {
+        point.verdict = Verdict::Critical;
+        let low = point.p99_ttft.map_or(0.0, |known| known.low);
+        point.p99_ttft = point.ttft_s.map(|(_, value)| Estimate {
+            value,
+            low,
+            high: f64::INFINITY,
+        });
     }
 }
 

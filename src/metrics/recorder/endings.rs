@@ -2,6 +2,7 @@
 
 use super::{Latencies, Place, Recorder};
 use crate::ids::RequestId;
+use crate::metrics::in_flight::Live;
 use crate::metrics::metric::Metric;
 use crate::metrics::stretch::class_counts;
 use crate::sim::{Completion, Outcome};
@@ -73,7 +74,7 @@ impl Recorder {
             tiers.lost(completion.id);
         }
         let answered = match completion.outcome {
-            Outcome::Completed => Some(self.completed(completion, live.class)),
+            Outcome::Completed => Some(self.completed(completion, &live)),
             Outcome::TimedOut => {
                 self.open.counts.timed_out += 1;
                 None
@@ -99,7 +100,7 @@ impl Recorder {
     }
 
     #[inline]
-    fn completed(&mut self, completion: &Completion, class: u32) -> (Latencies, bool) {
+    fn completed(&mut self, completion: &Completion, live: &Live) -> (Latencies, bool) {
         let first_token = completion.first_token.unwrap_or(completion.end);
         let ttft = first_token.saturating_sub(completion.arrival);
         let e2el = completion.end.saturating_sub(completion.arrival);
@@ -128,7 +129,8 @@ impl Recorder {
         counts.completed += 1;
         counts.input_tokens += u64::from(completion.prompt_tokens);
         counts.output_tokens += u64::from(completion.output_tokens);
-        let slo = self.parts.as_ref().and_then(|parts| parts.slo(class));
+        counts.asked_tokens += u64::from(live.asked);
+        let slo = self.parts.as_ref().and_then(|parts| parts.slo(live.class));
         let is_good = slo.unwrap_or(self.options.slo).hold(ttft, tpot, e2el);
         counts.good += u64::from(is_good);
         let latencies = Latencies {

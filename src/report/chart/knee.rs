@@ -133,12 +133,17 @@ fn subtitle(view: &KneeView) -> String {
         let what = what.split(": ").next().unwrap_or_default();
         text = format!("{text} Limited by {what}.");
     }
-    if view
+    let mut critical = view
         .points
         .iter()
-        .any(|point| point.verdict == Verdict::Critical && point.ttft.is_some())
-    {
-        text.push_str(" Hollow points are critical: too near saturation for a precise figure.");
+        .filter(|point| point.verdict == Verdict::Critical && point.ttft.is_some())
+        .peekable();
+    if critical.peek().is_some() {
+        text.push_str(" Hollow points are critical: ");
+        text.push_str(match critical.any(KneePoint::may_be_past_saturation) {
+            true => "so near saturation that the figure is what it is at least.",
+            false => "too near saturation for a precise figure.",
+        });
     }
     text.push_str(&of_classes(view));
     text.trim().to_string()
@@ -318,6 +323,7 @@ fn interval_band(picture: &mut Picture, view: &KneeView, panel: &Panel) {
         .iter()
         .filter(|point| point.ttft.is_some())
         .filter_map(|point| point.p99_ttft.map(|interval| (point.request_rate, interval)))
+        .filter(|(_, interval)| interval.high.is_finite())
         .collect();
     band_around(picture, panel, &known, Colour::VERMILLION);
 }

@@ -35,6 +35,8 @@ pub(super) fn object(view: &KneeView) -> Object {
     }
     object.put("knee", estimate(view.knee));
     object.put("saturation", estimate(view.saturation));
+    // Share of the output tokens asked for that the engine's context cuts off there.
+    object.put("answers_cut", view.cut);
     if let Some(client) = view.client {
         object.put("client_limit", estimate(Some(client.rate)));
         object.put("client_limit_within_slo", client.is_within);
@@ -203,7 +205,8 @@ fn point(point: &KneePoint) -> Object {
         .p99_ttft
         .map(|estimate| (estimate.low * 1e3, estimate.high * 1e3));
     object.put("p99_ttft_low_ms", optional(ends.map(|(low, _)| low)));
-    object.put("p99_ttft_high_ms", optional(ends.map(|(_, high)| high)));
+    let high = ends.map(|(_, high)| high);
+    object.put("p99_ttft_high_ms", optional(high.filter(|high| high.is_finite())));
     object.put("request_throughput", estimate(point.request_throughput));
     object.put("output_throughput", optional(point.output_throughput));
     object.put("running", optional(point.running));

@@ -48,6 +48,10 @@ pub(super) fn object(result: &RunResult, meta: &ResultMeta) -> Object {
     );
     object.put("intervals_95", intervals(&result.intervals));
     object.put("whole", stretch(&result.whole, &meta.percentiles));
+    let cut = result.whole.cut_share();
+    if cut > 0.0 {
+        object.put("answers_cut", cut);
+    }
     object.put("little", little(result));
     if !result.by_replica.is_empty() {
         object.put(

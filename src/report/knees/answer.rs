@@ -3,6 +3,7 @@
 use super::{Found, KneeRow, Knees, Priced};
 use crate::analysis::Estimate;
 use crate::analysis::costs::UNKNOWN;
+use crate::report::cut;
 use crate::report::figures::{count, counted, percent, significant, significant_down};
 use crate::report::text_knee::asked;
 use crate::report::text_sizing::dollars;
@@ -57,6 +58,9 @@ fn found(knees: &Knees) -> String {
         _ if knees.priced().any(|priced| priced.view.only_client().is_some()) => {
             "THE CLIENT IS THE LIMIT of every setting that keeps the promise: a larger --max-concurrency, or none, shows what they carry"
                 .to_owned()
+        }
+        _ if knees.is_any_kept() && knees.rows.iter().all(|row| row.comparable().is_none()) => {
+            "NO SETTING does the work that is asked for: answers are cut at the engine's context".to_owned()
         }
         _ if knees.is_any_kept() => format!("no price is known of what keeps the promise{within}"),
         _ if knees.rows.iter().all(|row| matches!(row.found, Found::DoesNotFit(_))) => "NO SETTING fits".to_owned(),
@@ -135,6 +139,9 @@ fn unlike_promises(knees: &Knees) -> Option<String> {
 
 /// Why a setting that keeps the promise is not ranked by its cost.
 fn not_ranked(priced: &Priced) -> Option<String> {
+    if cut::is_other_work(priced.view.cut) {
+        return Some("answers are cut at the engine's context, so that it does less work than is asked for and has no rank".to_owned());
+    }
     if priced.view.sizing.is_none() && priced.view.only_client().is_some() {
         return Some("the client is its limit, and its knee was not seen".to_owned());
     }
@@ -143,14 +150,14 @@ fn not_ranked(priced: &Priced) -> Option<String> {
 }
 
 fn cheapest(knees: &Knees) -> Option<(&KneeRow, &Priced)> {
-    let cost = |row: &'_ KneeRow| row.searched().and_then(Priced::cost);
+    let cost = |row: &'_ KneeRow| row.comparable().and_then(Priced::cost);
     let row = knees.ranked().into_iter().find(|row| cost(row).is_some())?;
     Some((row, row.priced()?))
 }
 
 /// What serves most, and how many requests per second.
 fn strongest(knees: &Knees) -> Option<(&KneeRow, Estimate)> {
-    let rate = |row: &KneeRow| row.searched()?.view.knee;
+    let rate = |row: &KneeRow| row.comparable()?.view.knee;
     // Of several that are equal the first.
     let known = knees.rows.iter().rev().filter_map(|row| Some((row, rate(row)?)));
     known.max_by(|a, b| a.1.value.total_cmp(&b.1.value))

@@ -8,6 +8,7 @@ use serde_json::Value;
 use super::answer::interrupted;
 use super::standing::{Rank, Standing, standings};
 use crate::analysis::Estimate;
+use crate::report::cut;
 use crate::report::figures::{counted, interval_outwards, significant, significant_down};
 use crate::report::json::cost_of;
 use crate::report::text_sizing::dollars;
@@ -111,7 +112,7 @@ fn ranked(rank: &Rank, object: &Value, name: String, is_alike: bool) -> Ranked {
 /// What the objects are ranked by, of those that were searched to their end.
 fn ranks(objects: &[Value], measure: Measure) -> Vec<Option<Rank>> {
     let of = |object: &Value| match measure {
-        _ if is_cut(object) => None,
+        _ if is_cut(object) || is_other_work(object) => None,
         Measure::Rate => rate(object).map(Rank::Rate),
         Measure::MillionTokens | Measure::Hour => cost_of(object).map(|cost| Rank::Cost(cost, load(object))),
     };
@@ -122,6 +123,11 @@ fn is_cut(object: &Value) -> bool {
     ["not_run", "interrupted"]
         .iter()
         .any(|cut| object["state"] == *cut)
+}
+
+/// Whether the engine's context cuts answers, so that the setting does other work than was asked for.
+fn is_other_work(object: &Value) -> bool {
+    object["answers_cut"].as_f64().is_some_and(cut::is_other_work)
 }
 
 /// Writes into each object where its setting stands, as [`crate::report::json::knee_settings`] does: settings that a file kept were
@@ -229,6 +235,7 @@ fn why_unranked(object: &Value, measure: Measure) -> String {
         "failed" => text("why").to_owned(),
         "not_run" => "not searched: interrupted".to_owned(),
         "interrupted" => "interrupted".to_owned(),
+        _ if is_other_work(object) => "answers are cut at the engine's context".to_owned(),
         _ if object["client_limit_within_slo"] == true && object["knee"].is_null() => {
             "the client is its limit".to_owned()
         }

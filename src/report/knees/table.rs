@@ -4,6 +4,7 @@ use std::fmt::Write;
 
 use super::{Found, KneeRow, Knees, Priced, answer};
 use crate::analysis::Estimate;
+use crate::report::cut;
 use crate::report::figures::{count, interval_outwards, percent, significant, significant_down};
 use crate::report::page::table_on;
 use crate::report::tables::{Column, markdown};
@@ -83,11 +84,19 @@ fn assumed(knees: &Knees) -> Vec<String> {
 
 /// How replicas were counted.
 fn how_counted(priced: &Priced) -> Option<String> {
-    Some(match priced.view.sizing.as_ref()?.counted.as_ref()? {
+    let sizing = priced.view.sizing.as_ref()?;
+    let load = sizing.fleet.as_ref().and_then(|fleet| fleet.load);
+    let more = match load.is_some_and(|load| load > 1.0) {
+        true => {
+            ": together they carry more than each by itself (`each` is above 100 %), and behind another router it may be less"
+        }
+        false => "",
+    };
+    Some(match sizing.counted.as_ref()? {
         Counted::ByKnee(why) => format!("by the knee of one replica, not simulated: {why}"),
         Counted::BySimulation {
             router: Some(router), ..
-        } => format!("by simulating so many behind {router}, which share the rate"),
+        } => format!("by simulating so many behind {router}, which share the rate{more}"),
         Counted::BySimulation { router: None, .. } => "by simulating so many".to_owned(),
     })
 }
@@ -209,6 +218,7 @@ fn figures(priced: &Priced, is_sized: bool) -> Vec<String> {
         kernels.map_or_else(String::new, |trust| trust_word(trust).to_owned()),
         match priced.is_cut {
             true => "interrupted".to_owned(),
+            false if cut::is_other_work(view.cut) => format!("answers cut by {}", percent(view.cut)),
             false => view.breaks_first.clone(),
         },
     ]);

@@ -423,3 +423,45 @@ fn a_picture_ranks_settings_by_their_objects_as_the_answer_does() {
         ("no setting has a rank", 0)
     );
 }
+
+/// Half of the work is no cheaper.
+#[test]
+fn a_setting_whose_answers_are_cut_has_no_rank() {
+    let cut = |gpu: &str, knee: f64| {
+        let mut row = row(gpu, knee, 1.0, Some(3.6));
+        if let Found::Knee(priced) = &mut row.found {
+            priced.view.cut = 0.5;
+        }
+        row
+    };
+    let rows = [cut("a", 40.0), row("b", 10.0, 1.0, Some(3.6))];
+    let told = text(&knees(rows.to_vec()), None);
+    assert!(
+        told.starts_with("cheapest within the SLO: gpu = b, 1.00 $/M output tokens"),
+        "{told}"
+    );
+    assert!(!told.contains("most req/s: gpu = a"), "{told}");
+    assert!(
+        told.contains("gpu = a: answers are cut") && told.contains("answers cut by 50.0 %"),
+        "{told}"
+    );
+    assert_eq!(knees(rows.to_vec()).standing_words(), [None, Some("best")]);
+    let objects = rows
+        .iter()
+        .map(|row| serde_json::from_str(&crate::report::json::knee_setting(row)).unwrap());
+    let objects: Vec<serde_json::Value> = objects.collect();
+    let labels: Vec<&[(String, String)]> = rows.iter().map(|row| row.labels.as_slice()).collect();
+    let ranking = Ranking::of(&objects, &labels, Vec::new());
+    assert_eq!(
+        ranking.others,
+        [(
+            "a".to_owned(),
+            "answers are cut at the engine's context".to_owned()
+        )]
+    );
+    let alone = text(&knees(vec![cut("a", 40.0)]), None);
+    assert!(
+        alone.starts_with("NO SETTING does the work that is asked for"),
+        "{alone}"
+    );
+}

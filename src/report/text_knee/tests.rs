@@ -189,3 +189,36 @@ fn markdown_has_the_same_rows() {
         "{text}"
     );
 }
+
+/// Its run from an empty system saw no more than a lower bound of what a longer one would see.
+#[test]
+fn what_may_be_past_saturation_is_quoted_as_a_bound() {
+    let mut view = fixtures::knee_view();
+    let critical = &mut view.points[5];
+    let known = critical.p99_ttft.as_mut().unwrap();
+    known.high = f64::INFINITY;
+    let told = knee(&view, Style::default());
+    let row = told
+        .lines()
+        .find(|line| line.trim_start().starts_with("26.0"))
+        .unwrap();
+    let words: Vec<&str> = row.split_whitespace().collect();
+    assert_eq!(
+        words.join(" "),
+        "26.0 ≤ 75.8 % ≥ 340 ms ≥ 2.10 s ≥ 24.1 ms ≥ 41.7 ms 74.0 18.5 % critical: may be past saturation"
+    );
+    let csv = crate::report::csv::knee(&view);
+    let row = csv.lines().find(|line| line.starts_with("26,")).unwrap();
+    assert!(row.contains(",2100,1400,,"), "no upper end: {row}");
+}
+
+#[test]
+fn answers_that_the_context_cuts_stand_before_the_rate() {
+    let view = KneeView {
+        cut: 0.956,
+        ..fixtures::knee_view()
+    };
+    assert!(answer(&view).starts_with(
+        "ANSWERS CUT: 95.6 % of their tokens are beyond the engine's context; 24.2 req/s within SLO"
+    ));
+}

@@ -56,6 +56,40 @@ fn both_rates_are_found_from_any_start_in_few_runs() {
     }
 }
 
+/// Latencies of what may lie past saturation grow with the run: they have no upper end.
+#[test]
+fn what_may_lie_past_saturation_is_critical_and_bounded_from_below_alone() {
+    let served = |rate: f64| Point {
+        ttft_s: Some((1.0, 2.0)),
+        p99_ttft: Some(Estimate {
+            value: 2.0,
+            low: 1.5,
+            high: 2.5,
+        }),
+        ..exact(rate)
+    };
+    // The first that is overloaded serves 7.2 to 8.
+    let mut over = served(8.5);
+    over.throughput = Some(Estimate {
+        value: 7.6,
+        low: 7.2,
+        high: 8.0,
+    });
+    let knee = Knee::of(
+        [4.0, 7.0, 7.5].map(served).into_iter().chain([over]).collect(),
+        true,
+    );
+    let told: Vec<(Verdict, f64)> = knee
+        .points
+        .iter()
+        .map(|point| (point.verdict, point.p99_ttft.unwrap().high))
+        .collect();
+    let stable = (Verdict::Stable, 2.5);
+    let critical = (Verdict::Critical, f64::INFINITY);
+    assert_eq!(told, [stable, stable, critical, (Verdict::Unstable, 2.5)]);
+    assert_eq!(knee.points[2].p99_ttft.unwrap().low, 1.5);
+}
+
 #[test]
 fn absurd_overload_is_left_in_few_steps() {
     // So deep that nothing is seen to be served.
