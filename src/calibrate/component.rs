@@ -143,14 +143,20 @@ fn kernels(rows: &[&Observation]) -> usize {
 const SCORE_CAP: f64 = 0.3;
 
 impl BlockFit {
-    /// Writes the block into a calibration.
+    /// Writes the block into a calibration. What cannot be this GPU's must not be run with: a doubted block holds what was believed
+    /// before.
     pub fn store(&self, into: &mut Calibration) {
+        let believed: Vec<f64> = self.form.parameters().iter().map(|of| of.prior).collect();
+        let values = match &self.doubt {
+            Some(_) => &believed,
+            None => &self.values,
+        };
         let residual = Residual {
             median_pct: Some(self.evidence.residual_median_pct),
             p95_pct: Some(self.evidence.residual_p95_pct),
             sigma_ln: Some(self.row_sigma_ln),
         };
-        self.form.store(&self.values, residual, into);
+        self.form.store(values, residual, into);
     }
 }
 

@@ -76,7 +76,7 @@ pub fn doubt_of_block(block: &BlockFit, rows: &[&Observation], device: &Device) 
         None => "are they of this GPU, and in µs?".to_owned(),
     };
     Some(format!(
-        "{}: {}; {question}; the block is marked prior",
+        "{}: {}; {question}; the block is marked prior and holds what is believed without these rows",
         block.block,
         reasons.join(", ")
     ))
@@ -204,12 +204,15 @@ fn furthest<'a>(among: &'a [usize], figures: &[RunEvidence]) -> Option<&'a usize
     among.iter().max_by(|a, b| factor(a).total_cmp(&factor(b)))
 }
 
-/// Parameters that every draw puts at one place.
-fn stuck(host: &HostFit) -> Vec<&String> {
+/// Parameters at an end of what is possible, and those that every draw puts at one place.
+fn stuck(host: &HostFit) -> Vec<&str> {
     let intervals = host.evidence.interval_90.iter();
+    let is_stuck = |(name, [low, high]): &(&String, &[f64; 2])| {
+        high - low <= STUCK * (high + low) / 2.0 || host.at_ends.contains(&name.as_str())
+    };
     intervals
-        .filter(|(_, [low, high])| high - low <= STUCK * (high + low) / 2.0)
-        .map(|(name, _)| name)
+        .filter(is_stuck)
+        .map(|(name, _)| name.as_str())
         .collect()
 }
 

@@ -6,6 +6,7 @@
 //! batches can), the front end's delay from the client's, and the terms of asynchronous scheduling from each other at
 //! one batch size. A run that no host explains decides nothing: it is left out of the fit (`consensus`) and told.
 
+mod belief;
 mod consensus;
 mod descent;
 mod families;
@@ -57,6 +58,8 @@ pub struct HostFit {
     pub explained: Vec<usize>,
     /// Those other runs, by their places among all that were given.
     pub met: Vec<usize>,
+    /// Terms that lie at an end of what is possible.
+    pub at_ends: Vec<&'static str>,
     /// Runs that are far off took no part in the fit.
     pub is_of_fewer: bool,
     /// Each family of runs as a fit without it has it; none where there are fewer than two.
@@ -150,6 +153,7 @@ pub fn fit(runs: &[Run], known: &Known, options: &Options) -> Option<HostFit> {
         unexplained,
         explained,
         met,
+        at_ends: belief::at_ends(parameters, values),
         is_of_fewer: fewer.is_some(),
         given: runs.len(),
         is_unmoved,
@@ -354,6 +358,7 @@ impl<'a> Trial<'a> {
 /// Loads drawn with replacement, each with all of its runs, and priors moved by their own width. One Gauss-Newton step from the best values stands
 /// for a whole fit: the figures are nearly linear in the terms, and a simulation costs more than a formula.
 fn draws(trial: &Trial, linear: &Linear, options: &Options) -> Vec<Vec<f64>> {
+    let believed = belief::surprised(&trial.parameters, &linear.at);
     let count = trial.loads.count;
     let one = |index: usize| {
         let mut stream = stream(options.seed, Purpose::Calibration, (1 << 32) + index as u64);
@@ -368,7 +373,7 @@ fn draws(trial: &Trial, linear: &Linear, options: &Options) -> Vec<Vec<f64>> {
         let shifts: Vec<f64> = (0..linear.at.len())
             .map(|_| StandardNormal.sample(&mut stream))
             .collect();
-        linear.solve(trial, &weights, &shifts)
+        linear.solve(&believed, &weights, &shifts)
     };
     (0..DRAWS.max(options.draws)).map(one).collect()
 }
@@ -420,10 +425,10 @@ impl Linear {
     }
 
     /// The best values under other weights and priors that have moved.
-    fn solve(&self, trial: &Trial, weights: &[f64], shifts: &[f64]) -> Vec<f64> {
+    fn solve(&self, believed: &[Parameter], weights: &[f64], shifts: &[f64]) -> Vec<f64> {
         let task = Task {
-            parameters: &trial.parameters,
-            errors: &|values| self.errors(&trial.parameters, values),
+            parameters: believed,
+            errors: &|values| self.errors(believed, values),
             weights,
             shifts,
             sigma: RUN_SIGMA,

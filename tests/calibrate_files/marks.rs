@@ -4,7 +4,7 @@ use std::path::Path;
 
 use crate::{plimsoll, text};
 use plimsoll::cost::Trust;
-use plimsoll::cost::calibration::{Calibration, KernelFormat};
+use plimsoll::cost::calibration::{Calibration, GemmForm, KernelFormat};
 
 /// Rows of the shipped table of products in 16 bits on H100 under vLLM, each changed, below its header.
 fn products(change: impl Fn(Vec<String>) -> Vec<String>) -> Vec<String> {
@@ -61,6 +61,14 @@ fn impossible_kernels_are_doubted_and_a_prior() {
     assert!(doubt.contains("as if they were ms and not µs"), "{report}");
     assert!(doubt.contains("eb = 1.3 stands at the end"), "{report}");
     assert_eq!(trust(&written), Trust::Prior);
+    // Nothing is simulated at more than the memory's bandwidth.
+    let GemmForm::OccupancyPnorm(form) = &written.gemm[&KernelFormat::Bf16].form else {
+        panic!("{report}")
+    };
+    assert!(
+        form.bandwidth_efficiency < 1.0 && form.compute_efficiency < 1.0,
+        "{form:?}"
+    );
     assert!(written.evidence.unwrap().remarks[0].contains("faster than"));
     let of_another = products(|mut cells| {
         cells[0] = "l4".to_owned();

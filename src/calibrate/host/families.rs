@@ -25,7 +25,7 @@ pub(super) fn families(trial: &Trial, linear: &Linear) -> Vec<FamilyEvidence> {
         let weights: Vec<f64> = pairs
             .map(|(run, count)| if is_out(run) { 0.0 } else { *count })
             .collect();
-        let values = linear.solve(trial, &weights, &vec![0.0; linear.at.len()]);
+        let values = linear.solve(&trial.parameters, &weights, &vec![0.0; linear.at.len()]);
         family(name, &trial.runs, &trial.errors(&values))
     };
     names.iter().map(without).collect()

@@ -31,7 +31,7 @@ pub(super) fn hold_out(trial: &Trial, linear: &Linear, options: &Options) -> Opt
         let is_out = |run: &usize| left_out.contains(&trial.loads.of[*run]);
         let weight = |(run, count): (&usize, &f64)| if is_out(run) { 0.0 } else { *count };
         let weights: Vec<f64> = trial.rows.iter().zip(&trial.weights).map(weight).collect();
-        let values = linear.solve(trial, &weights, &vec![0.0; linear.at.len()]);
+        let values = linear.solve(&trial.parameters, &weights, &vec![0.0; linear.at.len()]);
         let errors = trial.rows.iter().zip(trial.errors(&values));
         held_out.extend(errors.filter(|(run, _)| is_out(run)).map(|(_, error)| error));
     }

@@ -10,6 +10,7 @@
 
 use nalgebra::{DMatrix, DVector};
 
+use super::belief;
 use super::{Linear, NUDGE, OWN_WEIGHT, RUN_SIGMA, Trial};
 use crate::calibrate::runs::Run;
 
@@ -100,15 +101,16 @@ fn sigma(trial: &Trial, linear: &Linear) -> f64 {
 /// Of the terms on the scale of their priors; `None` where it does not exist.
 fn covariance(trial: &Trial, linear: &Linear, sigma: f64) -> Option<DMatrix<f64>> {
     let count = linear.at.len();
+    let believed = belief::surprised(&trial.parameters, &linear.at);
     let information = |one: usize, other: usize| {
         let pairs = linear.slopes[one].iter().zip(&linear.slopes[other]);
         let all = pairs.zip(&trial.weights);
         let data: f64 = all.map(|((one, other), weight)| weight * one * other).sum();
-        let believed = match one == other {
-            true => trial.parameters[one].sd.powi(-2),
+        let before = match one == other {
+            true => believed[one].sd.powi(-2),
             false => 0.0,
         };
-        data / (sigma * sigma) + believed
+        data / (sigma * sigma) + before
     };
     DMatrix::from_fn(count, count, information).try_inverse()
 }
