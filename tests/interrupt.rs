@@ -300,6 +300,28 @@ fn a_second_ctrl_c_ends_what_does_not_stop() {
     assert_eq!(status.code(), Some(130));
 }
 
+/// What is told whole or not at all has no point to stop at, be it in the middle of a file.
+#[test]
+fn a_command_that_reads_and_then_answers_ends_while_it_reads() {
+    let result = concat!(env!("CARGO_MANIFEST_DIR"), "/tests/data/results/table.csv");
+    for words in [
+        "audit -".to_owned(),
+        format!("diff {result} -"),
+        "calibrate /dev/stdin --gpu h100 -o fitted.toml".to_owned(),
+        "conform /dev/stdin".to_owned(),
+    ] {
+        let mut running = Running::start(&words);
+        let mut stdin = running.child.stdin.take().unwrap();
+        // More than a pipe holds, and no end: it goes on reading unless it is ended.
+        stdin.write_all(&vec![b' '; 1 << 18]).unwrap();
+        running.interrupt();
+        let (printed, folder) = running.ended();
+        assert_eq!(printed, "", "{words}");
+        assert!(!folder.path().join("fitted.toml").exists());
+        drop(stdin);
+    }
+}
+
 /// A terminal and a wrapper may both send the signal of one key press.
 #[test]
 fn two_signals_of_one_press_are_one() {

@@ -10,6 +10,7 @@ use clap::ValueEnum;
 use super::Exit;
 use super::files;
 use super::inputs;
+use super::interrupt;
 use super::terminal::Terminal;
 use crate::audit::{self, Known, Machine};
 use crate::report::audited::{self, Audited};
@@ -173,6 +174,8 @@ impl KnownArgs {
 /// # Errors
 /// An unknown GPU or model, or a result that cannot be written.
 pub fn run(args: &Args, out: &mut dyn Write, terminal: &Terminal) -> anyhow::Result<ExitCode> {
+    // All is said at the end.
+    let nothing_yet = interrupt::at_once();
     let known = Known {
         machine: Some(args.known.machine()?),
     };
@@ -206,6 +209,7 @@ pub fn run(args: &Args, out: &mut dyn Write, terminal: &Terminal) -> anyhow::Res
             Format::Text => folded(&audited::text(&audited, args.notes), width),
             Format::Json => audited::json(&audited),
         };
+        drop(nothing_yet);
         files::put(&text, args.output.as_deref(), out)?;
     }
     let counts = audited::counts(&audited);

@@ -17,7 +17,7 @@ use anyhow::bail;
 use super::Exit;
 use super::progress::Progress;
 use super::terminal::Terminal;
-use super::{clock, files, inputs};
+use super::{clock, files, inputs, interrupt};
 use crate::calibrate::component::Options;
 use crate::calibrate::{Calibrated, Request, calibrate_while, order, tables, trust};
 use crate::cost::Trust;
@@ -145,6 +145,8 @@ fn share(text: &str) -> Result<f64, String> {
 /// # Errors
 /// A file that cannot be read, is of no known kind or is broken; nothing to fit.
 pub fn run(args: &Args, out: &mut dyn Write, terminal: &Terminal) -> anyhow::Result<ExitCode> {
+    // Reading many results takes a while and writes nothing.
+    let nothing_yet = interrupt::at_once();
     let (device, notes) = inputs::device(&args.gpu)?;
     terminal.notes(&notes);
     let base = base(args, &device)?;
@@ -162,6 +164,7 @@ pub fn run(args: &Args, out: &mut dyn Write, terminal: &Terminal) -> anyhow::Res
     if let Some(path) = &args.output {
         files::check_file(Path::new(path), "--output")?;
     }
+    drop(nothing_yet);
     let is_measured_too = !request.observations.is_empty() || request.kept.is_some();
     let progress = Mutex::new((Progress::new(terminal, None, "fits and simulations"), 0));
     let fitted = calibrate_while(&request, &|| {

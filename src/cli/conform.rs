@@ -43,7 +43,10 @@ pub fn run(args: &Args, out: &mut dyn Write) -> anyhow::Result<ExitCode> {
             }
             return Ok(Exit::Interrupted.into());
         }
+        // Before the first is told there is nothing to keep.
+        let nothing_yet = files.is_empty().then(interrupt::at_once);
         let replayed = one(file);
+        drop(nothing_yet);
         if is_text {
             // As it comes: a folder of recordings takes seconds.
             out.write_all(conformed::line(&visible(file), &replayed).as_bytes())?;

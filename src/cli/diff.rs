@@ -6,6 +6,7 @@ use std::process::ExitCode;
 use super::Exit;
 use super::audit::{Format, read};
 use super::files;
+use super::interrupt;
 use super::terminal::Terminal;
 use crate::audit::compare;
 use crate::report::diffed;
@@ -57,6 +58,8 @@ fn per_cent(text: &str) -> Result<f64, String> {
 /// # Errors
 /// A file that is no result, or a result that cannot be written.
 pub fn run(args: &Args, out: &mut dyn Write, terminal: &Terminal) -> anyhow::Result<ExitCode> {
+    // All is said at the end.
+    let nothing_yet = interrupt::at_once();
     let (predicted, measured) = match (read(&args.predicted), read(&args.measured)) {
         (Ok(predicted), Ok(measured)) => (predicted, measured),
         (predicted, measured) => {
@@ -93,6 +96,7 @@ pub fn run(args: &Args, out: &mut dyn Write, terminal: &Terminal) -> anyhow::Res
         Format::Text => diffed::text(&compared, &alone),
         Format::Json => diffed::json(&compared, &alone),
     };
+    drop(nothing_yet);
     files::put(&text, args.output.as_deref(), out)?;
     if compared.iter().all(|one| one.nothing.is_some()) {
         return Ok(Exit::BadInput.into());

@@ -112,6 +112,8 @@ pub fn run(args: &Args, out: &mut dyn Write, terminal: &Terminal) -> anyhow::Res
         ));
         return Ok(Exit::BadInput.into());
     }
+    // Kernels are judged all together: there is no row to stop behind.
+    let _nothing_yet = args.file.is_none().then(interrupt::at_once);
     let table = match args
         .file
         .as_deref()
