@@ -159,6 +159,10 @@ fn first_token(case: &Case<'_>, found: &mut Vec<Finding>) {
         return;
     };
     let cached = 1.0 - value / floor;
+    if let Some(share) = said_to_be_cached(case, cached) {
+        found.push(share);
+        return;
+    }
     let claim =
         "the first token comes faster than the peak computes the prompt: prompts were in the prefix cache";
     let shown = format!(
@@ -175,6 +179,17 @@ fn first_token(case: &Case<'_>, found: &mut Vec<Finding>) {
             .shown(shown)
             .rerun(rerun),
     );
+}
+
+/// That a file which tells of its prefix cache says so itself, where what it found there is no less than `least`.
+fn said_to_be_cached(case: &Case<'_>, least: f64) -> Option<Finding> {
+    let share = case.row.outcome.cached_share?;
+    if share * (1.0 + TOLERANCE) < least {
+        return None;
+    }
+    let claim = "prompts were in the prefix cache, as the file itself says: ttft is not that of a prompt computed anew";
+    let shown = format!("{:.0} % of the prompt tokens were found there", 100.0 * share);
+    Some(Finding::new(Severity::Note, Check::PrefillBound, claim).shown(shown))
 }
 
 /// All tokens of the run at the peak take no longer than the run.
@@ -196,6 +211,16 @@ fn prompts(case: &Case<'_>, found: &mut Vec<Finding>) {
     let Some(rate) = rate else { return };
     let share = rate * per_token;
     if share <= 1.0 + TOLERANCE {
+        return;
+    }
+    // Of prompts and answers only what is no prompt was computed for sure.
+    let input = case.row.setup.input_tokens.zip(case.throughput());
+    let prompts = input.map(|(input, answered)| answered.value * input * per_token);
+    let told = prompts.and_then(|prompts| said_to_be_cached(case, (share - 1.0) / prompts));
+    if let Some(told) = told {
+        if !found.contains(&told) {
+            found.push(told);
+        }
         return;
     }
     let claim =

@@ -137,6 +137,16 @@ impl<'a> Case<'a> {
         self.has_fixed_lengths() && is_whole
     }
 
+    /// Whether all answers have one length, as the file says or as their sum does: that of many is a whole number of times their
+    /// count where they are all equal, and hardly ever else.
+    pub(super) fn has_one_length_or_counts_it(&self) -> bool {
+        const MANY: u64 = 20;
+        let outcome = &self.row.outcome;
+        let counted = outcome.output_tokens.zip(outcome.completed);
+        let is_whole = |(tokens, answers): (f64, u64)| answers >= MANY && tokens % answers as f64 == 0.0;
+        self.has_one_length() || (self.row.setup.has_fixed_lengths.is_none() && counted.is_some_and(is_whole))
+    }
+
     /// Requests that were answered, or sent where only that is known.
     pub(super) fn requests(&self) -> Option<f64> {
         let setup = &self.row.setup;

@@ -24,13 +24,17 @@ pub(super) fn check(case: &Case<'_>, found: &mut Vec<Finding>) {
         }
     }
     match case.load() {
-        Load::Burst => burst_in_waves(case, found),
+        Load::Burst => {
+            burst_in_waves(case, found);
+            waited_in_the_client(case, found);
+        }
         Load::Open { rate } => {
             // A limit that is stated is no hidden one.
             match stated_limit(case, rate) {
                 Some(finding) => found.push(finding),
                 None => held_back(case, rate, found),
             }
+            waited_in_the_client(case, found);
         }
         _ => {}
     }
@@ -241,7 +245,11 @@ fn held_back(case: &Case<'_>, rate: f64, found: &mut Vec<Finding>) {
     if throughput.value >= 0.95 * rate || rest <= 0.0 {
         return;
     }
-    let longest = case.e2el_stats().max.or(case.e2el_stats().percentile(99.0));
+    let stats = case.e2el_stats();
+    let longest = stats
+        .max
+        .or(stats.percentile(99.0))
+        .or_else(|| nearly_all_within(case));
     let outlasts = longest.map_or(rest > 8.0 * whole.value, |longest| rest > 2.0 * longest);
     if !outlasts || whole.value * (1.0 + whole.slack) >= 0.75 * rest / 2.0 {
         return;
@@ -265,6 +273,41 @@ fn held_back(case: &Case<'_>, rate: f64, found: &mut Vec<Finding>) {
             .shown(shown)
             .rerun(HELD_BACK),
     );
+}
+
+/// What nearly every answer takes at most, from the percentiles of its parts; of answers of one length only, since a long one
+/// may be many times the mean.
+fn nearly_all_within(case: &Case<'_>) -> Option<f64> {
+    let tokens = case
+        .output_tokens()
+        .filter(|_| case.has_one_length_or_counts_it())?;
+    let (first, step) = (case.ttft()?.percentile(99.0)?, case.row.tpot.percentile(99.0)?);
+    Some(first + (tokens - 1.0) * step)
+}
+
+/// A wait for the client's own limit, by a file that states no limit.
+fn waited_in_the_client(case: &Case<'_>, found: &mut Vec<Finding>) {
+    /// A client that is busy starts its requests a little late, without any limit.
+    const BUSY_S: f64 = 0.1;
+    let waited = case.row.outcome.client_queue_s.filter(|waited| *waited > BUSY_S);
+    let Some(waited) = waited.filter(|_| case.row.setup.max_concurrency.is_none()) else {
+        return;
+    };
+    let shown = format!(
+        "a mean wait in the client of {}, which is in no latency, and no limit on requests in flight",
+        time(waited)
+    );
+    // One law is told once.
+    if let Some(known) = found
+        .iter_mut()
+        .find(|finding| finding.check == Check::HiddenLimit)
+    {
+        known.arithmetic = format!("{}; {shown}", known.arithmetic);
+        return;
+    }
+    let claim = "requests waited in the client for a limit that the file does not state";
+    let finding = Finding::new(Severity::Impossible, Check::HiddenLimit, claim);
+    found.push(finding.shown(shown).rerun(HELD_BACK));
 }
 
 #[cfg(test)]

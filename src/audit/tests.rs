@@ -165,6 +165,12 @@ fn columns_that_are_something_else_are_found() {
     let text = after(|row| (row.ttft.mean, row.ttft.median, row.ttft.std) = (Some(0.98), Some(0.975), None));
     assert!(text.contains("impossible ttft-is-e2el"), "{text}");
     assert!(after(|row| row.ttft.percentiles = vec![(99.0, 1.2)]).contains("impossible ttft-is-e2el"));
+    // No time is left after such a first token, so there are no gaps to be counted.
+    let whole = after(|row| row.ttft = row.e2el.clone());
+    assert!(
+        whole.contains("impossible ttft-is-e2el") && !whole.contains("itl-adds-up"),
+        "{whole}"
+    );
     assert_eq!(
         after(|row| (row.itl.mean, row.itl.median) = (Some(0.0037), Some(0.00003))),
         "impossible itl-adds-up"
@@ -243,6 +249,10 @@ fn times_below_what_physics_allows_are_found() {
         }
     };
     assert!(after(cached).contains("impossible prefill-bound"));
+    // 5 ms of 7.2 ms: a file that tells of its cache must have found 31 % there.
+    let told = |share: f64| after(|row| (cached(row), row.outcome.cached_share = Some(share)).0);
+    assert_eq!(told(0.9), "note prefill-bound");
+    assert!(told(0.1).contains("impossible prefill-bound"));
     let text = after(|row| {
         (row.outcome.total_throughput, row.setup.input_tokens) = (Some(80_000.0), Some(9872.0));
         row.ttft = Stats::default();

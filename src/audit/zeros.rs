@@ -94,6 +94,10 @@ fn latencies(case: &Case<'_>, answered: f64, found: &mut Vec<Finding>) {
     );
     if has_gaps {
         let (severity, claim) = match is_streamed {
+            false if row.setup.answers_whole => (
+                Severity::Note,
+                "there is no time between tokens: this engine answers in one piece, and tpot and itl say nothing",
+            ),
             true => (
                 Severity::Impossible,
                 "there is no time between tokens although answers took longer than their first",
@@ -148,6 +152,13 @@ mod tests {
             (row.tpot, row.itl) = (zero(), zero());
         });
         assert_eq!(whole, "doubtful counts-agree");
+        // An engine that is known for it.
+        let known = after(|row| {
+            row.setup.answers_whole = true;
+            row.ttft = row.e2el.clone();
+            (row.tpot, row.itl) = (zero(), zero());
+        });
+        assert_eq!(known, "note counts-agree");
         let one_token = after(|row| {
             row.setup.output_tokens = Some(1.0);
             row.outcome.output_tokens = Some(400.0);

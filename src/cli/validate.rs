@@ -82,6 +82,9 @@ pub struct Args {
     /// Write it into this file.
     #[arg(short, long, value_name = "FILE")]
     pub output: Option<String>,
+    /// Take results that Plimsoll predicted itself, as a test of the scenarios does.
+    #[arg(long)]
+    pub allow_predictions: bool,
     /// Draw predicted against measured into this SVG, or PNG by its name: runs where a table is given, else kernels.
     #[arg(long, value_name = "FILE.svg")]
     pub chart: Option<String>,
@@ -439,12 +442,24 @@ fn check_places(args: &Args) -> anyhow::Result<()> {
             files::check_file(Path::new(path), flag)?;
         }
     }
+    if let Some(ending) = args.chart.as_deref().and_then(ending)
+        && !matches!(ending.as_str(), "svg" | "png")
+    {
+        anyhow::bail!(
+            "`--chart {}`: no picture is drawn as .{ending}\n  help: give it an ending of .svg or .png",
+            args.chart.as_deref().unwrap_or_default()
+        );
+    }
     Ok(())
+}
+
+fn ending(path: &str) -> Option<String> {
+    Some(Path::new(path).extension()?.to_str()?.to_ascii_lowercase())
 }
 
 /// SVG, or PNG by its name.
 fn draw(picture: &Picture, path: &str, terminal: &Terminal) -> anyhow::Result<()> {
-    let bytes = if path.ends_with(".png") {
+    let bytes = if ending(path).as_deref() == Some("png") {
         picture.png()
     } else {
         picture.svg().into_bytes()

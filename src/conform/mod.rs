@@ -11,6 +11,7 @@ mod sglang;
 mod sglang_replay;
 mod trtllm;
 mod v0;
+mod whose;
 
 pub use difference::{Agreement, Difference};
 pub use recording::{AnyRecording, Recording, RecordingError};

@@ -6,7 +6,7 @@ use std::io::Read;
 use serde::Deserialize;
 
 use super::sglang::SglangRecording;
-use super::{trtllm, v0};
+use super::{trtllm, v0, whose};
 use crate::config::profile::{self, Profile};
 use crate::config::speculation::Method;
 
@@ -419,6 +419,7 @@ impl Recording {
             let mut laws = pipeline.stages.iter().chain([&pipeline.transfer]);
             laws.try_for_each(CostLaw::check)?;
         }
+        whose::check(&self.engine, &self.profile)?;
         check_ids(
             self.requests.iter().map(|request| request.id),
             self.results.iter().map(|result| result.id),
@@ -480,5 +481,10 @@ mod tests {
         let version = refused(|recording| recording["profile"] = "vllm@9.9".into());
         assert!(version.starts_with("`profile` is vllm@9.9, and"), "{version}");
         assert!(!version.contains("is used"), "{version}");
+        let engine = refused(|recording| recording["engine"] = "foo 1.0".into());
+        assert!(
+            engine.starts_with("`engine` is \"foo 1.0\" and `profile` vllm@0.33: "),
+            "{engine}"
+        );
     }
 }

@@ -247,6 +247,8 @@ pub struct Setup {
     pub trace: Option<String>,
     /// The workload in the file's words.
     pub workload: String,
+    /// Whether answers leave the server in one piece, so that nothing is streamed.
+    pub answers_whole: bool,
     /// The day of the measurement, as far as a table says it: `2025-11`, `2025-11-03`; else empty.
     pub date: String,
     /// Flags of server or client as written.
@@ -349,6 +351,10 @@ pub struct Outcome {
     pub peak_output_throughput: Option<f64>,
     /// Answers per second that met all limits that were asked for.
     pub goodput: Option<f64>,
+    /// Share of prompt tokens that were found in the server's own prefix cache.
+    pub cached_share: Option<f64>,
+    /// Mean wait in the client, for its limit on requests in flight, that is in no latency, s.
+    pub client_queue_s: Option<f64>,
 }
 
 /// Statistics of one latency, s.

@@ -33,6 +33,7 @@ pub(super) fn read(fields: &Fields<'_>, place: &str) -> Measured {
     per_request(fields, &mut row);
     let judged = fields.object("plimsoll");
     row.own = judged.as_ref().map(own);
+    row.outcome.cached_share = judged.as_ref().and_then(cached_share);
     if let Some(scenario) = judged.and_then(|judged| judged.object("scenario")) {
         row.setup.gpu = scenario.text("gpu");
         row.setup.precision = scenario.text("precision");
@@ -48,6 +49,7 @@ pub(super) fn read(fields: &Fields<'_>, place: &str) -> Measured {
         let replicas = row.setup.data_parallel.unwrap_or(1);
         row.setup.n_gpus = count("gpus").or(gpus.and_then(|gpus| gpus.checked_mul(replicas)));
         row.setup.engine = scenario.text("engine");
+        row.setup.answers_whole = row.setup.engine.as_deref() == Some("static");
         row.setup.pools = count("pools");
         if let (Some(2..), Load::Open { rate }) = (count("clients"), row.setup.load) {
             row.setup.load = Load::Mixed { rate };
@@ -57,6 +59,15 @@ pub(super) fn read(fields: &Fields<'_>, place: &str) -> Measured {
             .filter(|router| router != "vllm_data_parallel");
     }
     row.complete()
+}
+
+/// What its simulated caches say of themselves.
+fn cached_share(judged: &Fields<'_>) -> Option<f64> {
+    let whole = judged.object("whole")?;
+    let asked = whole
+        .number("cache_queries_tokens")
+        .filter(|asked| *asked > 0.0)?;
+    Some(whole.number("cache_hit_tokens")? / asked)
 }
 
 /// What Plimsoll says of its own figures.
@@ -145,6 +156,7 @@ fn totals(fields: &Fields<'_>, row: &mut Measured) {
         .number("request_goodput")
         .or_else(|| fields.number("request_goodput:"));
     outcome.peak_in_flight = fields.number("max_concurrent_requests");
+    outcome.client_queue_s = fields.number("mean_client_queue_time_ms").map(|wait| wait / 1e3);
     if outcome.peak_in_flight.is_some() {
         let why =
             "counts every request that touches a second, so it can exceed the limit on requests in flight";

@@ -51,14 +51,24 @@ fn a_cluster_s_own_result_is_possible_on_all_its_gpus_and_predicted_on_as_many()
         &format!("run {server} {traffic} --save-result --result-filename 8.json"),
     );
     desk.expect(0, "audit 8.json");
-    let scored = desk.expect(0, "validate 8.json --no-interval --format json");
+    let scored = desk.expect(
+        0,
+        "validate 8.json --allow-predictions --no-interval --format json",
+    );
     let scored: serde_json::Value = serde_json::from_str(&scored).unwrap();
     for figure in ["ttft", "tpot", "throughput"] {
         let error = scored["overall"]["figures"][figure]["median_error"].as_f64();
         assert!(error.is_some_and(|error| error < 1e-6), "{figure} {error:?}");
     }
-    let told = desk.expect(0, "validate 8.json --no-interval");
+    let told = desk.expect(0, "validate 8.json --allow-predictions --no-interval");
     assert!(!told.contains("<0.0001 %"), "{told}");
+    let refused = desk.run("validate 8.json --no-interval");
+    let told = crate::text(&refused.stderr);
+    assert_eq!(refused.status.code(), Some(2), "{told}");
+    assert!(
+        told.contains("8.json is a prediction of Plimsoll itself and no measurement"),
+        "{told}"
+    );
 }
 
 #[test]
@@ -280,6 +290,10 @@ fn kernel_tables_are_scored_alone_or_beside_runs() {
 fn every_row_of_a_table_is_scored_or_counted_with_its_reason() {
     let desk = Desk::new();
     let table = fixture("results/table.csv");
+    let refused = desk.run(&format!("validate {table} --no-interval --chart errors.pdf"));
+    let told = crate::text(&refused.stderr);
+    assert_eq!(refused.status.code(), Some(2), "{told}");
+    assert!(told.contains("no picture is drawn as .pdf"), "{told}");
     let json = desk.expect(0, &format!("validate {table} --format json --chart errors.svg"));
     let json: serde_json::Value = serde_json::from_str(&json).unwrap();
     assert_eq!(

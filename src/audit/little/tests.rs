@@ -129,6 +129,42 @@ fn a_rate_under_a_full_limit_is_a_closed_loop() {
     );
 }
 
+/// 640 answers of 128 tokens in the keys that the client writes unless asked for more, 60/s asked for.
+fn without_e2el(duration_s: f64, tokens: f64) -> Measured {
+    let mut row = Measured::new(Tool::VllmBench, "");
+    (row.setup.load, row.setup.num_prompts) = (Load::Open { rate: 60.0 }, Some(640));
+    (row.outcome.completed, row.outcome.duration_s) = (Some(640), Some(duration_s));
+    (row.outcome.output_tokens, row.setup.output_tokens) = (Some(640.0 * tokens), Some(tokens));
+    let stats = |mean: f64, p99: f64| Stats {
+        mean: Some(mean),
+        percentiles: vec![(99.0, p99)],
+        ..Stats::default()
+    };
+    (row.ttft, row.tpot) = (stats(0.370, 0.748), stats(0.01185, 0.01446));
+    row
+}
+
+#[test]
+fn a_limit_is_found_where_no_answer_is_timed() {
+    // 640 at 60/s end within 11.9 s, and nearly every answer takes 748 ms + 127 × 14.5 ms = 2.58 s: 18.8 s are no drain.
+    assert_eq!(found(&[without_e2el(18.76, 128.0)]), "impossible hidden-limit");
+    assert!(!found(&[without_e2el(14.5, 128.0)]).contains("hidden-limit"));
+    // Of answers that vary one may be many times as long as their mean.
+    assert!(!found(&[without_e2el(18.76, 128.3)]).contains("hidden-limit"));
+}
+
+#[test]
+fn a_wait_in_the_client_is_for_a_limit() {
+    let waited = |wait_s: f64, limit: Option<u64>| {
+        let mut row = without_e2el(12.5, 128.0);
+        (row.outcome.client_queue_s, row.setup.max_concurrency) = (Some(wait_s), limit);
+        found(&[row])
+    };
+    assert!(!waited(0.01, None).contains("hidden-limit"));
+    assert!(waited(8.5, None).contains("impossible hidden-limit"));
+    assert!(!waited(8.5, Some(64)).contains("hidden-limit"));
+}
+
 fn requests(starts: impl Fn(usize) -> f64, count: usize, ttft_s: impl Fn(usize) -> f64) -> Measured {
     let mut row = Measured::new(Tool::VllmBench, "");
     row.setup.load = Load::Open { rate: 2.0 };

@@ -3,13 +3,13 @@
 use super::Args;
 use crate::cli::audit::read_rows;
 use crate::cli::terminal::Terminal;
-use crate::results::{Measured, PROBLEMS_SHOWN, Problem, UnreadRow};
+use crate::results::{Measured, PROBLEMS_SHOWN, Problem, Tool, UnreadRow};
 use crate::validate::{Row, impossible_figure, once};
 
 /// The rows that are wanted, each once, and those that cannot be read or have a figure which no run has.
 ///
 /// # Errors
-/// A file that is no result, or in which no row is sound.
+/// A file that is no result, that is a prediction, or in which no row is sound.
 pub(super) fn read(
     args: &Args,
     name: &str,
@@ -27,6 +27,13 @@ pub(super) fn read(
             row,
             format!("cannot be read: {}", what.join("; ")),
         ));
+    }
+    let is_prediction = file.rows.iter().any(|row| row.tool == Tool::Plimsoll);
+    if is_prediction && !args.allow_predictions {
+        anyhow::bail!(
+            "{name} is a prediction of Plimsoll itself and no measurement: its error would be that of a program against itself\n  \
+             help: give the result of a run on the GPU, or --allow-predictions to score it all the same"
+        );
     }
     file.rows.retain(|row| is_wanted(args, row));
     let (rows, twice) = once(file.rows);
