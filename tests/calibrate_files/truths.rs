@@ -194,9 +194,22 @@ fn a_doubtful_fit_asks_for_no_run() {
         "engine,gpu,model,isl_mean,osl_mean,max_concurrency,ttft_p50_ms,tpot_mean_ms\n{row},30,7.4\n{row},300,74\n"
     );
     std::fs::write(folder.join("both.csv"), table).unwrap();
-    let (said, _) = fit(folder, &["both.csv"]);
+    let ran = plimsoll(
+        folder,
+        &[
+            "calibrate",
+            "--gpu",
+            "H100-SXM-80GB",
+            "-o",
+            "own.toml",
+            "both.csv",
+        ],
+    );
+    let said = text(&ran.stdout);
+    // Two runs that contradict each other decide nothing.
+    assert_eq!(ran.status.code(), Some(1), "{said}");
     assert!(
-        said.contains("DOUBTFUL") && !said.contains("next best measurement"),
+        said.contains("DOUBTFUL: no host explains") && !said.contains("next best measurement"),
         "{said}"
     );
 }
