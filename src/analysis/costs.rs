@@ -20,6 +20,17 @@ pub type Reach = (f64, f64);
 /// How far the logarithm of a cost is taken to be off, with 90 % confidence, where the model's doubt of it is not known.
 pub const UNKNOWN: f64 = Z_90 * UNSEEN_SERVER;
 
+/// Share of the answers' tokens that the engine's context may cut off before the cost is one of other work: a tail that is cut
+/// changes nothing.
+const CUT: f64 = 0.01;
+
+/// Whether so much of the answers is cut off ([`crate::metrics::Summary::cut_share`]) that a setting does less than is asked for: its
+/// rate and its cost compare with no other setting's.
+#[must_use]
+pub fn is_other_work(answers_cut: f64) -> bool {
+    answers_cut >= CUT
+}
+
 /// What a setting costs.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Cost {

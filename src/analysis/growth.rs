@@ -31,6 +31,9 @@ const MEAN_INCREMENT_CORRELATION: f64 = 1.5;
 pub struct Growth {
     /// Requests per second that the number grew by.
     pub per_s: f64,
+    /// Requests per second that it goes on to grow by under its load, where the batch is still filling up under overload: what fills
+    /// it ends, and what the load leaves does not.
+    pub by_load_per_s: Option<f64>,
     /// Between which instants, in seconds.
     pub between_s: (f64, f64),
     /// Requests per second that came meanwhile, where that was asked.
@@ -59,6 +62,11 @@ impl Growth {
     /// Whether it is the load on a growing batch that tells of overload, and nobody who waits.
     pub(super) fn is_by_load(&self) -> bool {
         self.significant && !self.is_queue && !self.is_client && self.drain_s.is_none()
+    }
+
+    /// Requests per second that the number grows by for as long as one cares to run.
+    pub(super) fn lasting_per_s(&self) -> f64 {
+        self.by_load_per_s.unwrap_or(self.per_s)
     }
 
     /// Looks at a level (in the system, waiting) between two instants in seconds: from when the first requests could
@@ -102,6 +110,7 @@ impl Growth {
         let significant = requests >= GROWTH_MIN && t >= T_SIGNIFICANT && late >= SECOND_HALF_MIN;
         Growth {
             per_s: requests / (last.0 - first.0),
+            by_load_per_s: None,
             between_s: (first.0, last.0),
             offered_per_s: 0.0,
             t,

@@ -179,6 +179,7 @@ impl Assessment {
     /// Takes back an overload that a longer run does not show.
     fn settling_in(mut self, requests: u64) -> Assessment {
         (self.growth.significant, self.growth.ambiguous) = (false, true);
+        self.growth.by_load_per_s = None;
         self.verdict = Verdict::TooShort;
         self.settles_in = Some(requests);
         self
@@ -265,7 +266,7 @@ pub(super) fn judge_beside(
         steady_window_s: window,
         verdict: assessment.verdict,
         reasons,
-        growth_per_s: assessment.growth.per_s,
+        growth_per_s: assessment.growth.lasting_per_s(),
         is_held_back: assessment.growth.is_client,
         intervals,
         whole: seen.whole,

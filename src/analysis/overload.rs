@@ -172,19 +172,20 @@ pub(super) fn growth(evidence: &Evidence<'_>, generations: &Generations) -> Grow
     };
     let is_overloaded =
         is_queue || offered.is_some_and(|offered| offered.load > overload && inside.significant);
-    let by_load = offered.filter(|_| is_overloaded && !is_queue && filled_s.is_none());
-    let per_s = match by_load.filter(|offered| offered.load > 1.0) {
-        _ if piled.significant => piled.per_s,
-        // What a batch that is filling up grows by is not what it goes on to grow by.
-        Some(offered) => offered_per_s * (1.0 - offered.load.recip()),
+    let per_s = match piled.significant {
+        true => piled.per_s,
         // No more can have stayed than came; levels are means over intervals, and their instants half of one off.
-        None => (inside.per_s + client.per_s).min(offered_per_s),
+        false => (inside.per_s + client.per_s).min(offered_per_s),
     };
+    // Without a queue it is overloaded by a load above 1.
+    let is_filling_up = is_overloaded && !is_queue && filled_s.is_none();
+    let by_load = offered.filter(|_| is_filling_up);
     Growth {
         // A queue may grow while as many more leave the batch.
         significant: is_overloaded && per_s > 0.0,
         ambiguous: inside.significant && !is_overloaded,
         per_s,
+        by_load_per_s: by_load.map(|offered| offered_per_s * (1.0 - offered.load.recip())),
         between_s: inside.between_s,
         offered_per_s,
         t: inside.t.max(queue_t),

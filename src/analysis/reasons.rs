@@ -213,7 +213,7 @@ fn verdict_reason(seen: &Observation, assessment: &Assessment, asked: Asked) -> 
             };
             format!(
                 "{what} by {} requests/s while {} requests/s arrive: any latency here is a function of the run's length",
-                figure(growth.per_s),
+                figure(growth.lasting_per_s()),
                 figure(growth.offered_per_s)
             )
         }

@@ -109,7 +109,7 @@ impl KneeView {
             limited_by: limited_by(knee, &classes, load_varies, words, &pools),
             breaks_first: breaks_first(knee),
             output_tokens_per_s: output_at_knee(knee, !beside.is_empty()),
-            cut: cut_at_knee(knee),
+            answers_cut: answers_cut_at_knee(knee),
             limits,
             classes,
             promises,
@@ -189,8 +189,9 @@ fn not_narrowed(knee: &Knee) -> Option<String> {
 /// With the fleet that the count found, or that the knee of one replica makes where it was not simulated.
 fn sized(asked: Sizing, knee: &Knee, model: Option<&FigureInterval>) -> Sizing {
     // What the model makes of the knee of one, which has bursts of its own, says little of those who share them.
-    let shares_bursts = asked.is_bursty && matches!(asked.counted, Some(Counted::BySimulation { .. }));
-    let factors = model.filter(|_| !shares_bursts).map(FigureInterval::factors_90);
+    let factors = model
+        .filter(|_| !asked.shares_bursts())
+        .map(FigureInterval::factors_90);
     let tokens_each = |point: &Point| tokens_each(point, !asked.beside.is_empty());
     let fleet = match &asked.counted {
         None => None,
@@ -230,10 +231,10 @@ fn output_at_knee(knee: &Knee, has_others: bool) -> Option<f64> {
 }
 
 /// What the engine's context cuts off there.
-fn cut_at_knee(knee: &Knee) -> f64 {
+fn answers_cut_at_knee(knee: &Knee) -> f64 {
     let rate = knee.within_slo.or(knee.saturation).map(|rate| rate.value);
     let nearest = rate.and_then(|rate| knee.up_to(rate).next());
-    nearest.map_or(0.0, |point| point.cut)
+    nearest.map_or(0.0, |point| point.answers_cut)
 }
 
 fn tails(&[p99_ttft_s, p99_tpot_s]: &[Option<f64>; 2]) -> ClassTails {

@@ -14,9 +14,8 @@ pub use self::exact::csv;
 pub use self::ranking::{Measure, Ranked, Ranking, place};
 use self::standing::{Rank, Standing, standings};
 pub use self::table::{md, text};
-use super::cut;
 use super::views::KneeView;
-use crate::analysis::costs::{Cost, Reach, reach_of_count, reach_of_rate, reach_of_replicas};
+use crate::analysis::costs::{Cost, Reach, is_other_work, reach_of_count, reach_of_rate, reach_of_replicas};
 use crate::analysis::knee::Fleet;
 use crate::cost::Trust;
 use crate::cost::uncertainty::Component;
@@ -104,7 +103,7 @@ impl KneeRow {
     /// The same, where it may be compared with others: it does the work that was asked for.
     fn comparable(&self) -> Option<&Priced> {
         self.searched()
-            .filter(|priced| !cut::is_other_work(priced.view.cut))
+            .filter(|priced| !is_other_work(priced.view.answers_cut))
     }
 
     /// Why it was not searched, where that is not the user's doing.

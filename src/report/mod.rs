@@ -3,13 +3,13 @@
 //! One module a format: [`text`] for terminals, [`json`] (a superset of vLLM's), [`csv`], [`md`], and [`chart`] for SVG
 //! and PNG. People get three significant figures and a unit ([`figures`]), files full precision.
 
+mod answers_cut;
 pub mod audited;
 pub mod calibrated;
 pub mod chart;
 pub mod compared;
 pub mod conformed;
 pub mod csv;
-mod cut;
 pub mod diffed;
 pub mod figures;
 pub mod json;

@@ -1,6 +1,6 @@
 //! The report of a knee search for a terminal: the highest rate within the objectives, a line a rate, a small curve.
 
-use super::cut;
+use super::answers_cut;
 use super::figures::{interval_outwards, percent, signed_percent, significant, significant_down, time};
 use super::page::Page;
 use super::sparkline::sparkline;
@@ -38,7 +38,7 @@ pub fn knee_markdown(view: &KneeView) -> String {
 /// How many replicas a rate needs, where that was asked and is known.
 fn sized(view: &KneeView) -> Option<String> {
     let line = text_sizing::headline(view.sizing.as_ref()?, view.certainty())?;
-    let cut = cut::told(view.cut);
+    let cut = answers_cut::told(view.answers_cut);
     Some(match view.is_cut_after {
         true => format!("INTERRUPTED: {cut}{line}"),
         false => cut + &line,
@@ -94,7 +94,7 @@ fn found(view: &KneeView) -> String {
         )
     });
     let is_asked = !asked(view).is_empty();
-    let cut = cut::told(view.cut);
+    let cut = answers_cut::told(view.answers_cut);
     match view.knee {
         Some(knee) => format!(
             "{cut}{} req/s within SLO  ({} {})   {saturation}",

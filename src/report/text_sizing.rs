@@ -53,9 +53,9 @@ pub(super) fn lines(sizing: &Sizing, is_interrupted: bool, is_clients: bool) -> 
             format!("{fewest} to {most}, if the step time's parameters are off as `model ±` says, 90 %"),
         ));
     }
-    if sizing.is_bursty && matches!(sizing.counted, Some(Counted::BySimulation { .. })) {
+    if sizing.shares_bursts() {
         let why = "not known: `model ±` is of one replica's knee, which has bursts of its own, and says little of replicas that share \
-                   them; a knee lower by a tenth takes about a tenth more replicas";
+                   them";
         lines.push(("replicas ±", why.to_owned()));
     }
     if let Some(usd) = fleet.usd_per_million_tokens {
@@ -178,11 +178,14 @@ fn whose(sizing: &Sizing) -> &'static str {
     }
 }
 
+/// What three figures may hide, relative to what they write.
+const ONE_IN_THREE_FIGURES: f64 = 0.01;
+
 /// How hard each replica is loaded, and what the loss of one makes of it.
 fn load(sizing: &Sizing, fleet: &Fleet) -> String {
-    // A hair below the knee it is rounded as the knee beside it is.
+    // So near the knee it is rounded down as the knee beside it is, which it must not look larger than.
     let rate = match fleet.load {
-        Some(load) if (0.99..=1.0).contains(&load) => significant_down(fleet.rate_each),
+        Some(load) if (1.0 - ONE_IN_THREE_FIGURES..=1.0).contains(&load) => significant_down(fleet.rate_each),
         _ => significant(fleet.rate_each),
     };
     let each = match fleet.load {

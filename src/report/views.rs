@@ -247,7 +247,7 @@ pub struct KneeView {
     /// Output tokens per second at the knee, those that are answered beside its rate with them.
     pub output_tokens_per_s: Option<f64>,
     /// Share of the output tokens asked for that the engine's context cuts off there; 0 without such a rate.
-    pub cut: f64,
+    pub answers_cut: f64,
     /// How well each component of the step time is known.
     pub trust: Vec<(String, Trust)>,
     /// Defaults and substitutions, as sentences.
@@ -330,6 +330,13 @@ pub struct Sizing {
     pub counted: Option<Counted>,
     /// The answer; `None` where they were not counted, or the count found no number.
     pub fleet: Option<Fleet>,
+}
+
+impl Sizing {
+    /// Whether the replicas that were counted share bursts, of which the one whose knee was searched has its own.
+    pub(super) fn shares_bursts(&self) -> bool {
+        self.is_bursty && matches!(self.counted, Some(Counted::BySimulation { .. }))
+    }
 }
 
 /// How replicas were counted.

@@ -74,7 +74,8 @@ fn overload_has_no_steady_state_and_exits_with_4() {
     assert!(printed.starts_with("UNSTABLE at 60.0 req/s"), "{printed}");
 }
 
-/// Four replicas serve some 216 requests a second. What fills their batches at first is no backlog.
+/// Four replicas serve some 216 requests a second, so that 84 of 300 are left; fewer by the estimate of the load, which takes no account
+/// of costs that bend upwards with the batch. What fills their batches at first is no backlog.
 #[test]
 fn the_backlog_of_a_batch_that_is_filling_up_is_what_the_load_leaves() {
     let printed = Desk::new().expect(
@@ -87,7 +88,7 @@ fn the_backlog_of_a_batch_that_is_filling_up_is_what_the_load_leaves() {
         .nth(1)
         .and_then(|rest| rest.split(' ').next());
     let per_s: f64 = told.unwrap_or_else(|| panic!("{printed}")).parse().unwrap();
-    assert!((40.0..140.0).contains(&per_s), "{printed}");
+    assert!((40.0..=84.0).contains(&per_s), "{printed}");
 }
 
 /// Of 2,000 tokens each 88 fit beside the prompt.

@@ -29,7 +29,7 @@ pub struct Point {
     /// Mean prompt and output tokens of the requests that were answered.
     pub tokens_each: Option<(f64, f64)>,
     /// Share of the output tokens asked for that the engine's context cut off ([`Summary::cut_share`]).
-    pub cut: f64,
+    pub answers_cut: f64,
     /// Median and 99th percentile in seconds.
     pub ttft_s: Option<(f64, f64)>,
     /// 95 % interval of its 99th percentile, seconds; without an upper end where the rate may lie past saturation.
@@ -183,7 +183,7 @@ impl Point {
                 let each = |tokens: u64| tokens as f64 / summary.completed as f64;
                 (each(summary.input_tokens), each(summary.output_tokens))
             }),
-            cut: steady.unwrap_or(&run.whole).cut_share(),
+            answers_cut: steady.unwrap_or(&run.whole).cut_share(),
             ttft_s: pair(|summary| &summary.ttft),
             p99_ttft: interval(run, "p99_ttft"),
             tpot_s: pair(|summary| &summary.tpot),

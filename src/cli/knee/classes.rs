@@ -89,7 +89,7 @@ mod tests {
             attainment: None,
             throughput: None,
             output_tokens_per_s: None,
-            cut: 0.0,
+            answers_cut: 0.0,
             tokens_each: None,
             ttft_s: None,
             p99_ttft: None,

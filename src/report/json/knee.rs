@@ -36,7 +36,7 @@ pub(super) fn object(view: &KneeView) -> Object {
     object.put("knee", estimate(view.knee));
     object.put("saturation", estimate(view.saturation));
     // Share of the output tokens asked for that the engine's context cuts off there.
-    object.put("answers_cut", view.cut);
+    object.put("answers_cut", view.answers_cut);
     if let Some(client) = view.client {
         object.put("client_limit", estimate(Some(client.rate)));
         object.put("client_limit_within_slo", client.is_within);

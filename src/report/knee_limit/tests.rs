@@ -23,7 +23,7 @@ fn tried(rate: f64, verdict: Verdict) -> Point {
             high: rate,
         }),
         output_tokens_per_s: None,
-        cut: 0.0,
+        answers_cut: 0.0,
         tokens_each: None,
         p99_ttft: None,
         ttft_s: (verdict == Verdict::Stable).then_some((0.03, 0.09)),

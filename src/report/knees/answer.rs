@@ -2,8 +2,7 @@
 
 use super::{Found, KneeRow, Knees, Priced};
 use crate::analysis::Estimate;
-use crate::analysis::costs::UNKNOWN;
-use crate::report::cut;
+use crate::analysis::costs::{UNKNOWN, is_other_work};
 use crate::report::figures::{count, counted, percent, significant, significant_down};
 use crate::report::text_knee::asked;
 use crate::report::text_sizing::dollars;
@@ -139,7 +138,7 @@ fn unlike_promises(knees: &Knees) -> Option<String> {
 
 /// Why a setting that keeps the promise is not ranked by its cost.
 fn not_ranked(priced: &Priced) -> Option<String> {
-    if cut::is_other_work(priced.view.cut) {
+    if is_other_work(priced.view.answers_cut) {
         return Some("answers are cut at the engine's context, so that it does less work than is asked for and has no rank".to_owned());
     }
     if priced.view.sizing.is_none() && priced.view.only_client().is_some() {

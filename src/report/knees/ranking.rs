@@ -8,7 +8,7 @@ use serde_json::Value;
 use super::answer::interrupted;
 use super::standing::{Rank, Standing, standings};
 use crate::analysis::Estimate;
-use crate::report::cut;
+use crate::analysis::costs;
 use crate::report::figures::{counted, interval_outwards, significant, significant_down};
 use crate::report::json::cost_of;
 use crate::report::text_sizing::dollars;
@@ -127,7 +127,7 @@ fn is_cut(object: &Value) -> bool {
 
 /// Whether the engine's context cuts answers, so that the setting does other work than was asked for.
 fn is_other_work(object: &Value) -> bool {
-    object["answers_cut"].as_f64().is_some_and(cut::is_other_work)
+    object["answers_cut"].as_f64().is_some_and(costs::is_other_work)
 }
 
 /// Writes into each object where its setting stands, as [`crate::report::json::knee_settings`] does: settings that a file kept were

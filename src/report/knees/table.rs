@@ -4,7 +4,7 @@ use std::fmt::Write;
 
 use super::{Found, KneeRow, Knees, Priced, answer};
 use crate::analysis::Estimate;
-use crate::report::cut;
+use crate::analysis::costs::is_other_work;
 use crate::report::figures::{count, interval_outwards, percent, significant, significant_down};
 use crate::report::page::table_on;
 use crate::report::tables::{Column, markdown};
@@ -218,7 +218,9 @@ fn figures(priced: &Priced, is_sized: bool) -> Vec<String> {
         kernels.map_or_else(String::new, |trust| trust_word(trust).to_owned()),
         match priced.is_cut {
             true => "interrupted".to_owned(),
-            false if cut::is_other_work(view.cut) => format!("answers cut by {}", percent(view.cut)),
+            false if is_other_work(view.answers_cut) => {
+                format!("answers cut by {}", percent(view.answers_cut))
+            }
             false => view.breaks_first.clone(),
         },
     ]);

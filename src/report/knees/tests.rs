@@ -430,7 +430,7 @@ fn a_setting_whose_answers_are_cut_has_no_rank() {
     let cut = |gpu: &str, knee: f64| {
         let mut row = row(gpu, knee, 1.0, Some(3.6));
         if let Found::Knee(priced) = &mut row.found {
-            priced.view.cut = 0.5;
+            priced.view.answers_cut = 0.5;
         }
         row
     };

@@ -215,7 +215,7 @@ fn what_may_be_past_saturation_is_quoted_as_a_bound() {
 #[test]
 fn answers_that_the_context_cuts_stand_before_the_rate() {
     let view = KneeView {
-        cut: 0.956,
+        answers_cut: 0.956,
         ..fixtures::knee_view()
     };
     assert!(answer(&view).starts_with(
