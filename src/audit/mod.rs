@@ -14,6 +14,7 @@ mod extremes;
 mod finding;
 mod identities;
 mod length;
+mod lists;
 mod little;
 mod outlasts;
 mod percentiles;

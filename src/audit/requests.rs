@@ -1,8 +1,8 @@
-//! What every request tells: sums, who was sent when another ended, a slow start, a growing queue.
+//! What every request tells: who was sent when another ended, a slow start, a growing queue.
 
-use super::case::show;
 use super::finding::{Check, Finding, Severity, time};
-use crate::results::{Load, Measured, RequestTimes, Stats};
+use super::lists;
+use crate::results::{Load, Measured, RequestTimes};
 
 /// A request that is sent within this time after another ended was waiting for it.
 const RIGHT_AFTER_S: f64 = 0.005;
@@ -13,7 +13,7 @@ pub(super) fn check(row: &Measured, found: &mut Vec<Finding>) {
     if row.requests.is_empty() {
         return;
     }
-    sums(row, found);
+    lists::check(row, found);
     let mut timed: Vec<(f64, &RequestTimes)> = row
         .requests
         .iter()
@@ -23,56 +23,11 @@ pub(super) fn check(row: &Measured, found: &mut Vec<Finding>) {
     if timed.len() < ENOUGH {
         return;
     }
+    lists::sending(row, &timed, found);
     above_the_limit(row, &timed, found);
     warm_up(&timed, found);
     growth(row, &timed, found);
     sent_at_an_end(row, &timed, found);
-}
-
-/// The totals are the sums, and the means are the means. Lists of gaps may be cut, and then say nothing.
-fn sums(row: &Measured, found: &mut Vec<Finding>) {
-    /// Gaps that are listed of those that there are, where lists are whole and a chunk is a token.
-    const WHOLE_LISTS: f64 = 0.9;
-    let requests = &row.requests;
-    let tokens: f64 = requests.iter().map(|request| request.output_tokens).sum();
-    let counted = row.outcome.output_tokens.filter(|counted| *counted > 0.0);
-    let mut unequal = |what: &str, stated: f64, own: f64, unit: fn(f64) -> String| {
-        if (own / stated - 1.0).abs() > 0.02 {
-            let claim = format!("{what} is not that of the requests in the same file");
-            let shown = format!("stated {}, from the requests {}", unit(stated), unit(own));
-            found.push(Finding::new(Severity::Impossible, Check::CountsAgree, claim).shown(shown));
-        }
-    };
-    if let Some(counted) = counted {
-        unequal("the sum of output tokens", counted, tokens, show);
-    }
-    let gaps: Vec<f64> = requests
-        .iter()
-        .flat_map(|request| request.itls_s.iter().copied())
-        .collect();
-    let is_whole = gaps.len() as f64 >= WHOLE_LISTS * (tokens - requests.len() as f64);
-    let whole: Option<Vec<f64>> = requests.iter().map(|request| request.e2el_s).collect();
-    let steps = whole.as_ref().map_or_else(Vec::new, |_| {
-        requests.iter().filter_map(RequestTimes::tpot_s).collect()
-    });
-    let means = [
-        (
-            "mean ttft",
-            &row.ttft,
-            requests.iter().map(|request| request.ttft_s).collect(),
-        ),
-        ("mean tpot", &row.tpot, steps),
-        ("mean itl", &row.itl, if is_whole { gaps } else { Vec::new() }),
-        ("mean e2el", &row.e2el, whole.unwrap_or_default()),
-    ];
-    for (what, stats, values) in means {
-        let stated = stats
-            .mean
-            .filter(|stated| stats.derived.is_none() && *stated > 0.0);
-        if let Some((stated, own)) = stated.zip(Stats::of(&values, &[]).mean) {
-            unequal(what, stated, own, time);
-        }
-    }
 }
 
 /// Whoever was sent and not yet answered is in flight, so by their own times no more are than the limit allows.
@@ -185,7 +140,8 @@ fn sent_at_an_end(row: &Measured, timed: &[(f64, &RequestTimes)], found: &mut Ve
     }
 }
 
-fn most_in_flight(timed: &[(f64, &RequestTimes)], ends: &[f64]) -> usize {
+/// The most that are sent and whose end, of all ends in order, is still to come.
+pub(super) fn most_in_flight(timed: &[(f64, &RequestTimes)], ends: &[f64]) -> usize {
     let in_flight = |(index, (start, _)): (usize, &(f64, &RequestTimes))| {
         (index + 1).saturating_sub(ends.partition_point(|end| end <= start))
     };
