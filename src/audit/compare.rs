@@ -8,6 +8,7 @@
 
 mod causes;
 mod chance;
+mod definition;
 mod figures;
 mod said;
 
@@ -37,6 +38,8 @@ pub struct Moved {
     pub noise: Option<f64>,
     /// Whether it is a time.
     pub is_time: bool,
+    /// The requests behind a percentile beyond which there is none of them, in either result: it is their largest value.
+    pub few: Option<u64>,
 }
 
 impl Moved {
@@ -46,10 +49,10 @@ impl Moved {
         self.measured / self.predicted - 1.0
     }
 
-    /// Whether it moved by more than chance, as far as that is known.
+    /// Whether it moved by more than chance, as far as that is known; of a percentile of few requests it is not.
     #[must_use]
     pub fn is_real(&self) -> bool {
-        self.change().abs() > self.noise.unwrap_or(0.0).max(LEAST)
+        self.few.is_none() && self.change().abs() > self.noise.unwrap_or(0.0).max(LEAST)
     }
 }
 
@@ -74,6 +77,7 @@ impl Cause {
             }
             "queueing" | "front-end" | "prefill" | "first-token" => is_of(&["ttft", "e2el"]),
             "run-edges" => is_of(&["throughput"]),
+            "prompt-tokens-counted" => is_of(&["output throughput"]),
             _ => true,
         }
     }

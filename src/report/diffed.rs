@@ -109,11 +109,13 @@ fn table(figures: &[Moved]) -> Vec<String> {
         LEAST[column].max(longest.unwrap_or(0) + 2)
     };
     let widths: [usize; 5] = std::array::from_fn(width);
-    let marks = std::iter::once("").chain(figures.iter().map(|figure| match figure.is_real() {
-        true => "",
-        false => "  within chance",
-    }));
-    let line = |([name, rest @ ..], mark): (&[String; 5], &str)| {
+    let marks = figures.iter().map(|figure| match (figure.few, figure.is_real()) {
+        (Some(few), _) => format!("  the largest of {few}"),
+        (None, true) => String::new(),
+        (None, false) => "  within chance".to_owned(),
+    });
+    let marks = std::iter::once(String::new()).chain(marks);
+    let line = |([name, rest @ ..], mark): (&[String; 5], String)| {
         let rest = rest.iter().zip(&widths[1..]);
         let rest: String = rest.map(|(cell, width)| format!("{cell:>width$}")).collect();
         format!("{name:<0$}{rest}{mark}", widths[0])
@@ -169,6 +171,7 @@ fn pair(comparison: &Comparison) -> Value {
             "change": figure.change(),
             "noise_95": figure.noise,
             "is_real": figure.is_real(),
+            "largest_of": figure.few,
         })
     });
     let causes = comparison
@@ -209,6 +212,7 @@ mod tests {
             measured,
             noise: Some(noise),
             is_time: true,
+            few: None,
         };
         for line in table(&[figure(6.68, 11.458), figure(0.05, 0.1)]) {
             let cells: Vec<&str> = line.split("  ").filter(|cell| !cell.is_empty()).collect();

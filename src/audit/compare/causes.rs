@@ -3,6 +3,7 @@
 use super::super::case::Case;
 use super::super::finding::{plain, time};
 use super::chance::{Chance, Length};
+use super::definition::{of_steps, of_throughput};
 use super::said::{is_same_load, setups};
 use super::{Cause, Comparison, Moved};
 use crate::results::{Load, Measured, Stats};
@@ -30,8 +31,10 @@ pub(super) fn causes(predicted: &Measured, measured: &Measured, comparison: &Com
     if !found.iter().any(|cause| cause.kind == "lengths") {
         let of = ["predicted", "measured"];
         let either = other_definition([predicted, measured], of)
-            .or_else(|| other_definition([measured, predicted], [of[1], of[0]]));
+            .or_else(|| other_definition([measured, predicted], [of[1], of[0]]))
+            .or_else(|| of_steps(measured, comparison));
         found.extend(either);
+        found.extend(of_throughput([predicted, measured], comparison));
     }
     if found.iter().any(|cause| cause.kind == "definition") {
         return found;
@@ -301,6 +304,7 @@ fn first_token(predicted: &Measured, measured: &Measured, comparison: &Compariso
         .figure("p99 ttft")
         .or_else(|| comparison.figure("p95 ttft"));
     let tail = tail.or_else(|| comparison.figure("p90 ttft"));
+    let tail = tail.filter(|tail| tail.few.is_none());
     let tail_change = tail.map_or(0.0, Moved::change);
     if tail_change.abs() > 0.2 && tail_change.abs() > 2.0 * median.change().abs() {
         let tail = tail?;

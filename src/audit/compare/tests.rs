@@ -3,7 +3,7 @@
 use super::*;
 use crate::results::{Load, Stats, Tool};
 
-fn run() -> Measured {
+pub(super) fn run() -> Measured {
     let mut row = Measured::new(Tool::VllmBench, "");
     row.setup.load = Load::Open { rate: 10.0 };
     (row.setup.input_tokens, row.setup.output_tokens) = (Some(512.0), Some(128.0));
@@ -54,12 +54,21 @@ fn causes_after(change: impl FnOnce(&mut Measured)) -> String {
     kinds.join(" ")
 }
 
-fn moved(stats: &mut Stats, of: impl Fn(f64) -> f64) {
+pub(super) fn moved(stats: &mut Stats, of: impl Fn(f64) -> f64) {
     (stats.mean, stats.median) = (stats.mean.map(&of), stats.median.map(&of));
     stats
         .percentiles
         .iter_mut()
         .for_each(|(_, value)| *value = of(*value));
+}
+
+/// Every step takes another time, and with them every answer.
+fn steps(row: &mut Measured, of: impl Fn(f64) -> f64) {
+    let step = row.tpot.mean.unwrap();
+    let longer = (row.setup.output_tokens.unwrap() - 1.0) * (of(step) - step);
+    moved(&mut row.itl, &of);
+    moved(&mut row.tpot, &of);
+    moved(&mut row.e2el, |whole| whole + longer);
 }
 
 #[test]
@@ -70,14 +79,8 @@ fn equal_results_have_no_cause() {
 
 #[test]
 fn patterns_have_their_causes() {
-    assert_eq!(
-        causes_after(|row| moved(&mut row.itl, |gap| gap + 0.001)),
-        "host-overhead"
-    );
-    assert_eq!(
-        causes_after(|row| moved(&mut row.itl, |gap| gap * 1.2)),
-        "bandwidth"
-    );
+    assert_eq!(causes_after(|row| steps(row, |gap| gap + 0.001)), "host-overhead");
+    assert_eq!(causes_after(|row| steps(row, |gap| gap * 1.2)), "bandwidth");
     assert_eq!(causes_after(|row| row.itl.percentiles = vec![(99.0, 0.03)]), "");
     assert_eq!(
         causes_after(|row| row.ttft.percentiles = vec![(99.0, 0.4)]),
@@ -299,7 +302,7 @@ fn what_the_files_say_of_themselves_comes_before_any_pattern() {
     let of = |model: &str, gpu: &str, factor: f64| {
         let mut row = run();
         (row.setup.model, row.setup.gpu) = (Some(model.to_owned()), Some(gpu.to_owned()));
-        moved(&mut row.itl, |gap| gap * factor);
+        steps(&mut row, |gap| gap * factor);
         row
     };
     let told = |one: &Measured, other: &Measured| {
@@ -358,7 +361,7 @@ fn formats_and_versions_are_read_and_not_spelt() {
             row
         });
         let [one, mut other] = rows;
-        moved(&mut other.itl, |gap| gap * 1.2);
+        steps(&mut other, |gap| gap * 1.2);
         let causes = compare(&one, &other).causes;
         causes[0].kind == "setup"
     };
@@ -412,7 +415,7 @@ fn rates_that_nobody_can_tell_apart_are_one_load() {
     let kinds = |rate: f64| {
         causes_after(|row| {
             row.setup.load = Load::Open { rate };
-            moved(&mut row.itl, |gap| gap * 1.2);
+            steps(row, |gap| gap * 1.2);
         })
     };
     assert_eq!(kinds(10.00004), "bandwidth");
@@ -450,7 +453,7 @@ fn rows_pair_by_load_and_the_rest_are_named() {
 #[test]
 fn a_move_is_told_with_a_cause_of_its_own() {
     let mut measured = run();
-    moved(&mut measured.itl, |gap| gap * 1.2);
+    steps(&mut measured, |gap| gap * 1.2);
     moved(&mut measured.ttft, |ttft| ttft * 2.0);
     let compared = compare(&run(), &measured);
     let kinds: Vec<&str> = compared.causes.iter().map(|cause| cause.kind).collect();
