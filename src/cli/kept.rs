@@ -45,6 +45,9 @@ impl Kept {
     ) -> anyhow::Result<(Finished<serde_json::Value>, Keeper<std::fs::File>)> {
         let text = match std::fs::read_to_string(path) {
             Ok(text) => text,
+            Err(error) if error.kind() == std::io::ErrorKind::InvalidData => anyhow::bail!(
+                "{path} holds something else: it is no text in UTF-8\n  help: write to another file, or delete this one"
+            ),
             Err(error) if error.kind() == std::io::ErrorKind::NotFound => String::new(),
             Err(error) => return Err(error).with_context(|| format!("cannot read {path}")),
         };

@@ -55,6 +55,7 @@ use std::io::Write;
 use std::process::ExitCode;
 
 use clap::builder::{PossibleValue, PossibleValuesParser, TypedValueParser};
+use clap::error::{ContextKind, ContextValue};
 use clap::{ArgAction, CommandFactory, FromArgMatches, Parser, Subcommand, ValueEnum};
 
 use crate::config::{Diagnostics, argv, visible};
@@ -255,7 +256,8 @@ pub fn main() -> ExitCode {
         .collect();
     let (cli, terminal, problems) = match parse(&args) {
         Ok(parsed) => parsed,
-        Err(error) => {
+        Err(mut error) => {
+            name_as_typed(&mut error);
             // Help and version are results: clap prints them on stdout and its code for them is 0.
             let _ = error.print();
             return ExitCode::from(error.exit_code() as u8);
@@ -288,6 +290,20 @@ pub fn main() -> ExitCode {
             }
             .into()
         }
+    }
+}
+
+/// Axes are written by their letters, and a range has a word in its middle: what lacks one is named so.
+fn name_as_typed(error: &mut clap::Error) {
+    const TYPED: [(&str, &str); 2] = [
+        ("--list ", "-L <NAME> <VALUE,…>"),
+        ("--steps ", "-S <NAME> <FROM..TO> step <BY>"),
+    ];
+    if let Some(ContextValue::String(argument)) = error.get(ContextKind::InvalidArg)
+        && let Some((_, typed)) = TYPED.iter().find(|(long, _)| argument.starts_with(long))
+    {
+        let typed = ContextValue::String((*typed).to_owned());
+        error.insert(ContextKind::InvalidArg, typed);
     }
 }
 

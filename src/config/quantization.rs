@@ -88,7 +88,8 @@ fn other(judge: &mut Judge, shape: ModelShape, word: &str, loading: Loading, is_
 /// Nobody measured its kernels.
 fn told_of_bitsandbytes(judge: &mut Judge, word: &str) {
     if word.eq_ignore_ascii_case("bitsandbytes") {
-        let note = "bitsandbytes: its kernels were never timed here, so its products take the time of AWQ's and GPTQ's in 4 bits";
+        let note = "bitsandbytes: its kernels were never timed here, so its products take the time of AWQ's and GPTQ's in 4 bits; they are \
+                    usually slower, so these figures are optimistic";
         judge.notes.push(note.to_owned());
     }
 }
@@ -149,6 +150,11 @@ mod tests {
     #[test]
     fn what_was_never_timed_is_said() {
         let (_, notes) = fit("Qwen/Qwen3-8B --quantization bitsandbytes").unwrap();
-        assert!(notes.iter().any(|note| note.contains("never timed")), "{notes:?}");
+        assert!(
+            notes
+                .iter()
+                .any(|note| note.contains("these figures are optimistic")),
+            "{notes:?}"
+        );
     }
 }

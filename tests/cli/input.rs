@@ -440,3 +440,27 @@ fn folders_that_are_made_are_told_alike() {
         std::fs::remove_dir_all(desk.path().join("new")).unwrap();
     }
 }
+
+#[test]
+fn a_range_that_lacks_a_word_is_named_as_it_is_typed() {
+    let output = Desk::new().run("sweep quickstart -S request-rate 1..2 step");
+    let told = text(&output.stderr);
+    assert_eq!(output.status.code(), Some(2));
+    assert!(told.contains("'-S <NAME> <FROM..TO> step <BY>'"), "{told}");
+}
+
+#[test]
+fn a_file_that_is_no_text_keeps_no_sweep() {
+    let desk = Desk::new();
+    std::fs::write(desk.path().join("b.jsonl"), b"\xff\xfe\x00").unwrap();
+    let output = desk.run(&format!(
+        "{} -L seed 1,2 -o b.jsonl",
+        SMALL.replacen("run", "sweep", 1)
+    ));
+    let told = text(&output.stderr);
+    assert_eq!(output.status.code(), Some(2));
+    assert!(
+        told.contains("b.jsonl holds something else") && told.contains("write to another file"),
+        "{told}"
+    );
+}

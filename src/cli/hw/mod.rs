@@ -325,7 +325,7 @@ fn add(args: &AddArgs, out: &mut dyn Write) -> anyhow::Result<()> {
         writeln!(
             out,
             "note: {} ships with plimsoll; in this folder yours takes its place, and its calibration is that of the one that ships. Another \
-             --id keeps both",
+             id behind `hw add` keeps both",
             device.id
         )?;
     }

@@ -25,13 +25,24 @@ pub(super) fn parse(file: &SourceFile) -> Result<(Table, Spans), Diagnostic> {
         None => Place::Nowhere,
     };
     let bad = |error: toml::de::Error| {
-        Diagnostic::new(format!("{} is not TOML: {}", file.name, error.message())).at(place(&error))
+        Diagnostic::new(format!("{} is not TOML: {}", file.name, plainly(error.message()))).at(place(&error))
     };
     let spanned = DeTable::parse(&file.text).map_err(bad)?;
     let mut spans = Spans::new();
     walk_table("", spanned.get_ref(), &mut spans);
     let table = toml::from_str(&file.text).map_err(bad)?;
     Ok((table, spans))
+}
+
+/// TOML's whole numbers have 64 bits; the parser names a wider one by Rust's type.
+fn plainly(message: &str) -> String {
+    let number = message
+        .strip_prefix("invalid type: integer `")
+        .and_then(|rest| rest.split_once("` as "));
+    match number {
+        Some((number, _)) => format!("{number} is too large, a whole number is at most {}", i64::MAX),
+        None => message.to_owned(),
+    }
 }
 
 /// Collects the byte range of every value, by key path; a table's is that of its key.

@@ -294,6 +294,15 @@ fn a_file_that_is_no_toml_is_told_where() {
 }
 
 #[test]
+fn a_number_that_toml_does_not_hold_is_too_large() {
+    let told = told("max_model_len = 8192", "max_model_len = 99999999999999999999");
+    assert!(
+        told.contains("99999999999999999999 is too large, a whole number is at most 9223372036854775807"),
+        "{told}"
+    );
+}
+
+#[test]
 fn a_misspelt_key_is_told_where_a_flag_takes_the_place_of_its_table() {
     let told = |line: &str, instead: &str, flags: &[(&str, &str)]| {
         let text = BASE.replacen(line, instead, 1);

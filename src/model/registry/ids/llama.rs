@@ -12,6 +12,7 @@ pub(super) const LLAMA: &[Shipped] = &[
     shipped("meta-llama/Llama-2-70b-chat-hf", "llama-2-70b"),
     shipped("meta-llama/Meta-Llama-3-8B-Instruct", "llama-3-8b"),
     shipped("meta-llama/Meta-Llama-3-8B", "llama-3-8b"),
+    shipped("NousResearch/Meta-Llama-3-8B-Instruct", "llama-3-8b"),
     shipped("meta-llama/Meta-Llama-3-70B-Instruct", "llama-3-70b"),
     shipped("meta-llama/Meta-Llama-3-70B", "llama-3-70b"),
     shipped("meta-llama/Llama-3.1-8B-Instruct", "llama-3.1-8b"),
