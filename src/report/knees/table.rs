@@ -174,7 +174,9 @@ fn cells(knees: &Knees) -> (Vec<Column>, Vec<Vec<String>>) {
 fn figures(priced: &Priced, is_sized: bool) -> Vec<String> {
     let dash = || "–".to_owned();
     let view = &priced.view;
+    // Of a search that was cut short nothing is known but what it had found until then.
     let saturation = match (view.saturates_below(), view.saturation) {
+        _ if priced.is_cut && !view.is_cut_after => dash(),
         (Some(high), _) => format!("< {}", significant(high)),
         (None, at) => at.map_or_else(dash, |at| significant(at.value)),
     };
@@ -185,6 +187,7 @@ fn figures(priced: &Priced, is_sized: bool) -> Vec<String> {
         (Some(knee), _) if knee.high.is_infinite() => format!("≥ {}", significant_down(knee.value)),
         (Some(knee), _) => significant_down(knee.value),
         (None, Some(client)) => format!("≥ {}", significant_down(client.value)),
+        (None, None) if priced.is_cut => dash(),
         (None, None) => "none".to_owned(),
     };
     let mut cells = vec![knee, view.knee.map_or_else(dash, interval)];

@@ -235,6 +235,10 @@ fn a_cut_says_what_is_known_and_no_more() {
         told(vec![cut(false), not_run()]),
         format!("INTERRUPTED: 0 of 2 settings were searched; {nothing}")
     );
+    let table = text(&knees(vec![cut(false), not_run()]), None);
+    let cut_row = table.lines().find(|line| line.ends_with("interrupted")).unwrap();
+    let cells: Vec<&str> = cut_row.split_whitespace().collect();
+    assert_eq!(cells[..5], ["a", "–", "–", "–", "–"], "{table}");
     // What a search found until it was cut short is no knee, however cheap it looks.
     let whole = |gpu: &str, knee: f64| row(gpu, knee, 1.0, Some(7.2));
     assert_eq!(
