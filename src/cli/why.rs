@@ -89,6 +89,7 @@ fn sections(pool: &Pool, work: &WorkCounters, (cached, new): Prompt) -> String {
             decode.decode_longest
         );
         text += &section(pool, &title, &decode);
+        text += &padded(pool, &decode);
     }
     if pool.role != Role::Decode {
         let of = match prefill.chunks.as_slice() {
@@ -103,6 +104,18 @@ fn sections(pool: &Pool, work: &WorkCounters, (cached, new): Prompt) -> String {
         text += &section(pool, &title, &prefill);
     }
     text
+}
+
+/// To how many tokens a CUDA graph pads those of a decode step, which the rates of its kernels count.
+fn padded(pool: &Pool, decode: &StepLoad) -> String {
+    let tokens = u32::try_from(decode.tokens()).expect("a step's tokens");
+    match (pool.cost)().replayed(tokens) {
+        Some(graph) if graph > tokens => format!(
+            "  the CUDA graph pads {} to {graph}: FLOP/s above include the padding, MFU does not\n",
+            counted(decode.tokens(), "token")
+        ),
+        _ => String::new(),
+    }
 }
 
 fn section(pool: &Pool, title: &str, load: &StepLoad) -> String {

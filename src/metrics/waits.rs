@@ -105,6 +105,8 @@ pub struct WaitReport {
     pub of_other_priorities: u64,
     /// Requests that left, or were left, without being admitted.
     pub never_admitted: u64,
+    /// How long they waited.
+    pub unserved: Distribution,
     /// Of the waits of those admitted, until the engine had the request in its queue: front ends, and what stands before them.
     pub front_end: Distribution,
     /// The rest of them: in the engine's queue.
@@ -124,6 +126,22 @@ impl WaitReport {
     #[must_use]
     pub fn overtaken_share(&self) -> f64 {
         (self.hits.overtaken + self.misses.overtaken) as f64 / self.admitted().max(1) as f64
+    }
+
+    /// Requests that never ran although they waited more than twice as long as any that did, and the longest of their waits. The last to
+    /// arrive before a run ends have merely not had their turn. `None` where there are none, or nobody ran.
+    #[must_use]
+    pub fn starved(&self) -> Option<(u64, f64)> {
+        const TIMES: f64 = 2.0;
+        let classes = [&self.hits.waits, &self.misses.waits];
+        let longest = classes
+            .into_iter()
+            .filter_map(Distribution::max_s)
+            .reduce(f64::max)?;
+        let waits = self.unserved.steps();
+        let starved = waits.iter().filter(|(wait_s, _)| *wait_s > TIMES * longest);
+        let count: u64 = starved.map(|(_, count)| count).sum();
+        (count > 0).then_some((count, self.unserved.max_s()?))
     }
 
     /// The misses' shares of the requests and of all waiting; `None` where there is only one class, or nobody waited.
@@ -348,6 +366,7 @@ impl Waits {
 
     fn never_admitted(&mut self, id: RequestId, live: Live, now: Picos) {
         self.seen.never_admitted += 1;
+        self.seen.unserved.record(now.saturating_sub(live.arrival), 1);
         self.keep(Waiter {
             id,
             prefix: live.prefix,

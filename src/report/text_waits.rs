@@ -15,7 +15,7 @@ pub(super) fn lines(report: &WaitReport) -> Vec<(&'static str, String)> {
     let mut lines = Vec::new();
     let (hits, misses) = (&report.hits, &report.misses);
     if hits.ttft.count() > 0 && misses.ttft.count() > 0 {
-        let figure = |class: &WaitClass| mean_and_p99(&class.ttft);
+        let figure = |class: &WaitClass| mean_of(&class.ttft);
         let sentence = format!(
             "with a cached prefix {}, without {}",
             figure(hits),
@@ -56,14 +56,30 @@ pub(super) fn lines(report: &WaitReport) -> Vec<(&'static str, String)> {
             ),
         ));
     }
-    if report.never_admitted > 0 {
+    if let Some((starved, longest_s)) = report.starved() {
         let sentence = format!(
-            "{} left without ever running",
-            counted(report.never_admitted, "request")
+            "{} never ran, after more than twice the longest wait of any that did: up to {}",
+            counted(starved, "request"),
+            time(longest_s)
         );
         lines.push(("starved", sentence));
     }
     lines
+}
+
+/// Fewer values have no 99th percentile: it would be the largest of them, whatever it is.
+const PERCENTILE_MIN: u64 = 100;
+
+/// The mean of a part of the requests, and their number; the tail where there are enough for one.
+fn mean_of(distribution: &Distribution) -> String {
+    let mean = distribution.mean_s().map_or("–".to_owned(), time);
+    let number = count(distribution.count());
+    match distribution.quantile_s(0.99) {
+        Some(tail) if distribution.count() >= PERCENTILE_MIN => {
+            format!("{mean} (p99 {}, n = {number})", time(tail))
+        }
+        _ => format!("{mean} (n = {number})"),
+    }
 }
 
 fn mean_and_p99(distribution: &Distribution) -> String {
@@ -265,7 +281,7 @@ mod tests {
             .map(|(name, sentence)| format!("{name}: {sentence}"))
             .collect();
         insta::assert_snapshot!(told.join("\n"), @r"
-        TTFT: with a cached prefix 1.10 s (p99 1.59 s), without 6.60 s (p99 9.05 s)
+        TTFT: with a cached prefix 1.10 s (n = 2), without 6.60 s (n = 2)
         waiting: hits 1.00 s (max 1.50 s), misses 6.50 s (max 9.00 s): 50.0 % of requests missed, and did 86.7 % of the waiting
         overtaken: 50.0 % of requests by later ones; request 17 (prefix 4, a miss) by 1,312 while it waited 9.00 s
         ");
@@ -275,6 +291,14 @@ mod tests {
             "{tables}"
         );
         assert!(waits(&WaitReport::default()).contains("nobody"));
+        for _ in 0..98 {
+            report.hits.ttft.record(Picos::from_seconds(1.1), 1);
+        }
+        let told = &lines(&report)[0].1;
+        assert!(
+            told.contains("p99 1.11 s, n = 100)") && told.ends_with("6.60 s (n = 2)"),
+            "{told}"
+        );
         report.caches_prefixes = false;
         let told = lines(&report).pop().unwrap().1;
         assert!(told.contains("request 17 (prefix 4) by 1,312"), "{told}");

@@ -485,3 +485,19 @@ fn the_bound_of_bandwidth_is_a_tokens_where_a_step_brings_several() {
         "{bound} ms, and {plain} ms of a step"
     );
 }
+
+/// Rates of kernels count a graph's padding, MFU does not: the text says which.
+#[test]
+fn a_padded_decode_step_says_so() {
+    let line = "run meta-llama/Llama-3.1-8B-Instruct --gpu H100-SXM-80GB --request-rate 10 --input-len 1024 --output-len 128 --why";
+    let printed = Desk::new().expect(0, line);
+    assert!(
+        printed.contains("a decode step of 11 sequences")
+            && printed.contains("the CUDA graph pads 11 tokens to 16:"),
+        "{printed}"
+    );
+    assert!(
+        !printed.contains("starved"),
+        "the last to arrive has had no turn yet: {printed}"
+    );
+}

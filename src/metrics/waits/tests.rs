@@ -126,6 +126,7 @@ fn who_waits_while_others_pass_is_named() {
     );
     assert!(!most.is_hit && (most.wait_s - 9.0).abs() < 1e-6);
     assert_eq!((report.admitted(), report.never_admitted), (4, 1));
+    assert_eq!(report.starved(), None, "it has waited hardly longer than another");
     assert!((report.overtaken_share() - 0.25).abs() < 1e-12);
     let (requests, waited) = report.shares_of_misses().unwrap();
     assert!(
@@ -137,4 +138,26 @@ fn who_waits_while_others_pass_is_named() {
     assert_eq!(longest[..2], [4, 1]);
     assert_eq!(report.prefixes[0].prefix, 2);
     assert_eq!((report.prefixes[1].requests, report.prefixes[1].hits), (3, 2));
+}
+
+#[test]
+fn who_came_last_is_not_starved_and_who_waits_far_longer_than_all_is() {
+    let second = 1_000_000_000_000;
+    let at = |id, arrival| Request {
+        arrival: Picos(arrival),
+        ..request(id, arrival, 7)
+    };
+    let seen = |never: u64| {
+        let mut waits = Waits::default();
+        waits.observe(&Fact::Arrived { request: &at(0, 0) });
+        admit(&mut waits, 0, second, 0);
+        waits.observe(&Fact::Arrived {
+            request: &at(1, never),
+        });
+        waits.finish(Picos(10 * second)).starved()
+    };
+    assert_eq!(seen(10 * second - 1), None);
+    assert_eq!(seen(8 * second), None, "it waited twice as long, and no longer");
+    let (count, longest_s) = seen(second).unwrap();
+    assert!(count == 1 && (longest_s - 9.0).abs() < 0.1, "{longest_s}");
 }

@@ -124,7 +124,11 @@ pub fn roofline(view: &RooflineView) -> Picture {
     };
     picture.height = panel.bottom + 56.0;
 
-    panel.rules(&mut picture, "FLOP per second", 6);
+    panel.rules(
+        &mut picture,
+        "FLOP per second, padding of CUDA graphs included",
+        6,
+    );
     ceilings(&mut picture, view, &panel);
     dots(&mut picture, view, &panel);
     if view.steps.is_empty() {
