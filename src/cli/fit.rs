@@ -18,7 +18,8 @@ use crate::config::flags::{ScenarioFlags, SpeculationFlags};
 use crate::config::raw::{RawCluster, RawEngine, RawModel, RawSglang, RawTrtllm};
 use crate::config::{Capacity, assemble, capacity};
 use crate::engine::EngineSpec;
-use crate::engine::memory::{DoesNotFit, MemoryPlan};
+use crate::engine::memory::{DoesNotFit, ESTIMATES_OFF, MemoryPlan};
+use crate::units::Bytes;
 use json::{does_not_fit_json, fits_json};
 use text::{folded, write_assumed, write_notes, write_text};
 
@@ -133,6 +134,9 @@ fn misfit_text(question: &Capacity, error: &DoesNotFit) -> anyhow::Result<String
         error.smallest_changes()
     )
     .into_bytes();
+    if let Some(tight) = error.tight_changes() {
+        writeln!(text, "  {tight}")?;
+    }
     write_assumed(&mut text, question)?;
     write_notes(&mut text, question)?;
     Ok(String::from_utf8(text)?)
@@ -212,6 +216,26 @@ fn too_long(question: &Capacity, plan: &MemoryPlan) -> Option<String> {
         "no request of {} tokens fits the KV pool: the engine starts all the same and {then}",
         grouped(u64::from(question.max_model_len))
     ))
+}
+
+/// That the longest request fits by less than is sure, and by how much.
+fn tight(question: &Capacity, plan: &MemoryPlan) -> Option<String> {
+    let spare = plan.spare().filter(|_| plan.is_tight(&question.options))?;
+    Some(format!(
+        "one request of {} tokens leaves {} of the pool, and what is estimated may be off by {}: an engine that measures more at \
+         start needs a smaller --max-model-len",
+        grouped(u64::from(question.max_model_len)),
+        small(spare),
+        small(ESTIMATES_OFF)
+    ))
+}
+
+/// Memory below a GiB or a few, in the unit in which it has digits.
+fn small(bytes: Bytes) -> String {
+    match bytes.gib() {
+        gib if gib >= 0.1 => format!("{gib:.1} GiB"),
+        gib => format!("{:.0} MiB", gib * 1024.0),
+    }
 }
 
 /// Keys that decide memory and that nobody gave, as flags with the profile's values.

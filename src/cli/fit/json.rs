@@ -3,7 +3,7 @@
 use serde_json::{Value, json};
 
 use super::drafts::{speculation, tokens_per_decode};
-use super::{assumed, loading, states, too_long, typical, windows};
+use super::{assumed, loading, states, tight, too_long, typical, windows};
 use crate::config::Capacity;
 use crate::engine::ceilings::ceilings;
 use crate::engine::memory::{DoesNotFit, MemoryPlan};
@@ -81,7 +81,10 @@ pub(super) fn fits_json(question: &Capacity, plan: &MemoryPlan) -> Value {
     if let Some(told) = states::to_json(plan) {
         fits["states"] = told;
     }
-    if let Some(warning) = too_long(question, plan) {
+    if let Some(spare) = plan.spare().filter(|_| too_long(question, plan).is_none()) {
+        fits["spare_bytes"] = spare.0.into();
+    }
+    if let Some(warning) = tight(question, plan).or_else(|| too_long(question, plan)) {
         fits["warning"] = warning.into();
     }
     if let Some(told) = &question.break_even {
@@ -95,7 +98,7 @@ pub(super) fn does_not_fit_json(question: &Capacity, error: &DoesNotFit) -> Valu
     let remedies: Vec<Value> = error
         .remedies
         .iter()
-        .map(|remedy| json!({"flags": remedy.flags, "kv_tokens": remedy.tokens}))
+        .map(|remedy| json!({"flags": remedy.flags, "kv_tokens": remedy.tokens, "barely": remedy.is_tight}))
         .collect();
     json!({
         "version": 1,

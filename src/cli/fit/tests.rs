@@ -278,6 +278,7 @@ fn what_does_not_fit_exits_with_3() {
     insta::assert_snapshot!(text, @r#"
     DOES NOT FIT  needs 131.4 GiB weights + 2.1 GiB activations and runtime a GPU, A100-SXM-80GB offers 72.8 GiB
      smallest change that fits: --quantization fp8 --max-model-len 9216   |   -tp 2 --max-model-len 28672   |   -tp 4
+     fits barely, by less than the 0.5 GiB by which what is estimated may be off: --quantization fp8 --max-model-len 9216   |   -tp 2 --max-model-len 28672
     assumed       vllm@0.33 defaults --gpu-memory-utilization 0.92 --max-model-len 131072 --max-num-batched-tokens 2048 --max-num-seqs 256 --block-size 16
     "#);
     assert_eq!(code, ExitCode::from(3));
@@ -316,4 +317,44 @@ fn a_quantized_kv_cache_doubles_the_tokens() {
             .unwrap()
     };
     assert!(tokens("--kv-cache-dtype fp8").abs_diff(2 * tokens("")) <= 32);
+}
+
+#[test]
+fn what_hardly_fits_says_so_and_what_hardly_does_not_has_digits_for_it() {
+    let line = "meta-llama/Llama-3.1-70B-Instruct --gpu H100-SXM-80GB --quantization fp8 --max-model-len";
+    let (text, code) = fit(&format!("{line} 5376"));
+    assert_eq!(code, Exit::NotMet.into());
+    let figures: Vec<&str> = text.lines().next().unwrap().split(" GiB").collect();
+    let last_word = |part: &str| part.rsplit(' ').next().unwrap().parse::<f64>().unwrap();
+    let (needed, left) = (last_word(figures[0]), last_word(figures[1]));
+    assert!(needed > left && needed - left < 0.1, "{text}");
+    assert!(text.contains("fits barely, by less than the 0.5 GiB"), "{text}");
+    assert!(text.contains("may be off: --max-model-len 5120\n"), "{text}");
+
+    let (text, code) = fit(&format!("{line} 5120"));
+    assert_eq!(code, Exit::Ok.into());
+    let mut lines = text.lines();
+    assert!(lines.next().unwrap().starts_with(" FITS, BARELY"), "{text}");
+    assert!(
+        lines
+            .next()
+            .unwrap()
+            .starts_with(" margin        one request of 5,120 tokens leaves "),
+        "{text}"
+    );
+    let (text, _) = fit(&format!("{line} 1024"));
+    assert!(text.starts_with(" FITS  ") && !text.contains("margin"), "{text}");
+    let (json, _) = fit(&format!("{line} 5120 --format json"));
+    let json: Value = serde_json::from_str(&json).unwrap();
+    assert!(json["spare_bytes"].as_u64().unwrap() < 1 << 29, "{json}");
+    assert!(json["warning"].as_str().unwrap().contains("may be off"), "{json}");
+
+    // It starts whatever its pool holds, and cuts what does not fit.
+    let trtllm =
+        "meta-llama/Llama-3.1-70B-Instruct --gpu H100-SXM-80GB --quantization fp8 --engine tensorrt-llm";
+    let (text, _) = fit(&format!("{trtllm} --max-seq-len 22000"));
+    assert!(text.starts_with(" FITS  "), "{text}");
+    let (json, _) = fit(&format!("{trtllm} --max-seq-len 24000 --format json"));
+    let json: Value = serde_json::from_str(&json).unwrap();
+    assert!(json["spare_bytes"].is_null(), "{json}");
 }

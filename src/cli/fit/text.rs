@@ -4,7 +4,7 @@ use std::io::Write;
 
 use super::arithmetic::write_arithmetic;
 use super::drafts::{of_step, tokens_per_decode};
-use super::{assumed, loading, running_at_most, states, too_long, typical, windows};
+use super::{assumed, loading, running_at_most, states, tight, too_long, typical, windows};
 use crate::cli::figures::{grouped, plain, short};
 use crate::config::Capacity;
 use crate::engine::ceilings::ceilings;
@@ -35,10 +35,12 @@ pub(super) fn write_text(
         ..
     } = question;
     let ceilings = ceilings(device, worked, options.tensor_parallel, options.pipeline_parallel);
+    let tight = tight(question, plan);
     let runtime = plan.charged(options.charge_cuda_graphs) - plan.weights;
     writeln!(
         out,
-        " FITS          weights {:.1} GiB{} · KV pool {:.1} GiB = {} tokens in {} blocks ({})",
+        " {:<13} weights {:.1} GiB{} · KV pool {:.1} GiB = {} tokens in {} blocks ({})",
+        if tight.is_some() { "FITS, BARELY" } else { "FITS" },
         plan.weights.gib(),
         match options.budget.holds_activations {
             true => format!(" · runtime ~{:.1}", runtime.gib()),
@@ -49,6 +51,9 @@ pub(super) fn write_text(
         grouped(u64::from(plan.num_gpu_blocks)),
         kv_per_token(model, options),
     )?;
+    if let Some(told) = &tight {
+        writeln!(out, " margin        {told}")?;
+    }
     let typical = typical(question);
     let usual = match typical < question.max_model_len {
         true => format!(

@@ -3,7 +3,11 @@
 use std::fmt;
 
 use super::MemoryOptions;
+use super::options::ESTIMATES_OFF;
 use crate::units::Bytes;
+
+/// Digits behind the point of a GiB that tell kilobytes apart; a block is never smaller.
+const MOST_PLACES: usize = 6;
 
 /// Nothing can be served, and what would change that.
 #[derive(Clone, Debug, PartialEq, thiserror::Error)]
@@ -99,6 +103,8 @@ pub struct Remedy {
     pub flags: String,
     /// Tokens that the pool then holds.
     pub tokens: u64,
+    /// It fits by less than estimates may be off ([`super::MemoryPlan::is_tight`]).
+    pub is_tight: bool,
 }
 
 impl DoesNotFit {
@@ -117,6 +123,20 @@ impl DoesNotFit {
         let flags: Vec<&str> = self.remedies.iter().map(|remedy| remedy.flags.as_str()).collect();
         format!("smallest change that fits: {}", flags.join("   |   "))
     }
+
+    /// Those of the changes that fit by less than estimates may be off, and how much that is.
+    #[must_use]
+    pub fn tight_changes(&self) -> Option<String> {
+        let tight = self.remedies.iter().filter(|remedy| remedy.is_tight);
+        let tight: Vec<&str> = tight.map(|remedy| remedy.flags.as_str()).collect();
+        (!tight.is_empty()).then(|| {
+            format!(
+                "fits barely, by less than the {:.1} GiB by which what is estimated may be off: {}",
+                ESTIMATES_OFF.gib(),
+                tight.join("   |   ")
+            )
+        })
+    }
 }
 
 impl fmt::Display for DoesNotFit {
@@ -131,8 +151,34 @@ impl fmt::Display for DoesNotFit {
 }
 
 impl Shortage {
+    /// As many digits of GiB as tell what is needed from what there is: one, unless both then read alike.
+    fn places(self) -> usize {
+        let (needed, offered) = match self {
+            Shortage::HeadsNotDivisible { .. } => return 1,
+            Shortage::NoRoomForKv {
+                weights,
+                other,
+                requested,
+            } => ([weights, other], requested),
+            Shortage::OneRequestDoesNotFit { kv_pool, needed, .. } => ([needed, Bytes(0)], kv_pool),
+            Shortage::PoolBeyondMemory {
+                kv_pool,
+                weights,
+                memory,
+                ..
+            } => ([kv_pool, weights], memory),
+        };
+        let is_told = |places: &usize| {
+            let unit = 10f64.powi(*places as i32);
+            let read = |bytes: Bytes| (bytes.gib() * unit).round();
+            needed.map(read).iter().sum::<f64>() > read(offered)
+        };
+        (1..MOST_PLACES).find(is_told).unwrap_or(MOST_PLACES)
+    }
+
     fn told_of(self, device: &str) -> String {
-        let gib = |bytes: Bytes| format!("{:.1} GiB", bytes.gib());
+        let places = self.places();
+        let gib = |bytes: Bytes| format!("{:.places$} GiB", bytes.gib());
         match self {
             Shortage::HeadsNotDivisible {
                 kind,

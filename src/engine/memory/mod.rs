@@ -24,7 +24,8 @@ mod unlike;
 pub use layout::{KvLayout, StateLayout, block_unit, kv_groups};
 pub use misfit::{DoesNotFit, PoolSize, Remedy, Shortage};
 pub use options::{
-    Budget, Estimates, MemoryOptions, PoolRules, StateBlocks, Windowed, bytes_per_logit, sparse_kv_dtype,
+    Budget, ESTIMATES_OFF, Estimates, MemoryOptions, PoolRules, StateBlocks, Windowed, bytes_per_logit,
+    sparse_kv_dtype,
 };
 pub use plan::{MemoryPlan, plan};
 pub use remedies::longest_context;

@@ -285,6 +285,9 @@ const RUNTIME_BYTES: u64 = (1 << 30) * 16 / 100;
 /// NCCL's and the custom all-reduce's buffers of a rank that has peers; the upper half of R-10's range.
 const COMMUNICATION_BYTES: u64 = 1 << 29;
 
+/// By so much what an engine measures at its start may differ from what is estimated: half of R-10's range, which is an assumption.
+pub const ESTIMATES_OFF: Bytes = Bytes(1 << 29);
+
 /// Bytes that sampling holds of one logit, itself included.
 #[must_use]
 pub fn bytes_per_logit(model: &ModelShape) -> u64 {

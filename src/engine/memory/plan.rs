@@ -2,7 +2,7 @@
 
 use super::layout::{KvLayout, kv_layout, rank_weights, stage_weights};
 use super::misfit::{DoesNotFit, PoolSize, Shortage};
-use super::options::{Estimates, MemoryOptions, PoolRules};
+use super::options::{ESTIMATES_OFF, Estimates, MemoryOptions, PoolRules};
 use super::remedies::remedies;
 use super::unlike::KindLayout;
 use crate::hardware::Device;
@@ -101,6 +101,24 @@ impl MemoryPlan {
     #[must_use]
     pub fn concurrency(&self, tokens: u32) -> u64 {
         u64::from(self.num_gpu_blocks) / self.blocks_of_request(tokens.max(1))
+    }
+
+    /// What the pool has beyond one request of the longest kind; `None` where it holds none.
+    #[must_use]
+    pub fn spare(&self) -> Option<Bytes> {
+        let null = u64::from(self.rules.spares_null_block);
+        let needed = self.blocks_of_request(self.max_model_len) + null;
+        let spare = u64::from(self.num_gpu_blocks).checked_sub(needed)?;
+        Some(Bytes(spare * self.layout.block_bytes.0))
+    }
+
+    /// Whether one longest request fits by less than estimates may be off: an engine that measures more does not start. Not where
+    /// the pool's size was given, where what is estimated lies outside the share, nor where an engine starts without room for one.
+    #[must_use]
+    pub fn is_tight(&self, options: &MemoryOptions) -> bool {
+        let is_the_rest = PoolSize::of(options) == PoolSize::TheRest;
+        let is_estimated = is_the_rest && options.budget.holds_activations && options.estimates.is_none();
+        is_estimated && !options.budget.is_of_rest && self.spare().is_some_and(|spare| spare < ESTIMATES_OFF)
     }
 
     /// The plan of an engine that takes `most` blocks at most, and a sentence where the memory holds more.

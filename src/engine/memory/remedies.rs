@@ -150,8 +150,11 @@ fn larger_share(device: &Device, model: &ModelShape, options: &MemoryOptions) ->
 
 fn tried(device: &Device, model: &ModelShape, options: &MemoryOptions, flags: String) -> Option<Remedy> {
     let plan = attempt(device, model, options).ok()?;
-    let tokens = plan.tokens();
-    Some(Remedy { flags, tokens })
+    Some(Remedy {
+        flags,
+        tokens: plan.tokens(),
+        is_tight: plan.is_tight(options),
+    })
 }
 
 fn quantizable(model: &ModelShape) -> Option<ModelShape> {
