@@ -178,10 +178,11 @@ pub fn resolve(mut document: Document, files: &dyn Files) -> Result<Resolved, Di
     let admission = admission::resolve(&mut judge, &raw.cluster, spec);
     if let Some((spec, _)) = &traffic {
         gate::resolve(&mut judge, &pools, spec, &mut cluster);
+        let refuses = workload::refuses_too_long(&mut judge, &raw.workload);
         for pool in &mut pools {
             let served = &cluster.groups[pool.group].serves;
             pool.judge(&mut judge, &raw, |judge, _, draft| {
-                draft.check_context(judge, spec, served);
+                draft.check_context(judge, spec, served, refuses);
             });
         }
     }

@@ -81,17 +81,30 @@ pub(super) fn draft(judge: &mut Judge, raw: &RawScenario, role: Role, files: &dy
 impl Draft {
     /// Whether requests of the traffic are within the server's context.
     /// `served` are the group's, beside the prompts that the pool gets.
-    pub(super) fn check_context(&self, judge: &mut Judge, spec: &WorkloadSpec, served: &Serves) {
+    /// Whether the server `refuses` those that are not, is the workload's to say.
+    pub(super) fn check_context(
+        &self,
+        judge: &mut Judge,
+        spec: &WorkloadSpec,
+        served: &Serves,
+        refuses: bool,
+    ) {
         let key = self.flags.context_key();
         if judge.is_wrong(&[key]) {
             return;
         }
-        let context = (key, self.flags.max_model_len());
-        let model_len = self.model.as_ref().map(|model| model.max_position);
+        let context = workload::Context {
+            key,
+            tokens: self.flags.max_model_len(),
+            door: self.flags.door(),
+            of_model: self.model.as_ref().map(|model| model.max_position),
+            most_prompt: served.most_prompt,
+            refuses,
+        };
         for (class, alone) in workload::by_class(spec) {
             if serves_class(served, class) {
-                let of = (class, served.most_prompt);
-                workload::check_context(judge, &alone, context, model_len, of);
+                let class = class.map(|class| (class, spec.classes[class].name.as_str()));
+                workload::check_context(judge, &alone, class, context);
                 if let Some(limit) = self.flags.longest_prompt() {
                     workload::note_refused(judge, &alone, limit, served.most_prompt);
                 }

@@ -13,6 +13,7 @@ use crate::cluster::router::{DataParallelScore, Policy};
 use crate::cost::calibration::Calibration;
 use crate::cost::roofline::{CudagraphMode, Drafting, Fp8Inputs, Graphs};
 use crate::engine::memory::{Budget, MemoryOptions, MemoryPlan, StateBlocks, Windowed, kv_groups};
+use crate::engine::sglang::DOOR;
 use crate::engine::{EngineConfig, EngineSpec};
 use crate::hardware::Device;
 use crate::model::{Dtype, KvFormat, KvScheme, ModelShape};
@@ -233,6 +234,15 @@ impl Flags {
         match self {
             Flags::Vllm(flags) => flags.drafting.clone(),
             Flags::Sglang(_) | Flags::Scheduled(_) | Flags::Trtllm(_) => None,
+        }
+    }
+
+    /// Tokens of the context that a prompt must leave to be let in.
+    pub(super) fn door(&self) -> u32 {
+        match self {
+            // `max_req_input_len`, of a longest request that is one short of the context.
+            Flags::Sglang(_) => DOOR + 1,
+            Flags::Vllm(_) | Flags::Scheduled(_) | Flags::Trtllm(_) => 1,
         }
     }
 

@@ -14,6 +14,7 @@ mod shipped;
 mod stages;
 mod tables;
 mod told;
+mod too_long;
 mod windows;
 
 use std::path::Path;

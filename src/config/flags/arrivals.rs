@@ -24,6 +24,11 @@ pub(in crate::config) fn apply_traffic(
     );
     editor.set_some("workload.duration", flags.duration.clone(), "duration");
     editor.set_some("workload.precision", flags.precision, "precision");
+    editor.set_some(
+        "workload.refuse_too_long",
+        flags.refuse_too_long,
+        "refuse-too-long",
+    );
     editor.set_some("workload.client.timeout", flags.timeout.clone(), "timeout");
     if let Some(client) = flags.client {
         editor.set(

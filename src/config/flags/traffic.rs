@@ -122,6 +122,10 @@ pub struct TrafficFlags {
     /// The client gives up after so long, `300s`.
     #[arg(long, value_name = "TIME")]
     pub timeout: Option<String>,
+    /// Requests whose prompt does not fit the context are refused by the server, as vLLM does with HTTP 400, and the rest are served;
+    /// else such a prompt is an error before the run.
+    #[arg(long, value_name = "BOOL", num_args = 0..=1, require_equals = true, default_missing_value = "true")]
+    pub refuse_too_long: Option<bool>,
     /// Seed of every random stream.
     #[arg(long, value_name = "N")]
     pub seed: Option<Count>,

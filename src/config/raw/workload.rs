@@ -20,6 +20,10 @@ pub struct RawWorkload {
     pub duration: Option<Duration>,
     /// Relative half-width of the 95 % interval at which an automatic run stops.
     pub precision: Option<f64>,
+    /// The server refuses requests whose prompt does not fit the context, as vLLM does with HTTP 400, and serves the rest: they count as
+    /// sent and as refused. Default: such a prompt is an error before the run.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub refuse_too_long: Option<bool>,
     /// When requests are sent.
     pub arrivals: Option<RawArrivals>,
     /// How long prompts and outputs are.

@@ -3,11 +3,13 @@
 mod arrivals;
 mod checks;
 mod classes;
+mod context;
 mod lengths;
 mod replay;
 mod sizes;
 mod spaces;
 mod superposed;
+mod too_long;
 
 use spaces::Among;
 
@@ -19,7 +21,8 @@ use super::scalar::Count;
 use crate::units::Picos;
 use crate::workload::{Arrivals, Client, Draws, Lengths, Prefix, WorkloadSpec, drawn_by_us};
 
-pub(super) use checks::{check_closed_clock, check_context, note_refused};
+pub(super) use checks::{check_closed_clock, note_refused};
+pub(super) use context::{Context, check_context, refuses_too_long};
 pub(super) use sizes::{by_class, longest, smallest, typical_context};
 
 /// How long a run lasts.
