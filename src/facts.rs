@@ -35,6 +35,8 @@ pub enum Fact<'a> {
         now: Picos,
         /// Which.
         request: &'a Request,
+        /// The server holds no request as long as that, whatever the load.
+        is_too_long: bool,
     },
     /// A request was sent on to a replica, whose queue it reaches when the front end is done with it.
     Sent {

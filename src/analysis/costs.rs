@@ -20,8 +20,8 @@ pub type Reach = (f64, f64);
 /// How far the logarithm of a cost is taken to be off, with 90 % confidence, where the model's doubt of it is not known.
 pub const UNKNOWN: f64 = Z_90 * UNSEEN_SERVER;
 
-/// Share of the answers' tokens that the engine's context may cut off before the cost is one of other work: a tail that is cut
-/// changes nothing.
+/// Share of the answers' tokens that the engine's context may cut off, and of the requests that may be too long for it, before the cost
+/// is one of other work: a tail that is cut changes nothing.
 const CUT: f64 = 0.01;
 
 /// Whether so much of the answers is cut off ([`crate::metrics::Summary::cut_share`]) that a setting does less than is asked for: its
@@ -29,6 +29,13 @@ const CUT: f64 = 0.01;
 #[must_use]
 pub fn is_other_work(answers_cut: f64) -> bool {
     answers_cut >= CUT
+}
+
+/// Whether so much more of the requests is too long for a setting ([`crate::metrics::Summary::too_long`]) than the `least` of those
+/// beside it that it does less than they do.
+#[must_use]
+pub fn is_less_work(too_long: f64, least: f64) -> bool {
+    too_long - least >= CUT
 }
 
 /// What a setting costs.

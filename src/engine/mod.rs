@@ -76,3 +76,13 @@ pub enum Refusal {
     /// No replica is up to take it: 503.
     NoReplica,
 }
+
+impl Refusal {
+    /// Whether it is the request's length that is refused, and would be at any load.
+    pub(crate) fn is_of_length(self) -> bool {
+        match self {
+            Refusal::PromptTooLong | Refusal::PromptAboveBudget | Refusal::NeverFits => true,
+            Refusal::QueueFull | Refusal::NoReplica => false,
+        }
+    }
+}

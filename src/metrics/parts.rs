@@ -18,6 +18,8 @@ pub struct PartSummary {
     pub completed: u64,
     /// Requests refused; a pool's never reach it.
     pub rejected: u64,
+    /// Those of them that are longer than the server holds.
+    pub too_long: u64,
     /// Requests whose client gave up.
     pub timed_out: u64,
     /// Requests lost with a replica.
@@ -115,9 +117,10 @@ impl Parts {
     }
 
     /// A request that came at `arrival` is refused.
-    pub(super) fn rejected(&mut self, class: u32, arrival: Picos, now: Picos) {
+    pub(super) fn rejected(&mut self, class: u32, (arrival, now): (Picos, Picos), is_too_long: bool) {
         if let Some(part) = self.classes.get_mut(class as usize) {
             part.rejected += 1;
+            part.too_long += u64::from(is_too_long);
             part.stays += i128::from(now.0) - i128::from(arrival.0);
             part.seen += i128::from(now.0);
         }

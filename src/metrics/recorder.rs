@@ -149,17 +149,6 @@ impl Recorder {
         self.series.points(self.clock, 0.0)
     }
 
-    /// Requests that left so far, and how many of them met every limit.
-    #[must_use]
-    pub fn ended_and_good(&self) -> (u64, u64) {
-        let open = &self.open.counts;
-        let closed = self.batches.closed().iter();
-        closed.fold(
-            (open.completed + open.lost(), open.good),
-            |(ended, good), batch| (ended + batch.ended(), good + batch.good()),
-        )
-    }
-
     /// When requests were sent so far.
     #[must_use]
     pub fn sending(&self) -> Sending {
@@ -415,7 +404,11 @@ impl Observer for Recorder {
         }
         match *fact {
             Fact::Arrived { request } => self.arrived(request),
-            Fact::Rejected { now, request } => self.rejected(request.id, now),
+            Fact::Rejected {
+                now,
+                request,
+                is_too_long,
+            } => self.rejected(request.id, now, is_too_long),
             Fact::Admitted {
                 now,
                 id,

@@ -128,7 +128,7 @@ impl Stays {
     pub(super) fn observe(&mut self, fact: &Fact<'_>) {
         let id = match *fact {
             Fact::Arrived { request } => return self.arrive(request.id, request.arrival),
-            Fact::Rejected { now, request } => return self.end(request.id, now, None),
+            Fact::Rejected { now, request, .. } => return self.end(request.id, now, None),
             Fact::Ended(story) => return self.end(story.id, story.end, Some(story)),
             Fact::Sent { id, .. }
             | Fact::Admitted { id, .. }

@@ -93,6 +93,8 @@ pub(super) struct Counts {
     pub(super) sent: u64,
     pub(super) completed: u64,
     pub(super) rejected: u64,
+    /// Of those rejected.
+    pub(super) too_long: u64,
     pub(super) timed_out: u64,
     pub(super) failed: u64,
     pub(super) good: u64,
@@ -320,6 +322,7 @@ impl Stretch {
             sent: counts.sent,
             completed: counts.completed,
             rejected: counts.rejected,
+            too_long: counts.too_long,
             timed_out: counts.timed_out,
             failed: counts.failed,
             inside,
@@ -401,6 +404,7 @@ impl Counts {
         self.sent += other.sent;
         self.completed += other.completed;
         self.rejected += other.rejected;
+        self.too_long += other.too_long;
         self.timed_out += other.timed_out;
         self.failed += other.failed;
         self.good += other.good;

@@ -15,6 +15,8 @@ pub struct Summary {
     pub completed: u64,
     /// Requests refused ([`Outcome::Rejected`](crate::facts::Outcome)).
     pub rejected: u64,
+    /// Those of them that are longer than the server holds, which it refuses at any load.
+    pub too_long: u64,
     /// Requests whose client gave up.
     pub timed_out: u64,
     /// Requests lost ([`Outcome::Failed`](crate::facts::Outcome)).

@@ -391,7 +391,7 @@ impl Observer for Waits {
                 resumed: false,
                 ..
             } => self.admitted(id, now, replica.0, queued_since, cached_tokens > 0),
-            Fact::Rejected { now, request } => self.left(request.id, now),
+            Fact::Rejected { now, request, .. } => self.left(request.id, now),
             Fact::Ended(completion) => self.ended(completion),
             _ => {}
         }

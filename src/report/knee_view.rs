@@ -109,7 +109,8 @@ impl KneeView {
             limited_by: limited_by(knee, &classes, load_varies, words, &pools),
             breaks_first: breaks_first(knee),
             output_tokens_per_s: output_at_knee(knee, !beside.is_empty()),
-            answers_cut: answers_cut_at_knee(knee),
+            answers_cut: share_at_knee(knee, |point| point.answers_cut),
+            too_long: share_at_knee(knee, |point| point.lost.too_long),
             limits,
             classes,
             promises,
@@ -230,11 +231,11 @@ fn output_at_knee(knee: &Knee, has_others: bool) -> Option<f64> {
     Some(rate * output)
 }
 
-/// What the engine's context cuts off there.
-fn answers_cut_at_knee(knee: &Knee) -> f64 {
+/// A share of the point at the knee, or else at saturation; 0 where there is neither.
+fn share_at_knee(knee: &Knee, of: impl Fn(&Point) -> f64) -> f64 {
     let rate = knee.within_slo.or(knee.saturation).map(|rate| rate.value);
     let nearest = rate.and_then(|rate| knee.up_to(rate).next());
-    nearest.map_or(0.0, |point| point.answers_cut)
+    nearest.map_or(0.0, of)
 }
 
 fn tails(&[p99_ttft_s, p99_tpot_s]: &[Option<f64>; 2]) -> ClassTails {
@@ -265,7 +266,7 @@ fn point(point: &Point) -> KneePoint {
         waiting: point.waiting,
         kv_usage: point.kv_usage,
         growth_per_s: point.growth_per_s,
-        refused: point.lost.refused,
+        refused: point.lost.refused + point.lost.too_long,
         given_up: point.lost.given_up,
         failed: point.lost.failed,
         is_losing: point.is_losing,

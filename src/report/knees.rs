@@ -14,6 +14,7 @@ pub use self::exact::csv;
 pub use self::ranking::{Measure, Ranked, Ranking, place};
 use self::standing::{Rank, Standing, standings};
 pub use self::table::{md, text};
+use super::undone::Undone;
 use super::views::KneeView;
 use crate::analysis::costs::{Cost, Reach, is_other_work, reach_of_count, reach_of_rate, reach_of_replicas};
 use crate::analysis::knee::Fleet;
@@ -98,12 +99,6 @@ impl KneeRow {
     /// The same, where it came to its end.
     fn searched(&self) -> Option<&Priced> {
         self.priced().filter(|priced| !priced.is_cut)
-    }
-
-    /// The same, where it may be compared with others: it does the work that was asked for.
-    fn comparable(&self) -> Option<&Priced> {
-        self.searched()
-            .filter(|priced| !is_other_work(priced.view.answers_cut))
     }
 
     /// Why it was not searched, where that is not the user's doing.
@@ -279,6 +274,21 @@ impl Knees {
         self.rows.iter().filter_map(KneeRow::searched)
     }
 
+    /// The same of a row, where it may be compared with others: it does the work that was asked for.
+    fn comparable<'a>(&self, row: &'a KneeRow) -> Option<&'a Priced> {
+        row.searched().filter(|priced| self.undone(priced).is_none())
+    }
+
+    /// What a setting leaves undone that others do.
+    fn undone(&self, priced: &Priced) -> Option<Undone> {
+        let kept = self.searched().filter(|other| other.view.is_kept());
+        let whole = kept.filter(|other| !is_other_work(other.view.answers_cut));
+        let least = whole
+            .map(|other| other.view.too_long)
+            .fold(f64::INFINITY, f64::min);
+        Undone::of(priced.view.answers_cut, priced.view.too_long, least)
+    }
+
     /// How many did, of how many that can be searched, where the user stopped before all had.
     pub(super) fn cut(&self) -> Option<(u64, u64)> {
         let cut = self.rows.iter().filter(|row| !row.is_whole()).count() as u64;
@@ -290,7 +300,7 @@ impl Knees {
     fn standings(&self) -> Vec<Option<Standing>> {
         let is_priced = self.searched().any(|priced| priced.cost().is_some());
         let rank = |row: &KneeRow| {
-            let priced = row.comparable()?;
+            let priced = self.comparable(row)?;
             match is_priced {
                 true => priced.cost().map(|cost| Rank::Cost(cost, priced.load())),
                 false => priced.view.knee.map(Rank::Rate),
@@ -325,7 +335,7 @@ impl Knees {
             let Some(priced) = row.priced() else {
                 return (4, 0.0, 0.0);
             };
-            if priced.is_cut || row.comparable().is_none() {
+            if priced.is_cut || self.comparable(row).is_none() {
                 return (3, 0.0, 0.0);
             }
             let served = priced.view.knee.map_or(0.0, |knee| knee.value);

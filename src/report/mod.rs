@@ -3,7 +3,6 @@
 //! One module a format: [`text`] for terminals, [`json`] (a superset of vLLM's), [`csv`], [`md`], and [`chart`] for SVG
 //! and PNG. People get three significant figures and a unit ([`figures`]), files full precision.
 
-mod answers_cut;
 pub mod audited;
 pub mod calibrated;
 pub mod chart;
@@ -39,6 +38,7 @@ mod text_sizing;
 mod text_tiers;
 pub mod text_waits;
 mod text_whole;
+mod undone;
 pub mod validated;
 pub mod validated_kernels;
 pub mod validated_requests;

@@ -1,10 +1,10 @@
 //! The first line of a run's report: what a reader who reads no further must know, and how loud it is.
 
-use super::answers_cut;
 use super::figures::{count, counted, percent, significant, time};
 use super::standing::{collapsed_s, has_no_answers};
 use super::text::per_second;
 use super::text_latency::interval;
+use super::undone::answers_cut;
 use super::views::{ResultMeta, Style};
 use crate::analysis::{RunResult, Verdict};
 use crate::metrics::{Distribution, Summary};
@@ -64,7 +64,7 @@ pub(super) fn answered(result: &RunResult, meta: &ResultMeta) -> Answer {
             served.alarm = Alarm::Alert;
         }
     }
-    let cut = answers_cut::told(result.whole.cut_share());
+    let cut = answers_cut(result.whole.cut_share());
     let is_lacking = [&interrupted, &lost, &cut].iter().any(|told| !told.is_empty());
     Answer {
         line: format!("{interrupted}{lost}{cut}{}", served.line),

@@ -1,11 +1,11 @@
 //! The report of a knee search for a terminal: the highest rate within the objectives, a line a rate, a small curve.
 
-use super::answers_cut;
 use super::figures::{interval_outwards, percent, signed_percent, significant, significant_down, time};
 use super::page::Page;
 use super::sparkline::sparkline;
 use super::tables::{Column, markdown};
 use super::text_sizing;
+use super::undone::{answers_cut, too_long};
 use super::views::{ClassPromise, KneePoint, KneeView, Limit, Promise, Quantiles, Style};
 use crate::analysis::{Estimate, Verdict};
 use crate::calibrate::interval::FigureInterval;
@@ -38,11 +38,16 @@ pub fn knee_markdown(view: &KneeView) -> String {
 /// How many replicas a rate needs, where that was asked and is known.
 fn sized(view: &KneeView) -> Option<String> {
     let line = text_sizing::headline(view.sizing.as_ref()?, view.certainty())?;
-    let cut = answers_cut::told(view.answers_cut);
+    let cut = undone(view);
     Some(match view.is_cut_after {
         true => format!("INTERRUPTED: {cut}{line}"),
         false => cut + &line,
     })
+}
+
+/// What stands before all else: the work that is not done.
+fn undone(view: &KneeView) -> String {
+    answers_cut(view.answers_cut) + &too_long(view.too_long)
 }
 
 /// The first line.
@@ -94,7 +99,7 @@ fn found(view: &KneeView) -> String {
         )
     });
     let is_asked = !asked(view).is_empty();
-    let cut = answers_cut::told(view.answers_cut);
+    let cut = undone(view);
     match view.knee {
         Some(knee) => format!(
             "{cut}{} req/s within SLO  ({} {})   {saturation}",

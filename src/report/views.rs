@@ -248,6 +248,8 @@ pub struct KneeView {
     pub output_tokens_per_s: Option<f64>,
     /// Share of the output tokens asked for that the engine's context cuts off there; 0 without such a rate.
     pub answers_cut: f64,
+    /// Share of the requests that the server refuses there because they are longer than it holds.
+    pub too_long: f64,
     /// How well each component of the step time is known.
     pub trust: Vec<(String, Trust)>,
     /// Defaults and substitutions, as sentences.

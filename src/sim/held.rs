@@ -115,7 +115,7 @@ impl<T: Traffic> Simulation<T> {
             gate.whole_story(&mut completion);
             gate.left(id);
         }
-        self.tell_refused(&request, &completion, observer);
+        self.tell_refused(&request, refusal.is_of_length(), &completion, observer);
     }
 
     /// The gate refuses a request that it never let pass: it comes again later, or has left for this reason.
@@ -135,10 +135,16 @@ impl<T: Traffic> Simulation<T> {
         };
         *reason(&mut self.counts) += 1;
         let completion = refused(&request, self.now, Outcome::Rejected);
-        self.tell_refused(&request, &completion, observer);
+        self.tell_refused(&request, false, &completion, observer);
     }
 
-    fn tell_refused<O: Observer>(&mut self, request: &Request, completion: &Completion, observer: &mut O) {
+    fn tell_refused<O: Observer>(
+        &mut self,
+        request: &Request,
+        is_too_long: bool,
+        completion: &Completion,
+        observer: &mut O,
+    ) {
         self.cluster.tell(self.now, observer);
         let now = self.now;
         let [last, most] = &mut self.refusals;
@@ -149,7 +155,11 @@ impl<T: Traffic> Simulation<T> {
         if last.count > most.count {
             *most = *last;
         }
-        observer.observe(&Fact::Rejected { now, request });
+        observer.observe(&Fact::Rejected {
+            now,
+            request,
+            is_too_long,
+        });
         self.end(completion, observer);
     }
 

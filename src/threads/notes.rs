@@ -41,6 +41,7 @@ enum Rare {
     Rejected {
         now: Picos,
         request: Request,
+        is_too_long: bool,
     },
     Relayed(Relay),
     Links {
@@ -114,9 +115,14 @@ impl Notes {
     #[inline(always)]
     fn write_other(&mut self, fact: &Fact<'_>) -> Turn {
         self.rare.push(match *fact {
-            Fact::Rejected { now, request } => Rare::Rejected {
+            Fact::Rejected {
+                now,
+                request,
+                is_too_long,
+            } => Rare::Rejected {
                 now,
                 request: request.clone(),
+                is_too_long,
             },
             Fact::Relayed(relay) => Rare::Relayed(*relay),
             Fact::Links { now, uses } => Rare::Links {
@@ -169,7 +175,15 @@ impl Notes {
 impl Rare {
     fn fact(&self) -> Fact<'_> {
         match self {
-            &Rare::Rejected { now, ref request } => Fact::Rejected { now, request },
+            &Rare::Rejected {
+                now,
+                ref request,
+                is_too_long,
+            } => Fact::Rejected {
+                now,
+                request,
+                is_too_long,
+            },
             Rare::Relayed(relay) => Fact::Relayed(relay),
             &Rare::Links { now, ref uses } => Fact::Links { now, uses },
             Rare::Returned(part) => Fact::Returned(part),

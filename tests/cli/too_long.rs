@@ -100,6 +100,35 @@ fn a_tail_is_refused_in_searches_and_sweeps_and_no_law_is_refused_whole() {
     desk.expect(2, &format!("{whole} --refuse-too-long"));
 }
 
+/// A prompt is too long at any load: no rate is too high because of it, and the context that serves all is the one to buy.
+#[test]
+fn what_is_too_long_saturates_nothing_and_makes_nothing_cheaper() {
+    let desk = Desk::new();
+    // Prompts of 7,000 to 9,000 tokens.
+    let server =
+        "--input-len 8000 --random-range-ratio 0.125 --output-len 16 --goodput ttft:5000 --refuse-too-long";
+    let knee = text(
+        &desk
+            .run(&format!("knee {SERVER} --max-model-len 8192 {server}"))
+            .stdout,
+    );
+    assert!(knee.starts_with("NO RATE meets the SLO"), "{knee}");
+    assert!(knee.contains("longer than the server takes"), "{knee}");
+    assert!(
+        !knee.contains("LOSES") && !knee.contains("saturates below"),
+        "{knee}"
+    );
+    let settings = desk.expect(
+        0,
+        &format!("knee {SERVER} -L max-model-len 8192,16384 {server} --attainment 0.5"),
+    );
+    assert!(
+        settings.starts_with("cheapest within the SLO: max-model-len = 16384"),
+        "{settings}"
+    );
+    assert!(settings.contains("refused as too long"), "{settings}");
+}
+
 #[test]
 fn a_door_that_is_narrower_than_the_context_is_told() {
     let output = Desk::new().run(&format!(

@@ -74,8 +74,10 @@ pub struct Point {
 /// Shares of the requests that left without an answer.
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
 pub struct Lost {
-    /// Turned away by the server.
+    /// Turned away by the server, because of the load.
     pub refused: f64,
+    /// Turned away because they are longer than the server holds.
+    pub too_long: f64,
     /// Given up by their clients.
     pub given_up: f64,
     /// Lost with the replica that they were on.
@@ -88,7 +90,8 @@ impl Lost {
     fn of(summary: &Summary) -> Lost {
         let ended = summary.ended().max(1) as f64;
         Lost {
-            refused: summary.rejected as f64 / ended,
+            refused: (summary.rejected - summary.too_long) as f64 / ended,
+            too_long: summary.too_long as f64 / ended,
             given_up: summary.timed_out as f64 / ended,
             failed: summary.failed as f64 / ended,
             class: None,
@@ -99,14 +102,15 @@ impl Lost {
     fn of_class(class: usize, part: &PartSummary) -> Lost {
         let ended = part.ended_requests().max(1) as f64;
         Lost {
-            refused: part.rejected as f64 / ended,
+            refused: (part.rejected - part.too_long) as f64 / ended,
+            too_long: part.too_long as f64 / ended,
             given_up: part.timed_out as f64 / ended,
             failed: part.failed as f64 / ended,
             class: Some(class),
         }
     }
 
-    /// What the load costs: refused and given up. Replicas fail at any load, and what is lost with them is left out.
+    /// What the load costs: refused and given up. Replicas fail at any load, and too long is too long at any: both are left out.
     #[must_use]
     pub fn share(&self) -> f64 {
         self.refused + self.given_up
@@ -115,7 +119,7 @@ impl Lost {
     /// All that left without an answer.
     #[must_use]
     pub fn unanswered(&self) -> f64 {
-        self.share() + self.failed
+        self.share() + self.too_long + self.failed
     }
 }
 

@@ -30,16 +30,28 @@ impl Recorder {
         classes?.map(|part| part.sent).min()
     }
 
+    /// Requests that left so far, and how many of them met every limit.
+    #[must_use]
+    pub fn ended_and_good(&self) -> (u64, u64) {
+        let open = &self.open.counts;
+        let closed = self.batches.closed().iter();
+        closed.fold(
+            (open.completed + open.lost(), open.good),
+            |(ended, good), batch| (ended + batch.ended(), good + batch.good()),
+        )
+    }
+
     #[cold]
-    pub(super) fn rejected(&mut self, id: RequestId, now: Picos) {
+    pub(super) fn rejected(&mut self, id: RequestId, now: Picos, is_too_long: bool) {
         let Some(live) = self.in_flight.remove(id) else {
             return self
                 .audit
                 .note(|| format!("request {} was rejected while not inside", id.0));
         };
         self.open.counts.rejected += 1;
+        self.open.counts.too_long += u64::from(is_too_long);
         if let Some(parts) = &mut self.parts {
-            parts.rejected(live.class, live.arrival, now);
+            parts.rejected(live.class, (live.arrival, now), is_too_long);
             if parts.slo(live.class).is_some() {
                 class_counts(&mut self.open.classes, live.class as usize).ended += 1;
             }

@@ -37,6 +37,8 @@ pub(super) fn object(view: &KneeView) -> Object {
     object.put("saturation", estimate(view.saturation));
     // Share of the output tokens asked for that the engine's context cuts off there.
     object.put("answers_cut", view.answers_cut);
+    // Share of the requests that are refused there because they are longer than the server holds.
+    object.put("too_long", view.too_long);
     if let Some(client) = view.client {
         object.put("client_limit", estimate(Some(client.rate)));
         object.put("client_limit_within_slo", client.is_within);

@@ -2,7 +2,7 @@
 
 use super::{Found, KneeRow, Knees, Priced};
 use crate::analysis::Estimate;
-use crate::analysis::costs::{UNKNOWN, is_other_work};
+use crate::analysis::costs::UNKNOWN;
 use crate::report::figures::{count, counted, percent, significant, significant_down};
 use crate::report::text_knee::asked;
 use crate::report::text_sizing::dollars;
@@ -58,7 +58,7 @@ fn found(knees: &Knees) -> String {
             "THE CLIENT IS THE LIMIT of every setting that keeps the promise: a larger --max-concurrency, or none, shows what they carry"
                 .to_owned()
         }
-        _ if knees.is_any_kept() && knees.rows.iter().all(|row| row.comparable().is_none()) => {
+        _ if knees.is_any_kept() && knees.rows.iter().all(|row| knees.comparable(row).is_none()) => {
             "NO SETTING does the work that is asked for: answers are cut at the engine's context".to_owned()
         }
         _ if knees.is_any_kept() => format!("no price is known of what keeps the promise{within}"),
@@ -77,7 +77,7 @@ pub(super) fn qualified(knees: &Knees) -> Vec<String> {
             Found::Refused { why, .. } => Some(format!("is refused: {why}")),
             Found::Failed(why) => Some(format!("was not searched: {why}")),
             Found::NotRun => None,
-            Found::Knee(priced) => not_ranked(priced),
+            Found::Knee(priced) => not_ranked(knees, priced),
         };
         let Some(reason) = reason else {
             continue;
@@ -137,9 +137,12 @@ fn unlike_promises(knees: &Knees) -> Option<String> {
 }
 
 /// Why a setting that keeps the promise is not ranked by its cost.
-fn not_ranked(priced: &Priced) -> Option<String> {
-    if is_other_work(priced.view.answers_cut) {
-        return Some("answers are cut at the engine's context, so that it does less work than is asked for and has no rank".to_owned());
+fn not_ranked(knees: &Knees, priced: &Priced) -> Option<String> {
+    if let Some(undone) = knees.undone(priced) {
+        let why = undone.why();
+        return Some(format!(
+            "{why}, so that it does less work than is asked for and has no rank"
+        ));
     }
     if priced.view.sizing.is_none() && priced.view.only_client().is_some() {
         return Some("the client is its limit, and its knee was not seen".to_owned());
@@ -149,14 +152,14 @@ fn not_ranked(priced: &Priced) -> Option<String> {
 }
 
 fn cheapest(knees: &Knees) -> Option<(&KneeRow, &Priced)> {
-    let cost = |row: &'_ KneeRow| row.comparable().and_then(Priced::cost);
+    let cost = |row: &'_ KneeRow| knees.comparable(row).and_then(Priced::cost);
     let row = knees.ranked().into_iter().find(|row| cost(row).is_some())?;
     Some((row, row.priced()?))
 }
 
 /// What serves most, and how many requests per second.
 fn strongest(knees: &Knees) -> Option<(&KneeRow, Estimate)> {
-    let rate = |row: &KneeRow| row.comparable()?.view.knee;
+    let rate = |row: &KneeRow| knees.comparable(row)?.view.knee;
     // Of several that are equal the first.
     let known = knees.rows.iter().rev().filter_map(|row| Some((row, rate(row)?)));
     known.max_by(|a, b| a.1.value.total_cmp(&b.1.value))

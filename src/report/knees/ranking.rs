@@ -8,10 +8,10 @@ use serde_json::Value;
 use super::answer::interrupted;
 use super::standing::{Rank, Standing, standings};
 use crate::analysis::Estimate;
-use crate::analysis::costs;
 use crate::report::figures::{counted, interval_outwards, significant, significant_down};
 use crate::report::json::cost_of;
 use crate::report::text_sizing::dollars;
+use crate::report::undone::Undone;
 
 /// What settings are ranked by.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -64,6 +64,7 @@ impl Ranking {
     pub fn of(objects: &[Value], labels: &[&[(String, String)]], said: Vec<String>) -> Ranking {
         let measure = measure(objects);
         let ranks = ranks(objects, measure);
+        let least = least_too_long(objects);
         let standings = standings(&ranks);
         let mut ranked: Vec<(&Rank, Ranked)> = Vec::new();
         let mut others = Vec::new();
@@ -74,7 +75,7 @@ impl Ranking {
                     let is_alike = standing != Standing::Worse;
                     ranked.push((rank, self::ranked(rank, object, name, is_alike)));
                 }
-                _ => others.push((name, why_unranked(object, measure))),
+                _ => others.push((name, why_unranked(object, undone(object, least), measure))),
             }
         }
         ranked.sort_by(|(a, one), (b, other)| other.is_alike.cmp(&one.is_alike).then(a.order(b)));
@@ -111,8 +112,9 @@ fn ranked(rank: &Rank, object: &Value, name: String, is_alike: bool) -> Ranked {
 
 /// What the objects are ranked by, of those that were searched to their end.
 fn ranks(objects: &[Value], measure: Measure) -> Vec<Option<Rank>> {
+    let least = least_too_long(objects);
     let of = |object: &Value| match measure {
-        _ if is_cut(object) || is_other_work(object) => None,
+        _ if is_cut(object) || undone(object, least).is_some() => None,
         Measure::Rate => rate(object).map(Rank::Rate),
         Measure::MillionTokens | Measure::Hour => cost_of(object).map(|cost| Rank::Cost(cost, load(object))),
     };
@@ -125,9 +127,18 @@ fn is_cut(object: &Value) -> bool {
         .any(|cut| object["state"] == *cut)
 }
 
-/// Whether the engine's context cuts answers, so that the setting does other work than was asked for.
-fn is_other_work(object: &Value) -> bool {
-    object["answers_cut"].as_f64().is_some_and(costs::is_other_work)
+/// What its setting leaves undone, beside others that refuse the share `least` of their requests as too long.
+fn undone(object: &Value, least: f64) -> Option<Undone> {
+    let share = |key: &str| object[key].as_f64().unwrap_or(0.0);
+    Undone::of(share("answers_cut"), share("too_long"), least)
+}
+
+/// The least share of requests that is too long for a setting that keeps the promise and cuts no answers.
+fn least_too_long(objects: &[Value]) -> f64 {
+    let kept = objects.iter().filter(|object| object["state"] == "kept");
+    let whole = kept.filter(|object| undone(object, f64::INFINITY).is_none());
+    let shares = whole.map(|object| object["too_long"].as_f64().unwrap_or(0.0));
+    shares.fold(f64::INFINITY, f64::min)
 }
 
 /// Writes into each object where its setting stands, as [`crate::report::json::knee_settings`] does: settings that a file kept were
@@ -227,20 +238,20 @@ fn figures(object: &Value, rank: &Rank, (low, high): (f64, f64)) -> String {
 }
 
 /// Why it stands in no order.
-fn why_unranked(object: &Value, measure: Measure) -> String {
+fn why_unranked(object: &Value, undone: Option<Undone>, measure: Measure) -> String {
     let text = |key: &str| object[key].as_str().unwrap_or_default();
-    match text("state") {
-        "does_not_fit" => format!("does not fit: {}", text("why")),
-        "refused" => format!("refused: {}", text("in_short")),
-        "failed" => text("why").to_owned(),
-        "not_run" => "not searched: interrupted".to_owned(),
-        "interrupted" => "interrupted".to_owned(),
-        _ if is_other_work(object) => "answers are cut at the engine's context".to_owned(),
+    match (text("state"), undone) {
+        ("does_not_fit", _) => format!("does not fit: {}", text("why")),
+        ("refused", _) => format!("refused: {}", text("in_short")),
+        ("failed", _) => text("why").to_owned(),
+        ("not_run", _) => "not searched: interrupted".to_owned(),
+        ("interrupted", _) => "interrupted".to_owned(),
+        (_, Some(undone)) => undone.why().to_owned(),
         _ if object["client_limit_within_slo"] == true && object["knee"].is_null() => {
             "the client is its limit".to_owned()
         }
-        "kept" if measure != Measure::Rate => "its price is not known".to_owned(),
-        "kept" => "its knee is not known".to_owned(),
+        ("kept", _) if measure != Measure::Rate => "its price is not known".to_owned(),
+        ("kept", _) => "its knee is not known".to_owned(),
         _ => "keeps the promise at no rate".to_owned(),
     }
 }

@@ -4,7 +4,6 @@ use std::fmt::Write;
 
 use super::{Found, KneeRow, Knees, Priced, answer};
 use crate::analysis::Estimate;
-use crate::analysis::costs::is_other_work;
 use crate::report::figures::{count, interval_outwards, percent, significant, significant_down};
 use crate::report::page::table_on;
 use crate::report::tables::{Column, markdown};
@@ -158,7 +157,7 @@ fn cells(knees: &Knees) -> (Vec<Column>, Vec<Vec<String>>) {
     let of_row = |row: &KneeRow| {
         let mut cells: Vec<String> = row.labels.iter().map(|(_, value)| value.clone()).collect();
         match &row.found {
-            Found::Knee(priced) => cells.extend(figures(priced, is_sized)),
+            Found::Knee(priced) => cells.extend(figures(knees, priced, is_sized)),
             Found::DoesNotFit(_) | Found::Refused { .. } | Found::Failed(_) | Found::NotRun => {
                 cells.resize(columns.len() - 2, "–".to_owned());
                 cells.extend([String::new(), row.fate()]);
@@ -171,7 +170,7 @@ fn cells(knees: &Knees) -> (Vec<Column>, Vec<Vec<String>>) {
 }
 
 /// The cells of a setting that was searched, behind those that name it.
-fn figures(priced: &Priced, is_sized: bool) -> Vec<String> {
+fn figures(knees: &Knees, priced: &Priced, is_sized: bool) -> Vec<String> {
     let dash = || "–".to_owned();
     let view = &priced.view;
     // Of a search that was cut short nothing is known but what it had found until then.
@@ -219,12 +218,10 @@ fn figures(priced: &Priced, is_sized: bool) -> Vec<String> {
     let kernels = priced.kernels();
     cells.extend([
         kernels.map_or_else(String::new, |trust| trust_word(trust).to_owned()),
-        match priced.is_cut {
-            true => "interrupted".to_owned(),
-            false if is_other_work(view.answers_cut) => {
-                format!("answers cut by {}", percent(view.answers_cut))
-            }
-            false => view.breaks_first.clone(),
+        match knees.undone(priced) {
+            _ if priced.is_cut => "interrupted".to_owned(),
+            Some(undone) => undone.in_short(),
+            None => view.breaks_first.clone(),
         },
     ]);
     cells

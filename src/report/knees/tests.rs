@@ -469,3 +469,39 @@ fn a_setting_whose_answers_are_cut_has_no_rank() {
         "{alone}"
     );
 }
+
+/// Whoever turns more requests away is no cheaper; where all turn away alike they are ranked.
+#[test]
+fn a_setting_that_refuses_what_others_serve_has_no_rank() {
+    let refusing = |gpu: &str, knee: f64, too_long: f64| {
+        let mut row = row(gpu, knee, 1.0, Some(3.6));
+        if let Found::Knee(priced) = &mut row.found {
+            priced.view.too_long = too_long;
+        }
+        row
+    };
+    let rows = [refusing("a", 40.0, 0.145), refusing("b", 10.0, 0.002)];
+    let told = text(&knees(rows.to_vec()), None);
+    assert!(told.starts_with("cheapest within the SLO: gpu = b"), "{told}");
+    assert!(
+        told.contains("gpu = a: it refuses requests as too long that others serve")
+            && told.contains("14.5 % refused as too long"),
+        "{told}"
+    );
+    let objects = rows
+        .iter()
+        .map(|row| serde_json::from_str(&crate::report::json::knee_setting(row)).unwrap());
+    let objects: Vec<serde_json::Value> = objects.collect();
+    let labels: Vec<&[(String, String)]> = rows.iter().map(|row| row.labels.as_slice()).collect();
+    let ranking = Ranking::of(&objects, &labels, Vec::new());
+    assert_eq!(
+        ranking.others,
+        [(
+            "a".to_owned(),
+            "it refuses requests as too long that others serve".to_owned()
+        )]
+    );
+    let alike = vec![refusing("a", 40.0, 0.145), refusing("b", 10.0, 0.145)];
+    let told = text(&knees(alike), None);
+    assert!(told.starts_with("cheapest within the SLO: gpu = a"), "{told}");
+}

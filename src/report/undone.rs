@@ -1,0 +1,61 @@
+//! Work that was asked for and is not done: answers that the engine's context cuts, and requests that are too long for the server.
+//! Whoever reads a figure has to know of it, and a cost compares with no other's that does the work.
+
+use super::figures::percent;
+use crate::analysis::costs::{is_less_work, is_other_work};
+
+/// What a setting leaves undone, so that it has no rank among others.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub(super) enum Undone {
+    /// So large a share of the answers' tokens is cut off.
+    Answers(f64),
+    /// So large a share of the requests is too long, and others serve more of them.
+    Requests(f64),
+}
+
+impl Undone {
+    /// Of a setting whose answers are cut by `cut` and that refuses the share `too_long`, where the best of those that it is ranked
+    /// with refuse `least`.
+    pub(super) fn of(cut: f64, too_long: f64, least: f64) -> Option<Undone> {
+        match is_other_work(cut) {
+            true => Some(Undone::Answers(cut)),
+            false => is_less_work(too_long, least).then_some(Undone::Requests(too_long)),
+        }
+    }
+
+    /// In a table's cell.
+    pub(super) fn in_short(self) -> String {
+        match self {
+            Undone::Answers(share) => format!("answers cut by {}", percent(share)),
+            Undone::Requests(share) => format!("{} refused as too long", percent(share)),
+        }
+    }
+
+    /// As a sentence.
+    pub(super) fn why(self) -> &'static str {
+        match self {
+            Undone::Answers(_) => "answers are cut at the engine's context",
+            Undone::Requests(_) => "it refuses requests as too long that others serve",
+        }
+    }
+}
+
+/// `ANSWERS CUT: 95.6 % of their tokens are beyond the engine's context; `, before what else the first line says; empty where
+/// hardly any are.
+pub(super) fn answers_cut(share: f64) -> String {
+    match is_other_work(share) {
+        true => format!(
+            "ANSWERS CUT: {} of their tokens are beyond the engine's context; ",
+            percent(share)
+        ),
+        false => String::new(),
+    }
+}
+
+/// `TOO LONG: 14.5 % of requests are refused for it; `, there too.
+pub(super) fn too_long(share: f64) -> String {
+    match is_less_work(share, 0.0) {
+        true => format!("TOO LONG: {} of requests are refused for it; ", percent(share)),
+        false => String::new(),
+    }
+}
