@@ -15,6 +15,7 @@ mod hold_out;
 mod loads;
 mod next_run;
 mod scattered;
+mod terms;
 
 pub(super) use front_end::next_front_end;
 
@@ -23,15 +24,15 @@ use families::families;
 use loads::{Loads, OWN_WEIGHT, loads, weights};
 use rayon::prelude::*;
 use std::collections::BTreeMap;
+use terms::{BANDWIDTH, MOVES, SLOW_LAUNCHES, host_term, launches, parameters};
 
 use super::component::{Options, bias, intervals, percent, rounded, unidentified};
 use super::doubts;
-use super::runs::{Figure, Run};
+use super::runs::Run;
 use super::solve::{Loss, Parameter, Task};
 use crate::cost::calibration::{
     BlockEvidence, Calibration, FamilyEvidence, GemmForm, Host, KernelFormat, RunEvidence, for_device,
 };
-use crate::cost::discrepancy::REQUEST_SD_LN;
 use crate::hardware::Device;
 use crate::rng::{Purpose, stream};
 use crate::stats::quantile;
@@ -97,7 +98,7 @@ const DRAWS: usize = 24;
 /// Fits the terms that the runs speak about; `None` without runs, or where the engine has no terms to start from.
 #[must_use]
 pub fn fit(runs: &[Run], known: &Known, options: &Options) -> Option<HostFit> {
-    let all = Trial::of(runs.iter().collect(), known)?;
+    let all = Trial::of_all(runs, known)?;
     let first = rounded_all(invert(&all, Loss::SoftL1, &all.priors()));
     let fewer = consensus::without_far_ones(&all, &first);
     let (trial, values) = fewer
@@ -192,47 +193,6 @@ fn rounded_all(values: Vec<f64>) -> Vec<f64> {
 /// Least relative uncertainty of the host's share: one CPU is not another.
 const HOST_SIGMA: f64 = 0.2;
 
-/// Which terms the runs speak about at all.
-fn parameters(runs: &[&Run], base: &Host, fits_bandwidth: bool) -> Vec<Parameter> {
-    let mut all = Vec::new();
-    let has = |asynchronous: bool| runs.iter().any(|run| run.is_asynchronous() == asynchronous);
-    if has(false) {
-        all.push(Parameter::factor("step_us", (50.0, 5000.0), base.step_us, 0.3));
-        all.push(Parameter::factor(
-            "per_seq_us",
-            (1.0, 300.0),
-            base.per_seq_us,
-            0.5,
-        ));
-    }
-    if has(true) {
-        let (gap, per_seq) = (base.async_gap_us, base.async_gap_per_seq_us);
-        all.push(Parameter::factor("async_gap_us", (10.0, 3000.0), gap, 0.5));
-        all.push(Parameter::factor(
-            "async_gap_per_seq_us",
-            (0.5, 200.0),
-            per_seq,
-            0.5,
-        ));
-    }
-    let is_ttft = |run: &&Run| {
-        let mut figures = run.measured.iter();
-        figures.any(|(figure, _)| !run.is_offline && matches!(figure, Figure::TtftP50 | Figure::TtftMean))
-    };
-    if runs.iter().any(is_ttft) {
-        all.push(Parameter::factor(
-            "request_ms",
-            (0.1, 200.0),
-            base.request_ms,
-            REQUEST_SD_LN,
-        ));
-    }
-    if fits_bandwidth {
-        all.push(Parameter::factor("bandwidth_factor", (0.7, 1.4), 1.0, 0.1));
-    }
-    all
-}
-
 /// A run's own card: this device's kernels, or the best that ship.
 fn card(run: &Run, known: &Known) -> (Calibration, bool) {
     let id = run.resolved.device.id.as_str();
@@ -256,15 +216,22 @@ struct Trial<'a> {
     rows: Vec<usize>,
     weights: Vec<f64>,
     loads: Loads,
+    /// Launches of steps without a graph are among the parameters.
+    seeks_launches: bool,
 }
 
 impl<'a> Trial<'a> {
     /// `None` where there is nothing to fit, or nothing to fit to.
-    fn of(runs: Vec<&'a Run>, known: &'a Known<'a>) -> Option<Trial<'a>> {
+    fn of(runs: Vec<&'a Run>, known: &'a Known<'a>, seeks_launches: bool) -> Option<Trial<'a>> {
         let base = known.calibration.host.get(known.engine)?;
-        let parameters = parameters(&runs, base, known.bandwidth_of.is_some());
+        let mut parameters = parameters(&runs, base, known.bandwidth_of.is_some());
         if runs.is_empty() || parameters.is_empty() {
             return None;
+        }
+        if seeks_launches {
+            // A factor on the bandwidth stays the last of the parameters.
+            let place = parameters.len() - usize::from(known.bandwidth_of.is_some());
+            parameters.insert(place, launches(base));
         }
         let figures = runs.iter().enumerate();
         let rows: Vec<usize> = figures
@@ -279,7 +246,23 @@ impl<'a> Trial<'a> {
             loads: loads(&runs),
             rows,
             runs,
+            seeks_launches,
         })
+    }
+
+    /// The trial of all runs that were given. Launches are sought where slow ones would show in a figure: in steps beyond the largest
+    /// captured graph, or of an engine without any.
+    fn of_all(runs: &'a [Run], known: &'a Known<'a>) -> Option<Trial<'a>> {
+        let without = Trial::of(runs.iter().collect(), known, false)?;
+        let mut slow = without.base.clone();
+        slow.eager_launch_us *= SLOW_LAUNCHES;
+        let as_believed = without.errors_under(without.base, None);
+        let slowly = without.errors_under(&slow, None);
+        let mut pairs = as_believed.iter().zip(&slowly);
+        match pairs.any(|(believed, slow)| (slow - believed).abs() > MOVES) {
+            true => Trial::of(runs.iter().collect(), known, true),
+            false => Some(without),
+        }
     }
 
     fn priors(&self) -> Vec<f64> {
@@ -289,13 +272,8 @@ impl<'a> Trial<'a> {
     fn host(&self, values: &[f64]) -> Host {
         let mut host = self.base.clone();
         for (parameter, value) in self.parameters.iter().zip(values) {
-            match parameter.name {
-                "step_us" => host.step_us = *value,
-                "per_seq_us" => host.per_seq_us = *value,
-                "async_gap_us" => host.async_gap_us = *value,
-                "async_gap_per_seq_us" => host.async_gap_per_seq_us = *value,
-                "request_ms" => host.request_ms = *value,
-                _ => {}
+            if parameter.name != BANDWIDTH {
+                *host_term(&mut host, parameter.name) = *value;
             }
         }
         host

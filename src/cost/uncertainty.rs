@@ -11,6 +11,7 @@ use super::operators::{Experts, OPERATORS, experts, linears};
 use super::roofline::Placement;
 use crate::hardware::Device;
 use crate::model::{Dtype, ModelShape};
+use crate::stats::Z_90;
 
 /// A part of a step whose time errs as one.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
@@ -35,6 +36,8 @@ pub enum Component {
     Drafting,
     /// What the engine's CPU adds to a step.
     Host,
+    /// Launching the kernels of steps that replay no CUDA graph.
+    Launching,
     /// What the API server adds around the engine.
     FrontEnd,
     /// All of a step at once: how far one server is from what its parts add up to.
@@ -43,7 +46,7 @@ pub enum Component {
 
 impl Component {
     /// In the order of a breakdown.
-    pub const ALL: [Component; 12] = [
+    pub const ALL: [Component; 13] = [
         Component::Linear,
         Component::DecodeAttention,
         Component::PrefillAttention,
@@ -54,6 +57,7 @@ impl Component {
         Component::Collectives,
         Component::Drafting,
         Component::Host,
+        Component::Launching,
         Component::FrontEnd,
         Component::Step,
     ];
@@ -72,6 +76,7 @@ impl Component {
             Component::Collectives => "collectives",
             Component::Drafting => "drafting",
             Component::Host => "host",
+            Component::Launching => "launching",
             Component::FrontEnd => "front_end",
             Component::Step => "whole_step",
         }
@@ -109,7 +114,12 @@ impl Calibration {
         }
         for host in scaled.host.values_mut() {
             match component {
-                Component::Host | Component::Step => scale_step(host, factor),
+                Component::Host => scale_step(host, factor),
+                Component::Launching => scale_launches(host, factor),
+                Component::Step => {
+                    scale_step(host, factor);
+                    scale_launches(host, factor);
+                }
                 Component::FrontEnd => scale_front_end(host, factor),
                 _ => {}
             }
@@ -202,6 +212,9 @@ impl Calibration {
                 .host_of(&placement.engine)
                 .map(|_| self.front_end_sigma(device, placement)),
             Component::Step => Some(self.step_sigma(device, model, placement)),
+            Component::Launching => self
+                .host_of(&placement.engine)
+                .map(|_| self.launching_sigma(&placement.engine)),
             Component::Host => {
                 let engine = &placement.engine;
                 let host = self.host_of(&placement.engine)?;
@@ -216,6 +229,22 @@ impl Calibration {
                     self.block_sigma(&name, host.trust)
                 })
             }
+        }
+    }
+
+    /// Of launches: what the runs of this engine left open, or what is known of hosts in general.
+    fn launching_sigma(&self, engine: &str) -> f64 {
+        let name = format!("host.{engine}");
+        let evidence = self.evidence.as_ref();
+        let open = evidence.is_some_and(|evidence| {
+            let term = format!("{name}.eager_launch_us");
+            evidence.unidentified.contains(&term)
+        });
+        let block = evidence.and_then(|evidence| evidence.blocks.get(&name));
+        let interval = block.and_then(|block| block.interval_90.get("eager_launch_us"));
+        match interval {
+            Some([low, high]) if !open && *low > 0.0 => ((high / low).ln() / (2.0 * Z_90)).max(0.05),
+            _ => UNKNOWN_LAUNCHES,
         }
     }
 
@@ -237,6 +266,14 @@ fn scale_step(host: &mut Host, factor: f64) {
         &mut host.async_gap_per_seq_us,
         &mut host.async_floor_us,
         &mut host.async_floor_per_seq_us,
+    ] {
+        *term *= factor;
+    }
+}
+
+/// What a step that replays no graph cannot be faster than.
+fn scale_launches(host: &mut Host, factor: f64) {
+    for term in [
         &mut host.eager_launch_us,
         &mut host.eager_dispatch_us,
         &mut host.piecewise_us_per_layer,
@@ -258,6 +295,10 @@ fn scale_front_end(host: &mut Host, factor: f64) {
 
 /// σ of a host whose terms were not measured.
 const UNKNOWN_HOST: f64 = 0.5;
+
+/// σ of launches where no run speaks about them: 0.13 ms a layer by what calls of the driver take, 0.94 ms on the one server that
+/// was measured (docs/probe.md).
+pub(crate) const UNKNOWN_LAUNCHES: f64 = 0.8;
 
 /// σ of an all-reduce of more than two GPUs that speak through the host: on the one server of four and eight L40S whose tables are known its
 /// bus carries 3.6 to 5.2 and 1.1 to 2.7 GB/s, where two carry 18 to 20.
@@ -284,6 +325,45 @@ mod tests {
     use super::*;
     use crate::cost::calibration::for_device;
     use crate::cost::testing::{device, llama_8b, placement};
+
+    #[test]
+    fn launches_are_as_open_as_the_runs_leave_them() {
+        let sigma = |name: &str| {
+            crate::cost::calibration::shipped(name)
+                .unwrap()
+                .launching_sigma("vllm")
+        };
+        assert_eq!(
+            sigma("h100-sxm-80gb-vllm"),
+            UNKNOWN_LAUNCHES,
+            "no run speaks about them"
+        );
+        assert_eq!(sigma("datasheet"), UNKNOWN_LAUNCHES);
+        let served = sigma("h100-served");
+        assert!((0.05..UNKNOWN_LAUNCHES).contains(&served), "{served}");
+    }
+
+    #[test]
+    fn a_part_scales_its_own_terms() {
+        let base = crate::cost::calibration::shipped("datasheet").unwrap();
+        let host = |component: Component| base.scaled(component, 2.0).host["vllm"].clone();
+        let own = &base.host["vllm"];
+        let slow = host(Component::Launching);
+        assert_eq!(
+            (slow.eager_launch_us, slow.step_us),
+            (2.0 * own.eager_launch_us, own.step_us)
+        );
+        let slow = host(Component::Host);
+        assert_eq!(
+            (slow.eager_launch_us, slow.step_us),
+            (own.eager_launch_us, 2.0 * own.step_us)
+        );
+        let slow = host(Component::Step);
+        assert_eq!(
+            (slow.eager_launch_us, slow.step_us),
+            (2.0 * own.eager_launch_us, 2.0 * own.step_us)
+        );
+    }
 
     #[test]
     fn products_are_what_no_other_component_claims() {

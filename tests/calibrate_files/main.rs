@@ -9,6 +9,7 @@ mod marks;
 mod outliers;
 mod refused;
 mod results;
+mod served;
 mod tables;
 mod truths;
 

@@ -53,8 +53,9 @@ fn the_interval_of_a_day_is_of_all_its_hours() {
     let night = model_interval(&resolved);
     let ttft = |interval: &ModelInterval| figure(interval, "mean_ttft_ms").sigma_ln;
     let apart = |other: &ModelInterval| (ttft(&whole) / ttft(other) - 1.0).abs();
-    assert!(apart(&night) > 0.1, "{} {}", ttft(&whole), ttft(&night));
-    assert!(apart(&turned) < 0.1, "{} {}", ttft(&whole), ttft(&turned));
+    assert!(apart(&night) > 0.5, "{} {}", ttft(&whole), ttft(&night));
+    // Where slow launches overload the busy hours, the quiet ones behind them share their wait, and those before them do not.
+    assert!(apart(&turned) < 0.25, "{} {}", ttft(&whole), ttft(&turned));
 }
 
 #[test]

@@ -423,7 +423,7 @@ pub struct Host {
     pub async_floor_us: f64,
     /// The same for each running sequence.
     pub async_floor_per_seq_us: f64,
-    /// Host time of one kernel launch without a graph, from compiled code, µs.
+    /// Host time of one kernel launch without a graph, from compiled code, with its share of what Python does between compiled pieces, µs.
     pub eager_launch_us: f64,
     /// What `enforce_eager` adds to it: Python and PyTorch's dispatcher for each operator, µs.
     pub eager_dispatch_us: f64,

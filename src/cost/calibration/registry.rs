@@ -28,6 +28,7 @@ shipped![
     "b200-sxm-180gb-vllm",
     "datasheet",
     "h100-probe",
+    "h100-served",
     "h100-sxm-80gb-sglang",
     "h100-sxm-80gb-trtllm",
     "h100-sxm-80gb-vllm",

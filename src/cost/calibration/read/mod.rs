@@ -259,7 +259,7 @@ fn read_all_reduce(fields: &mut Fields, trust: Trust) -> AllReduce {
     }
 }
 
-/// Python's share of an operator under `enforce_eager` where a file says none: with 12 operators of 8 + 30 µs, a layer
+/// Python's share of an operator under `enforce_eager` where a file says none: with 12 operators of 38 µs in all, a layer
 /// takes 0.46 ms. Published decode steps: 8.4 ms for Llama-3.1-8B in plain PyTorch on H100 (0.26 ms a layer, against
 /// 5.1 ms as a graph; "CUDA Graphs + torch.compile", cloudai.pt), 22 ms for a 7B of 28 layers in vLLM on A800 (0.79 ms
 /// a layer, against 13 ms; vllm-omni issue 7960), 33 ms for LLaMA-7B (1.0 ms, against 14.5; vLLM issue 914). This is
