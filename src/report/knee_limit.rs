@@ -185,7 +185,7 @@ fn lost((rate, lost): (f64, Lost), classes: &[ClassPromise]) -> String {
     let of = class.map_or(String::new(), |class| format!(" of class {}", class.name));
     let ways = [
         (lost.refused, "refused by the server"),
-        (lost.too_long, "longer than the server takes"),
+        (lost.too_long, "with prompts longer than the server takes"),
         (lost.given_up, "given up by their clients"),
         (lost.failed, "lost with the replica they were on"),
     ];

@@ -113,11 +113,17 @@ fn what_is_too_long_saturates_nothing_and_makes_nothing_cheaper() {
             .stdout,
     );
     assert!(knee.starts_with("NO RATE meets the SLO"), "{knee}");
-    assert!(knee.contains("longer than the server takes"), "{knee}");
+    assert!(knee.contains("with prompts longer than"), "{knee}");
     assert!(
         !knee.contains("LOSES") && !knee.contains("saturates below"),
         "{knee}"
     );
+    // The same two in five at every rate: what the load makes of the others limits it.
+    let half = desk.expect(
+        0,
+        &format!("knee {SERVER} --max-model-len 8192 {server} --attainment 0.5"),
+    );
+    assert!(half.contains("limited by  TTFT"), "{half}");
     let settings = desk.expect(
         0,
         &format!("knee {SERVER} -L max-model-len 8192,16384 {server} --attainment 0.5"),

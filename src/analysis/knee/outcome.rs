@@ -220,13 +220,18 @@ fn binding(points: &[Point]) -> Option<Binding> {
     )
 }
 
-/// What is lost at the first rate beyond the objective, if it is at least half of what misses it.
+/// What is lost at the first rate beyond the objective, if it is at least half of what misses it. A request is too long at any load, so
+/// that decides only where no rate is within.
 fn loss(points: &[Point]) -> Option<(f64, Lost)> {
-    let out = known(points).iter().find(|point| !point.is_within())?;
+    let points = known(points);
+    let first_out = points.iter().position(|point| !point.is_within())?;
+    let out = &points[first_out];
     let missed = out.attainment.map_or(0.0, |share| 1.0 - share.value);
     // What is missed is missed by one class, if classes are told apart.
     let lost = out.lost_of_class.unwrap_or(out.lost);
-    let decides = lost.unanswered() > 0.0 && lost.unanswered() >= 0.5 * missed;
+    let at_any_load = if first_out > 0 { lost.too_long } else { 0.0 };
+    let by_load = lost.unanswered() - at_any_load;
+    let decides = by_load > 0.0 && by_load >= 0.5 * (missed - at_any_load);
     let lost = if decides { lost } else { out.lost };
     (out.has_steady_state() && (decides || out.is_losing)).then_some((out.rate, lost))
 }
