@@ -38,6 +38,26 @@ pub fn is_less_work(too_long: f64, least: f64) -> bool {
     too_long - least >= CUT
 }
 
+/// What a setting does of what is asked.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct Work {
+    /// It keeps the promise at some rate, or with some number of replicas.
+    pub is_kept: bool,
+    /// [Share](is_other_work) of the answers' tokens that is cut off.
+    pub answers_cut: f64,
+    /// [Share](is_less_work) of the requests that is too long.
+    pub too_long: f64,
+}
+
+/// The least share of requests that is too long for a setting that keeps the promise and cuts no answers; infinite if there is none.
+#[must_use]
+pub fn least_too_long(settings: impl Iterator<Item = Work>) -> f64 {
+    settings
+        .filter(|work| work.is_kept && !is_other_work(work.answers_cut))
+        .map(|work| work.too_long)
+        .fold(f64::INFINITY, f64::min)
+}
+
 /// What a setting costs.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Cost {

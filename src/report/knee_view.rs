@@ -1,12 +1,12 @@
 //! A knee search's outcome in the shape that printers and charts take.
 
-use super::figures::{significant, time};
+use super::figures::{counted, significant, time};
 use super::knee_limit::{breaks_first, limited_by};
 use super::views::{
     ClassPromise, ClassTails, Counted, KneePoint, KneeView, Limit, Promise, Quantiles, Sizing,
 };
 use super::words::EngineWords;
-use crate::analysis::knee::{CountEnding, Fleet, Knee, Point};
+use crate::analysis::knee::{CountEnding, Fleet, Knee, Point, Sending};
 use crate::calibrate::interval::FigureInterval;
 use crate::cost::Trust;
 
@@ -89,6 +89,7 @@ impl KneeView {
         } = context;
         assumptions.extend(meaning_of_saturation(knee, load_varies));
         notes.extend(held_back(knee));
+        notes.extend(knee.sending().and_then(hardly_held));
         if load_varies && (knee.within_slo.is_some() || knee.saturation.is_some()) {
             notes.push(
                 "every rate was looked at with one and the same traffic: brackets are those of the search, and how far the knee \
@@ -111,6 +112,7 @@ impl KneeView {
             output_tokens_per_s: output_at_knee(knee, !beside.is_empty()),
             answers_cut: share_at_knee(knee, |point| point.answers_cut),
             too_long: share_at_knee(knee, |point| point.lost.too_long),
+            sending: knee.sending(),
             limits,
             classes,
             promises,
@@ -173,6 +175,26 @@ fn held_back(knee: &Knee) -> Option<String> {
             significant(point.rate),
             time(mean_s),
             time(p99_s)
+        )
+    })
+}
+
+/// That a load with an end is over before its rate is held for long.
+fn hardly_held(sending: Sending) -> Option<String> {
+    let (requests, rate) = (counted(sending.requests, "request"), significant(sending.rate));
+    let (lasts, stay) = (time(sending.lasts_s), time(sending.stay_s));
+    let more = "ask of more traffic: a longer trace, or the curve that `trace --fit` makes of this one";
+    if sending.is_burst() {
+        return Some(format!(
+            "at {rate} req/s all {requests} are sent within {lasts}, and one stays for {stay} (median): they are one burst, which the \
+             server takes in whole, and no rate that it could keep up; {more}"
+        ));
+    }
+    sending.is_short().then(|| {
+        format!(
+            "at {rate} req/s the {requests} are sent within {lasts}, {} times as long as one of them stays ({stay}, median): filling up \
+             and draining are a good part of what is seen, and a rate that lasted would have another knee; {more}",
+            significant(sending.stays())
         )
     })
 }

@@ -16,7 +16,9 @@ use self::standing::{Rank, Standing, standings};
 pub use self::table::{md, text};
 use super::undone::Undone;
 use super::views::KneeView;
-use crate::analysis::costs::{Cost, Reach, is_other_work, reach_of_count, reach_of_rate, reach_of_replicas};
+use crate::analysis::costs::{
+    Cost, Reach, Work, least_too_long, reach_of_count, reach_of_rate, reach_of_replicas,
+};
 use crate::analysis::knee::Fleet;
 use crate::cost::Trust;
 use crate::cost::uncertainty::Component;
@@ -281,12 +283,12 @@ impl Knees {
 
     /// What a setting leaves undone that others do.
     fn undone(&self, priced: &Priced) -> Option<Undone> {
-        let kept = self.searched().filter(|other| other.view.is_kept());
-        let whole = kept.filter(|other| !is_other_work(other.view.answers_cut));
-        let least = whole
-            .map(|other| other.view.too_long)
-            .fold(f64::INFINITY, f64::min);
-        Undone::of(priced.view.answers_cut, priced.view.too_long, least)
+        let work = |priced: &Priced| Work {
+            is_kept: priced.view.is_kept(),
+            answers_cut: priced.view.answers_cut,
+            too_long: priced.view.too_long,
+        };
+        Undone::of(work(priced), least_too_long(self.searched().map(work)))
     }
 
     /// How many did, of how many that can be searched, where the user stopped before all had.

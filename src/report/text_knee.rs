@@ -7,6 +7,7 @@ use super::tables::{Column, markdown};
 use super::text_sizing;
 use super::undone::{answers_cut, too_long};
 use super::views::{ClassPromise, KneePoint, KneeView, Limit, Promise, Quantiles, Style};
+use crate::analysis::knee::Sending;
 use crate::analysis::{Estimate, Verdict};
 use crate::calibrate::interval::FigureInterval;
 
@@ -45,9 +46,13 @@ fn sized(view: &KneeView) -> Option<String> {
     })
 }
 
-/// What stands before all else: the work that is not done.
+/// What stands before all else: the work that is not done, and that what is called a rate is none.
 fn undone(view: &KneeView) -> String {
-    answers_cut(view.answers_cut) + &too_long(view.too_long)
+    let burst = view.sending.filter(Sending::is_burst).map(|sending| {
+        let requests = super::figures::counted(sending.requests, "request");
+        format!("A BURST, NO RATE: {requests} within {}; ", time(sending.lasts_s))
+    });
+    answers_cut(view.answers_cut) + &too_long(view.too_long) + &burst.unwrap_or_default()
 }
 
 /// The first line.

@@ -2,7 +2,7 @@
 //! Whoever reads a figure has to know of it, and a cost compares with no other's that does the work.
 
 use super::figures::percent;
-use crate::analysis::costs::{is_less_work, is_other_work};
+use crate::analysis::costs::{Work, is_less_work, is_other_work};
 
 /// What a setting leaves undone, so that it has no rank among others.
 #[derive(Clone, Copy, Debug, PartialEq)]
@@ -14,12 +14,11 @@ pub(super) enum Undone {
 }
 
 impl Undone {
-    /// Of a setting whose answers are cut by `cut` and that refuses the share `too_long`, where the best of those that it is ranked
-    /// with refuse `least`.
-    pub(super) fn of(cut: f64, too_long: f64, least: f64) -> Option<Undone> {
-        match is_other_work(cut) {
-            true => Some(Undone::Answers(cut)),
-            false => is_less_work(too_long, least).then_some(Undone::Requests(too_long)),
+    /// Of a setting, where the best of those that it is ranked with refuse the share `least` of their requests as too long.
+    pub(super) fn of(work: Work, least: f64) -> Option<Undone> {
+        match is_other_work(work.answers_cut) {
+            true => Some(Undone::Answers(work.answers_cut)),
+            false => is_less_work(work.too_long, least).then_some(Undone::Requests(work.too_long)),
         }
     }
 

@@ -4,7 +4,7 @@
 
 use jiff::civil::DateTime;
 
-use crate::analysis::knee::{ClientLimit, Count, Demand, Fleet};
+use crate::analysis::knee::{ClientLimit, Count, Demand, Fleet, Sending};
 use crate::analysis::{Estimate, Verdict};
 use crate::calibrate::interval::{FigureInterval, ModelInterval};
 use crate::cluster::LockStepAccount;
@@ -250,6 +250,8 @@ pub struct KneeView {
     pub answers_cut: f64,
     /// Share of the requests that the server refuses there because they are longer than it holds.
     pub too_long: f64,
+    /// How long the requests are sent for there, where the load has an end.
+    pub sending: Option<Sending>,
     /// How well each component of the step time is known.
     pub trust: Vec<(String, Trust)>,
     /// Defaults and substitutions, as sentences.

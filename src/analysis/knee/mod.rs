@@ -11,6 +11,7 @@ mod objective;
 mod outcome;
 mod point;
 mod search;
+mod sending;
 mod sizing;
 
 pub use binding::Binding;
@@ -20,4 +21,5 @@ pub use objective::{Constraint, Objective, Statistic};
 pub use outcome::{ClientLimit, Knee};
 pub use point::{Lost, Point};
 pub use search::{SearchOptions, search};
+pub use sending::Sending;
 pub use sizing::{Demand, Fleet};

@@ -126,6 +126,10 @@ impl<F: FnMut(f64, u64) -> Option<Point>> Tried<F> {
             if self.is_spent() || !self.run(rate) || rate >= options.rate_max {
                 break;
             }
+            // Of a load with an end, which never falls behind: nothing is left to be seen.
+            if self.points.last().is_some_and(Point::is_at_once) {
+                break;
+            }
             rate = (rate * EXPANSION).min(options.rate_max);
         }
         let mut step = EXPANSION;

@@ -8,6 +8,7 @@ use serde_json::Value;
 use super::answer::interrupted;
 use super::standing::{Rank, Standing, standings};
 use crate::analysis::Estimate;
+use crate::analysis::costs::{Work, least_too_long};
 use crate::report::figures::{counted, interval_outwards, significant, significant_down};
 use crate::report::json::cost_of;
 use crate::report::text_sizing::dollars;
@@ -64,7 +65,7 @@ impl Ranking {
     pub fn of(objects: &[Value], labels: &[&[(String, String)]], said: Vec<String>) -> Ranking {
         let measure = measure(objects);
         let ranks = ranks(objects, measure);
-        let least = least_too_long(objects);
+        let least = least_too_long(objects.iter().map(work));
         let standings = standings(&ranks);
         let mut ranked: Vec<(&Rank, Ranked)> = Vec::new();
         let mut others = Vec::new();
@@ -112,7 +113,7 @@ fn ranked(rank: &Rank, object: &Value, name: String, is_alike: bool) -> Ranked {
 
 /// What the objects are ranked by, of those that were searched to their end.
 fn ranks(objects: &[Value], measure: Measure) -> Vec<Option<Rank>> {
-    let least = least_too_long(objects);
+    let least = least_too_long(objects.iter().map(work));
     let of = |object: &Value| match measure {
         _ if is_cut(object) || undone(object, least).is_some() => None,
         Measure::Rate => rate(object).map(Rank::Rate),
@@ -129,16 +130,16 @@ fn is_cut(object: &Value) -> bool {
 
 /// What its setting leaves undone, beside others that refuse the share `least` of their requests as too long.
 fn undone(object: &Value, least: f64) -> Option<Undone> {
-    let share = |key: &str| object[key].as_f64().unwrap_or(0.0);
-    Undone::of(share("answers_cut"), share("too_long"), least)
+    Undone::of(work(object), least)
 }
 
-/// The least share of requests that is too long for a setting that keeps the promise and cuts no answers.
-fn least_too_long(objects: &[Value]) -> f64 {
-    let kept = objects.iter().filter(|object| object["state"] == "kept");
-    let whole = kept.filter(|object| undone(object, f64::INFINITY).is_none());
-    let shares = whole.map(|object| object["too_long"].as_f64().unwrap_or(0.0));
-    shares.fold(f64::INFINITY, f64::min)
+fn work(object: &Value) -> Work {
+    let share = |key: &str| object[key].as_f64().unwrap_or(0.0);
+    Work {
+        is_kept: object["state"] == "kept",
+        answers_cut: share("answers_cut"),
+        too_long: share("too_long"),
+    }
 }
 
 /// Writes into each object where its setting stands, as [`crate::report::json::knee_settings`] does: settings that a file kept were

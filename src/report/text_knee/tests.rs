@@ -222,3 +222,21 @@ fn answers_that_the_context_cuts_stand_before_the_rate() {
         "ANSWERS CUT: 95.6 % of their tokens are beyond the engine's context; 24.2 req/s within SLO"
     ));
 }
+
+#[test]
+fn a_burst_is_not_called_a_rate() {
+    let view = |lasts_s: f64| KneeView {
+        sending: Some(Sending {
+            rate: 706.0,
+            requests: 30,
+            lasts_s,
+            stay_s: 2.0,
+        }),
+        ..fixtures::knee_view()
+    };
+    assert!(
+        answer(&view(0.0425))
+            .starts_with("A BURST, NO RATE: 30 requests within 42.5 ms; 24.2 req/s within SLO")
+    );
+    assert!(answer(&view(2.5)).starts_with("24.2 req/s within SLO"));
+}
