@@ -12,7 +12,7 @@ use std::fmt::Write as _;
 
 use toml::Value;
 
-use self::flags::Said;
+pub(super) use self::flags::Said;
 use crate::config::{Diagnostic, Diagnostics};
 use crate::results::{Load, Measured};
 

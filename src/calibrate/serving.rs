@@ -7,7 +7,10 @@
 
 use std::collections::BTreeMap;
 
+use toml::Value;
+
 use super::jitter::Tails;
+use super::plan::Said;
 use super::runs::{Figure, Run};
 use super::words::cache_format;
 use crate::config::version::{ASYNCHRONOUS_SINCE, minor_of_zero};
@@ -211,7 +214,7 @@ fn settings(row: &Measured, engine: &str) -> Result<Vec<(String, String)>, Strin
     let version = setup.engine_version.as_deref().and_then(minor_of_zero);
     let profile = format!("{engine}@0.{}", version.unwrap_or(11));
     let gpu = setup.gpu.clone().unwrap_or_default();
-    let mut all = vec![("gpu".to_owned(), gpu), ("engine".to_owned(), profile)];
+    let mut all = vec![("gpu".to_owned(), gpu), ("engine".to_owned(), profile.clone())];
     if version.is_some_and(|minor| minor >= ASYNCHRONOUS_SINCE) {
         // The nearest profile may be of an older version, which scheduled synchronously.
         all.push(("engine.async_scheduling".to_owned(), "true".to_owned()));
@@ -234,20 +237,14 @@ fn settings(row: &Measured, engine: &str) -> Result<Vec<(String, String)>, Strin
         }
         _ => return Err(format!("KV cache in `{said}` is not modelled")),
     }
-    for flag in setup.flags.split_whitespace() {
-        let Some(name) = flag.strip_prefix("--") else {
-            continue;
-        };
-        match (name.split_once('='), name.strip_prefix("no-")) {
-            (Some((name, value)), _) => all.push((name.to_owned(), value.to_owned())),
-            (None, Some(off)) => {
-                all.push((format!("engine.{}", off.replace('-', "_")), "false".to_owned()));
-            }
-            // A name and its value as two words: only the KV format is written so, and has its own column.
-            (None, None) if name == "kv-cache-dtype" => {}
-            (None, None) => return Err(format!("its flag `{flag}` is to be written as `{flag}=VALUE`")),
-        }
-    }
+    // The KV format has its own column.
+    let is_of_cache = |key: &str| key.split('.').any(|part| part.starts_with("kv_cache_dtype"));
+    let said = Said::of(&setup.flags, &profile)?;
+    let said = said.keys.into_iter().filter(|(key, _)| !is_of_cache(key));
+    all.extend(said.map(|(key, value)| match value {
+        Value::String(word) => (key, word),
+        other => (key, other.to_string()),
+    }));
     Ok(all)
 }
 
@@ -324,6 +321,26 @@ mod tests {
             "measured under `sglang`, and vllm is fitted"
         );
         assert!(read("a,b\n1\n", "vllm", 0).is_err());
+    }
+
+    /// Flags are read as those of a row that is validated, so one table is not two things to two commands.
+    #[test]
+    fn flags_of_a_row_are_those_of_its_servers_command() {
+        let row = "vllm,0.11.0,H100-SXM-80GB,1,meta-llama/Llama-3.1-8B-Instruct,512,128,max_concurrency,4,7.0,30,a,calibrate";
+        for flags in [
+            "--max-model-len 8192 --max-num-seqs=64",
+            "vllm serve m --max_model_len 8192 --kv-cache-dtype auto",
+            "max_model_len=8192 word",
+        ] {
+            let serving = read(&format!("{HEADER},flags\n{row},{flags}\n"), "vllm", 0).unwrap();
+            assert_eq!(serving.left, BTreeMap::new(), "{flags}");
+            let said = &serving.runs[0].resolved.provenance;
+            let context = said
+                .iter()
+                .find(|said| said.key == "engine.max_model_len")
+                .unwrap();
+            assert_eq!(context.value, "8192", "{flags}");
+        }
     }
 
     /// Cells are read as those of every other table of results, so one table is not two things to two commands.

@@ -32,9 +32,9 @@ const SKIPPED: &str = "--kv-cache-dtype-skip-layers=sliding_window";
 
 /// What the flags say.
 #[derive(Debug, Default, PartialEq)]
-pub(super) struct Said {
+pub(in crate::calibrate) struct Said {
     /// Keys of a scenario, `engine.max_num_seqs`. Whoever writes one into a scenario takes it out.
-    pub(super) keys: BTreeMap<String, Value>,
+    pub(in crate::calibrate) keys: BTreeMap<String, Value>,
     /// The model that the command serves, by its name there.
     pub(super) model: Option<String>,
     /// What has no effect, as sentences.
@@ -46,7 +46,7 @@ impl Said {
     ///
     /// # Errors
     /// What the simulation cannot honour, as one sentence.
-    pub(super) fn of(flags: &str, engine: &str) -> Result<Said, String> {
+    pub(in crate::calibrate) fn of(flags: &str, engine: &str) -> Result<Said, String> {
         let mut said = Said::default();
         said.read_phrases(flags, engine);
         let mut words = shlex::split(flags).ok_or("its flags have a quote that does not end")?;
