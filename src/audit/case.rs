@@ -79,6 +79,14 @@ fn half_digit(value: f64) -> f64 {
     0.5 * 10f64.powi(exponent - decimals) / value.abs()
 }
 
+/// A time per token that counts the first: what it is, of how long an answer and how many tokens, and what it should be.
+pub(super) struct WithFirst {
+    pub(super) tpot: f64,
+    pub(super) whole: f64,
+    pub(super) tokens: f64,
+    pub(super) sound: f64,
+}
+
 /// A row and what follows from it.
 #[derive(Clone, Debug)]
 pub(super) struct Case<'a> {
@@ -145,6 +153,35 @@ impl<'a> Case<'a> {
         let counted = outcome.output_tokens.zip(outcome.completed);
         let is_whole = |(tokens, answers): (f64, u64)| answers >= MANY && tokens % answers as f64 == 0.0;
         self.has_one_length() || (self.row.setup.has_fixed_lengths.is_none() && counted.is_some_and(is_whole))
+    }
+
+    /// A mean tpot that is the whole answer over all of its tokens, and clearly not the rest of it over the others; only where all
+    /// answers have one length, since of means over others neither follows.
+    pub(super) fn tpot_with_first(&self) -> Option<WithFirst> {
+        /// What is so near is it, and what is so far is not.
+        const NEAR: f64 = 0.02;
+        const FAR: f64 = 0.05;
+        const LEAST_TOKENS: f64 = 8.0;
+        let row = self.row;
+        let lengths = row.requests.iter().map(|request| request.output_tokens);
+        let is_listed_alike = lengths
+            .clone()
+            .zip(lengths.skip(1))
+            .all(|(one, next)| one == next);
+        if row.tpot.derived.is_some() || !is_listed_alike || !self.has_one_length_or_counts_it() {
+            return None;
+        }
+        let tokens = self.output_tokens().filter(|tokens| *tokens >= LEAST_TOKENS)?;
+        let (tpot, whole, first) = (row.tpot.mean?, row.e2el.mean?, row.ttft.mean?);
+        let is_near = |value: f64, within: f64| value > 0.0 && (tpot / value - 1.0).abs() < within;
+        let sound = (whole - first) / (tokens - 1.0);
+        let is_it = is_near(whole / tokens, NEAR) && first < whole && !is_near(sound, FAR);
+        is_it.then_some(WithFirst {
+            tpot,
+            whole,
+            tokens,
+            sound,
+        })
     }
 
     /// Requests that were answered, or sent where only that is known.

@@ -10,6 +10,7 @@ mod causes;
 mod chance;
 mod definition;
 mod figures;
+mod pairing;
 mod said;
 
 use super::case::Case;
@@ -19,6 +20,7 @@ use crate::stats::Z_95;
 use causes::causes;
 use chance::Chance;
 use figures::figures;
+pub use pairing::{Pair, pairs};
 
 /// A move smaller than this is not spoken of, whatever the samples.
 const LEAST: f64 = 0.01;
@@ -34,7 +36,7 @@ pub struct Moved {
     pub predicted: f64,
     /// In the second.
     pub measured: f64,
-    /// What chance alone moves it by, relative, 95 %; `None` where the files do not tell.
+    /// What chance alone moves it by either way, 95 %, in the logarithm of their ratio; `None` where the files do not tell.
     pub noise: Option<f64>,
     /// Whether it is a time.
     pub is_time: bool,
@@ -49,10 +51,22 @@ impl Moved {
         self.measured / self.predicted - 1.0
     }
 
+    /// How far it moved, the same whichever of the two results comes first: by the logarithm of their ratio.
+    #[must_use]
+    pub fn distance(&self) -> f64 {
+        (self.measured / self.predicted).ln().abs()
+    }
+
     /// Whether it moved by more than chance, as far as that is known; of a percentile of few requests it is not.
     #[must_use]
     pub fn is_real(&self) -> bool {
-        self.few.is_none() && self.change().abs() > self.noise.unwrap_or(0.0).max(LEAST)
+        self.few.is_none() && self.distance() > self.noise.unwrap_or(0.0).max(LEAST)
+    }
+
+    /// The changes between which chance alone leaves it, 95 %.
+    #[must_use]
+    pub fn chance(&self) -> Option<(f64, f64)> {
+        self.noise.map(|noise| ((-noise).exp_m1(), noise.exp_m1()))
     }
 }
 
@@ -94,6 +108,8 @@ pub struct Comparison {
     pub remarks: Vec<String>,
     /// What explains the moves, the surest first; empty where nothing moved or no pattern fits.
     pub causes: Vec<Cause>,
+    /// What differs in how the two were run and stands in no cause, as where nothing moved.
+    pub unlike: Vec<String>,
     /// Why no figure can be compared; where it is said there are no figures and no causes.
     pub nothing: Option<String>,
 }
@@ -109,47 +125,8 @@ impl Comparison {
     #[must_use]
     pub fn largest(&self) -> Option<&Moved> {
         let real = self.figures.iter().filter(|figure| figure.is_real());
-        real.max_by(|a, b| a.change().abs().total_cmp(&b.change().abs()))
+        real.max_by(|a, b| a.distance().total_cmp(&b.distance()))
     }
-}
-
-/// Pairs rows of two files: a single row with a single row, else rows that were run alike. Rows without a partner come
-/// back by place.
-#[must_use]
-pub fn pairs<'a>(
-    predicted: &'a [Measured],
-    measured: &'a [Measured],
-) -> (Vec<(&'a Measured, &'a Measured)>, Vec<String>) {
-    if let ([one], [other]) = (predicted, measured) {
-        return (vec![(one, other)], Vec::new());
-    }
-    let mut taken = vec![false; measured.len()];
-    let (mut found, mut alone) = (Vec::new(), Vec::new());
-    for row in predicted {
-        let partner = (0..measured.len()).find(|at| !taken[*at] && run_alike(row, &measured[*at]));
-        match partner {
-            Some(at) => {
-                taken[at] = true;
-                found.push((row, &measured[at]));
-            }
-            None => alone.push(format!("predicted {} ({})", row.place, row.setup.load)),
-        }
-    }
-    let rest = measured.iter().zip(&taken).filter(|(_, taken)| !**taken);
-    alone.extend(rest.map(|(row, _)| format!("measured {} ({})", row.place, row.setup.load)));
-    (found, alone)
-}
-
-/// The same load, and nothing known that differs.
-fn run_alike(one: &Measured, other: &Measured) -> bool {
-    let (a, b) = (&one.setup, &other.setup);
-    let differ = |x: &Option<String>, y: &Option<String>| matches!((x, y), (Some(x), Some(y)) if x != y);
-    let lengths = |x: Option<f64>, y: Option<f64>| x.zip(y).is_none_or(|(x, y)| (x / y - 1.0).abs() < 0.2);
-    a.load == b.load
-        && !differ(&a.gpu, &b.gpu)
-        && (a.family.is_empty() || b.family.is_empty() || a.family == b.family)
-        && lengths(a.input_tokens, b.input_tokens)
-        && lengths(a.output_tokens, b.output_tokens)
 }
 
 /// Compares one run with another.
@@ -160,6 +137,7 @@ pub fn compare(predicted: &Measured, measured: &Measured) -> Comparison {
         figures: Vec::new(),
         remarks: Vec::new(),
         causes: Vec::new(),
+        unlike: Vec::new(),
         nothing: unanswered(predicted, measured),
     };
     if comparison.nothing.is_some() {
@@ -176,6 +154,9 @@ pub fn compare(predicted: &Measured, measured: &Measured) -> Comparison {
     }
     comparison.remarks = remarks([predicted, measured], &chances, is_same_traffic);
     comparison.causes = causes(predicted, measured, &comparison);
+    let is_said = |what: &String| comparison.causes.iter().any(|cause| cause.words.contains(what));
+    comparison.unlike = said::all_that_differs(predicted, measured);
+    comparison.unlike.retain(|what| !is_said(what));
     if comparison.figures.is_empty() {
         comparison.nothing = Some("no figure is in both results".to_owned());
     }
@@ -249,5 +230,7 @@ fn remarks(rows: [&Measured; 2], chances: &[Chance<'_>; 2], is_same_traffic: boo
     remarks
 }
 
+#[cfg(test)]
+mod fair;
 #[cfg(test)]
 mod tests;

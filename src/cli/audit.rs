@@ -15,7 +15,7 @@ use super::terminal::Terminal;
 use crate::audit::{self, Known, Machine};
 use crate::report::audited::{self, Audited};
 use crate::report::folded;
-use crate::results::{self, Load, Measured, ResultFile, UnreadRow};
+use crate::results::{self, Load, Measured, ResultFile, UnreadRow, no_figure};
 
 /// Is this benchmark physically and statistically possible?
 ///
@@ -34,7 +34,7 @@ use crate::results::{self, Load, Measured, ResultFile, UnreadRow};
 
 What a file lacks can be given, and a note tells what it says otherwise; physical bounds need GPU, model and the number of GPUs (one unless said).
 
-Exit codes: 0 nothing impossible or doubtful, 1 something found, 2 a file cannot be read, or a row of it.")]
+Exit codes: 0 nothing impossible or doubtful, 1 something found, 2 a file cannot be read, or a row of it, or no figure in it, or what is given contradicts itself.")]
 pub struct Args {
     /// Results; `-` reads standard input. Rows of one file are compared with each other.
     #[arg(value_name = "RESULT", required = true)]
@@ -147,6 +147,26 @@ impl KnownArgs {
         unused.into_iter().flatten().collect()
     }
 
+    /// Why the GPUs that are given, with what a row says beside them, are fewer than share its weights.
+    fn contradiction(&self, row: &Measured) -> Option<String> {
+        let said = |given: Option<u32>, has: Option<u32>, flag: &str, column: &str| match (given, has) {
+            (Some(given), _) => Some((given, format!("{flag} {given}"))),
+            (None, has) => has.map(|has| (has, format!("the file's {column} of {has}"))),
+        };
+        let setup = &row.setup;
+        let (ranks, of_ranks) = said(
+            self.tensor_parallel_size,
+            setup.tensor_parallel,
+            "--tensor-parallel-size",
+            "tp",
+        )?;
+        let (gpus, of_gpus) = said(self.n_gpus, setup.n_gpus, "--n-gpus", "n_gpus")?;
+        let is_given = self.tensor_parallel_size.is_some() || self.n_gpus.is_some();
+        (is_given && ranks > gpus).then(|| {
+            format!("{of_ranks} needs {ranks} GPUs, and {of_gpus} leaves {gpus}: one of them is wrong")
+        })
+    }
+
     fn machine(&self) -> anyhow::Result<Machine> {
         let device = self
             .gpu
@@ -188,6 +208,15 @@ pub fn run(args: &Args, out: &mut dyn Write, terminal: &Terminal) -> anyhow::Res
                     let (place, what) = (&problem.place, &problem.what);
                     terminal.error(&anyhow::anyhow!("{}: {place}: {what}", file.name));
                     unreadable = true;
+                }
+                let refused = no_figure(&file).or_else(|| {
+                    let wrong = file.rows.iter().find_map(|row| args.known.contradiction(row))?;
+                    Some(format!("{}: {wrong}", file.name))
+                });
+                if let Some(why) = refused {
+                    terminal.error(&anyhow::anyhow!("{why}"));
+                    unreadable = true;
+                    continue;
                 }
                 let unused = file.rows.iter_mut().flat_map(|row| args.known.fill(row));
                 terminal.notes(&told(&file.name, unused.collect()));
@@ -268,6 +297,37 @@ fn shown(name: &str) -> &str {
 mod tests {
     use super::*;
     use crate::results::Tool;
+
+    #[test]
+    fn more_ranks_than_gpus_are_refused() {
+        let told = |ranks: Option<u32>, gpus: Option<u32>, has: (Option<u32>, Option<u32>)| {
+            let known = KnownArgs {
+                tensor_parallel_size: ranks,
+                n_gpus: gpus,
+                ..KnownArgs::default()
+            };
+            let mut row = Measured::new(Tool::Table, "");
+            (row.setup.tensor_parallel, row.setup.n_gpus) = has;
+            known.contradiction(&row)
+        };
+        let bare = (None, None);
+        let expected = "--tensor-parallel-size 8 needs 8 GPUs, and --n-gpus 1 leaves 1: one of them is wrong";
+        assert_eq!(told(Some(8), Some(1), bare).as_deref(), Some(expected));
+        let of_file = told(None, Some(1), (Some(8), None)).unwrap();
+        assert!(
+            of_file.starts_with("the file's tp of 8 needs 8 GPUs"),
+            "{of_file}"
+        );
+        for (ranks, gpus, has) in [
+            (Some(8), Some(8), bare),
+            (Some(2), Some(8), bare),
+            (Some(8), None, bare),
+            (None, None, (Some(8), Some(1))),
+            (Some(1), None, (Some(8), Some(4))),
+        ] {
+            assert_eq!(told(ranks, gpus, has), None);
+        }
+    }
 
     #[test]
     fn a_flag_that_the_file_answers_is_told() {

@@ -8,9 +8,11 @@ use super::audit::{Format, read};
 use super::files;
 use super::interrupt;
 use super::terminal::Terminal;
+use super::validate::not_read;
 use crate::audit::compare;
 use crate::report::diffed;
 use crate::report::figures::significant;
+use crate::results::strange_columns;
 use crate::validate::impossible;
 
 /// What moved between a prediction and a measurement, or any two results, and the likely cause.
@@ -26,7 +28,8 @@ use crate::validate::impossible;
   plimsoll diff predicted.json measured.json --tolerance 10    # fails where a figure moved by more than 10 %
   plimsoll diff monday.json tuesday.json --format json
 
-Files with several runs are paired by load, lengths and GPU; rows without a partner are named.
+Files with several runs are paired by load, lengths and GPU, of several alike by name or equal figures; rows without a
+partner are named, and so are those that could be paired otherwise.
 
 Exit codes: 0 compared, 1 a figure moved by more than --tolerance, 2 a file cannot be read, no rows pair, or there is no figure to compare.")]
 pub struct Args {
@@ -82,15 +85,24 @@ pub fn run(args: &Args, out: &mut dyn Write, terminal: &Terminal) -> anyhow::Res
         terminal.error(&anyhow::anyhow!("{}", wrong.join("\n  ")));
         return Ok(Exit::BadInput.into());
     }
-    let (pairs, alone) = compare::pairs(&predicted.rows, &measured.rows);
+    for file in [&predicted, &measured] {
+        let strange = not_read(&strange_columns(&file.rows)).into_iter();
+        let told: Vec<String> = strange.map(|told| format!("{}: {told}", file.name)).collect();
+        terminal.notes(&told);
+    }
+    let (pairs, alone) = compare::pairs(&predicted, &measured);
     if pairs.is_empty() {
         let what = "no run of one file is like a run of the other (load, lengths, GPU)";
         terminal.error(&anyhow::anyhow!("{what}: {}", diffed::some(&alone)));
         return Ok(Exit::BadInput.into());
     }
     let compared: Vec<compare::Comparison> = pairs
-        .iter()
-        .map(|(one, other)| compare::compare(one, other))
+        .into_iter()
+        .map(|pair| {
+            let mut compared = compare::compare(pair.predicted, pair.measured);
+            compared.remarks.splice(0..0, pair.doubt);
+            compared
+        })
         .collect();
     let text = match args.format {
         Format::Text => diffed::text(&compared, &alone),

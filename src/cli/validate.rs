@@ -243,7 +243,7 @@ struct Scored {
 }
 
 /// What to say of columns that are not known.
-fn not_read(strange: &[(String, Option<String>)]) -> Vec<String> {
+pub(super) fn not_read(strange: &[(String, Option<String>)]) -> Vec<String> {
     let of = |(name, meant): &(String, Option<String>)| match meant {
         Some(meant) => format!("the column `{name}` is not known and is left out; did you mean `{meant}`?"),
         None => format!("the column `{name}` is not known and is left out"),

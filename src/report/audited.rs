@@ -162,7 +162,8 @@ fn file_text(file: &Audited, with_notes: bool, lines: &mut Vec<String>) {
     }
     groups.sort_by_key(|group| std::cmp::Reverse(group.finding.severity));
     let tool = file.file.rows.first().map_or("", |row| row.tool.name());
-    if !groups.is_empty() {
+    let has_notes = |row: &Measured| !(row.taken.is_empty() && row.left.is_empty());
+    if !groups.is_empty() || (with_notes && file.file.rows.iter().any(has_notes)) {
         lines.push(String::new());
         lines.push(format!("{} ({tool})", file.file.name));
     }
@@ -317,4 +318,41 @@ fn finding_json(finding: &Finding) -> Value {
         "arithmetic": finding.arithmetic,
         "rerun": finding.rerun,
     })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::results::{Left, Tool};
+
+    #[test]
+    fn notes_stand_under_the_heading_of_their_own_file() {
+        let file = |name: &str, left: &str| {
+            let mut row = Measured::new(Tool::Table, "");
+            if !left.is_empty() {
+                row.left.push(Left {
+                    what: left.to_owned(),
+                    why: "is no column that is known".to_owned(),
+                });
+            }
+            Audited {
+                rows: crate::audit::audit(std::slice::from_ref(&row), &crate::audit::Known::default()),
+                file: ResultFile {
+                    name: name.to_owned(),
+                    rows: vec![row],
+                },
+            }
+        };
+        let files = [file("a.csv", "one"), file("b.csv", "two"), file("c.csv", "")];
+        let told = text(&files, true);
+        let lines: Vec<&str> = told.lines().filter(|line| !line.is_empty()).collect();
+        let expected = [
+            "a.csv (CSV table)",
+            "  left   one is no column that is known",
+            "b.csv (CSV table)",
+            "  left   two is no column that is known",
+        ];
+        assert_eq!(lines[1..], expected, "{told}");
+        assert!(!text(&files, false).contains(".csv"));
+    }
 }

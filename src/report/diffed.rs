@@ -17,14 +17,16 @@ pub fn answer(comparisons: &[Comparison]) -> String {
         .collect();
     let most = moved
         .iter()
-        .max_by(|a, b| a.1.change().abs().total_cmp(&b.1.change().abs()));
+        .max_by(|a, b| a.1.distance().total_cmp(&b.1.distance()));
     if let Some(nothing) = comparisons.iter().find_map(|one| one.nothing.as_deref())
         && comparisons.iter().all(|one| one.nothing.is_some())
     {
         return format!("nothing to compare: {nothing}");
     }
     let Some((comparison, figure)) = most else {
-        return "nothing moved by more than chance".to_owned();
+        let unlike = comparisons.iter().find(|one| !one.unlike.is_empty());
+        let though = unlike.map_or(String::new(), |one| format!(", but {}", not_alike(one)));
+        return format!("nothing moved by more than chance{though}");
     };
     let place = match (comparisons.len(), &comparison.places.1) {
         (1, _) => String::new(),
@@ -43,6 +45,11 @@ pub fn answer(comparisons: &[Comparison]) -> String {
         value(figure, figure.predicted),
         value(figure, figure.measured),
     )
+}
+
+/// What differs in how the two were run.
+fn not_alike(comparison: &Comparison) -> String {
+    format!("they were not run alike: {}", comparison.unlike.join("; "))
 }
 
 fn value(figure: &Moved, value: f64) -> String {
@@ -71,6 +78,9 @@ pub fn text(comparisons: &[Comparison], alone: &[String]) -> String {
             continue;
         }
         lines.extend(table(&comparison.figures));
+        if !comparison.unlike.is_empty() {
+            lines.push(format!("note: {}", not_alike(comparison)));
+        }
         lines.extend(comparison.remarks.iter().map(|remark| format!("note: {remark}")));
         lines.extend(
             comparison
@@ -129,10 +139,17 @@ fn cells(figure: &Moved) -> [String; 5] {
         value(figure, figure.predicted),
         value(figure, figure.measured),
         signed(figure.change()),
-        figure
-            .noise
-            .map_or("?".to_owned(), |noise| format!("±{:.1} %", 100.0 * noise)),
+        figure.chance().map_or("?".to_owned(), between),
     ]
+}
+
+/// What chance leaves a change between: it doubles a figure as often as it halves it.
+fn between((low, high): (f64, f64)) -> String {
+    let text = |change: f64| format!("{:.1}", 100.0 * change.abs());
+    match text(low) == text(high) {
+        true => format!("±{} %", text(high)),
+        false => format!("-{}/{}", text(low), signed(high)),
+    }
 }
 
 /// A change with its sign; no change has none.
@@ -170,6 +187,7 @@ fn pair(comparison: &Comparison) -> Value {
             "measured": figure.measured * unit,
             "change": figure.change(),
             "noise_95": figure.noise,
+            "chance_95": figure.chance().map(|(low, high)| [low, high]),
             "is_real": figure.is_real(),
             "largest_of": figure.few,
         })
@@ -184,6 +202,7 @@ fn pair(comparison: &Comparison) -> Value {
         "figures": figures.collect::<Vec<Value>>(),
         "remarks": comparison.remarks,
         "causes": causes.collect::<Vec<Value>>(),
+        "unlike": comparison.unlike,
         "nothing_to_compare": comparison.nothing,
     })
 }
@@ -218,7 +237,33 @@ mod tests {
             let cells: Vec<&str> = line.split("  ").filter(|cell| !cell.is_empty()).collect();
             assert!((4..=6).contains(&cells.len()), "{line}");
         }
-        let lines = table(&[figure(6.68, 11.458)]);
-        assert!(lines[1].ends_with("6.68 s  +14082.6 %  ±1145.8 %"), "{lines:?}");
+        let lines = table(&[figure(6.68, 2.0)]);
+        assert!(
+            lines[1].ends_with("6.68 s  +14082.6 %  -86.5/+638.9 %"),
+            "{lines:?}"
+        );
+    }
+
+    #[test]
+    fn what_is_within_chance_is_within_the_chance_that_is_printed() {
+        let line = |predicted: f64, measured: f64| {
+            let figure = Moved {
+                name: "mean ttft".to_owned(),
+                predicted,
+                measured,
+                noise: Some(0.394),
+                is_time: true,
+                few: None,
+            };
+            table(&[figure])[1].clone()
+        };
+        for (line, change) in [(line(1.0, 1.408), "+40.8 %"), (line(1.408, 1.0), "-29.0 %")] {
+            assert!(
+                line.contains(change) && line.ends_with("-32.6/+48.3 %  within chance"),
+                "{line}"
+            );
+        }
+        assert!(line(1.0, 1.49).ends_with("+48.3 %") && line(1.49, 1.0).ends_with("+48.3 %"));
+        assert_eq!(between((-0.009, 0.009)), "±0.9 %");
     }
 }

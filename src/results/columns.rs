@@ -1,6 +1,6 @@
 //! Columns and figures of which a reader makes nothing: names that are not known, and what a name may mean.
 
-use super::measured::Measured;
+use super::measured::{Measured, ResultFile, Tool};
 use super::table::{KNOWN, OTHER_NAMES, RATES};
 use crate::nearest::nearest;
 
@@ -10,6 +10,43 @@ impl Measured {
         let left = self.left.iter().filter(|left| left.why == NOT_A_NUMBER);
         left.map(|left| left.what.as_str())
     }
+}
+
+/// What to say of a table of which no figure was read at all, and by which names figures are.
+#[must_use]
+pub fn no_figure(file: &ResultFile) -> Option<String> {
+    let is_bare = |row: &Measured| {
+        let outcome = &row.outcome;
+        let rates = [
+            outcome.request_throughput,
+            outcome.output_throughput,
+            outcome.total_throughput,
+            outcome.duration_s,
+        ];
+        let has_times = row.latencies().iter().any(|(_, stats)| !stats.is_empty());
+        let is_answered = outcome.completed != Some(0);
+        row.tool == Tool::Table && is_answered && !has_times && rates.iter().all(Option::is_none)
+    };
+    if !file.rows.iter().all(is_bare) {
+        return None;
+    }
+    let strange = strange_columns(&file.rows)
+        .into_iter()
+        .map(|(name, meant)| match meant {
+            Some(meant) => format!("`{name}` (did you mean `{meant}`?)"),
+            None => format!("`{name}`"),
+        });
+    let strange: Vec<String> = strange.collect();
+    let left = match strange.is_empty() {
+        true => String::new(),
+        false => format!("\n  not known: {}", strange.join(", ")),
+    };
+    Some(format!(
+        "{}: no figure was read{left}\n  help: figures are in columns such as `ttft_mean_ms`: `ttft`, `tpot`, `itl` or `e2e`, then \
+         `mean`, `std`, `min`, `max` or a percentile such as `p50` or `p99`, then `ms`; and in {}",
+        file.name,
+        RATES.map(|name| format!("`{name}`")).join(", ")
+    ))
 }
 
 /// Why a column is left.
@@ -87,6 +124,40 @@ mod tests {
         assert_eq!(meant("p99 itl"), Some("itl_p99_ms"));
         assert_eq!(meant("modell"), Some("model"));
         assert_eq!(found.len(), 4);
+    }
+
+    #[test]
+    fn a_column_of_no_known_statistic_is_named_as_it_is_written() {
+        let header =
+            "id,ttft_avg_ms,avg_ttft_ms,client_ttft_ms,ttft_foo_ms,ttft_p101_ms,median_tpot_ms,itl_p99.9_ms";
+        let rows = rows(&format!("{header}\nx,1,2,3,4,5,6,7\n"));
+        let found: Vec<(String, Option<String>)> = strange_columns(&rows);
+        let names: Vec<&str> = found.iter().map(|(name, _)| name.as_str()).collect();
+        let expected = [
+            "avg_ttft_ms",
+            "client_ttft_ms",
+            "ttft_avg_ms",
+            "ttft_foo_ms",
+            "ttft_p101_ms",
+        ];
+        assert_eq!(names, expected);
+        assert!(rows[0].ttft.is_empty());
+        assert_eq!(rows[0].tpot.median, Some(0.006));
+        assert_eq!(rows[0].itl.percentile(99.9), Some(0.007));
+    }
+
+    #[test]
+    fn a_table_without_a_figure_says_which_columns_are_known() {
+        let told = |text: &str| no_figure(&crate::results::read(text.as_bytes(), "t.csv").unwrap());
+        let bare = told("id,ttft_ms,tpot_ms,e2e_ms\nx,1,2,3\ny,1,2,3\n").unwrap();
+        assert!(bare.starts_with("t.csv: no figure was read\n"), "{bare}");
+        assert!(
+            bare.contains("`ttft_ms` (did you mean `ttft_mean_ms`?)"),
+            "{bare}"
+        );
+        assert!(bare.contains("`output_tok_s`"), "{bare}");
+        assert_eq!(told("id,ttft_ms,tpot_mean_ms\nx,1,\ny,1,2\n"), None);
+        assert_eq!(told("id,ttft_ms,duration_s\nx,1,2\n"), None);
     }
 
     #[test]

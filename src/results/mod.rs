@@ -27,7 +27,7 @@ mod text;
 mod trtllm;
 mod vllm;
 
-pub use columns::strange_columns;
+pub use columns::{no_figure, strange_columns};
 pub use error::{PROBLEMS_SHOWN, Problem, ReadError};
 pub use measured::{
     AROUND, Left, Load, Measured, Outcome, Own, RequestTimes, ResultFile, Setup, Stats, Tool,

@@ -76,11 +76,10 @@ pub fn columns(text: &str) -> Vec<String> {
 /// Whether the first line names a figure that a benchmark has.
 pub(super) fn is_table(text: &str) -> bool {
     let columns = columns(text);
-    // `ttft_ms` says of no statistic that it is one, and whose column it is all the same.
+    // `ttft_ms` and `client_ttft_ms` name no statistic that is known, and are a run's columns all the same.
     let is_measure = |name: &String| {
-        MEASURES
-            .iter()
-            .any(|start| name.starts_with(start) && name.ends_with("_ms"))
+        let mut of = MEASURES.into_iter().chain(["e2el_"]);
+        name.ends_with("_ms") && of.any(|metric| name.contains(metric))
     };
     columns.len() > 1 && columns.iter().any(|name| is_figure(name) || is_measure(name))
 }
@@ -127,7 +126,9 @@ fn canonical(name: &str) -> Cow<'_, str> {
     }
     let parts = name.strip_suffix("_ms").and_then(|rest| rest.split_once('_'));
     match parts {
-        Some((statistic, metric @ ("ttft" | "tpot" | "itl" | "e2el"))) => {
+        Some((statistic, metric @ ("ttft" | "tpot" | "itl" | "e2el")))
+            if statistic == "median" || is_statistic(statistic) =>
+        {
             let statistic = if statistic == "median" { "p50" } else { statistic };
             let metric = if metric == "e2el" { "e2e" } else { metric };
             Cow::Owned(format!("{metric}_{statistic}_ms"))
@@ -139,9 +140,19 @@ fn canonical(name: &str) -> Cow<'_, str> {
 fn is_figure(name: &str) -> bool {
     RATES.contains(&name)
         || MEASURES.iter().any(|start| {
-            name.strip_prefix(start)
-                .is_some_and(|statistic| statistic.ends_with("_ms"))
+            let rest = name.strip_prefix(start).and_then(|rest| rest.strip_suffix("_ms"));
+            rest.is_some_and(is_statistic)
         })
+}
+
+/// Whether a word is one of those that [`Cells::stats`] reads.
+fn is_statistic(word: &str) -> bool {
+    let percent = |digits: &str| {
+        digits
+            .parse()
+            .is_ok_and(|percent| (0.0..=100.0).contains(&percent))
+    };
+    ["mean", "std", "min", "max"].contains(&word) || word.strip_prefix('p').is_some_and(percent)
 }
 
 pub(super) fn read(text: &str, problems: &Problems) -> Vec<Measured> {

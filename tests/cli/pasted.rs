@@ -2,7 +2,7 @@
 
 use serde_json::Value;
 
-use crate::{Desk, text};
+use crate::{Desk, fixture, text};
 
 /// A short run of a client that asks for a model by the server's own name for it.
 const SERVED: &str = "run --gpu h100 --serve-cmd 'vllm serve meta-llama/Llama-3.1-8B-Instruct --max-model-len 8192 \
@@ -147,4 +147,58 @@ fn a_file_of_a_kind_that_is_not_written_is_refused_and_a_count_before_a_card_exp
         told.contains("must be above 0 and at most 1: 1.2 is not"),
         "{told}"
     );
+}
+
+#[test]
+fn a_table_in_which_no_figure_is_read_is_refused_and_columns_that_are_left_are_named() {
+    let desk = Desk::new();
+    let write = |name: &str, table: &str| std::fs::write(desk.path().join(name), table).unwrap();
+    write("bare.csv", "id,ttft_ms,tpot_ms,e2e_ms\nx,1,2,3\n");
+    let run = desk.run("audit bare.csv");
+    let told = text(&run.stderr);
+    assert_eq!(run.status.code(), Some(2), "{told}");
+    assert!(
+        told.contains("no figure was read") && told.contains("`ttft_mean_ms`"),
+        "{told}"
+    );
+    write("odd.csv", "id,client_ttft_ms,ttft_foo_ms,tpot_mean_ms\nx,1,2,3\n");
+    write("other.csv", "id,avg_ttft_ms,tpot_mean_ms\nx,1,3\n");
+    let noted = desk.expect(0, "audit odd.csv other.csv --notes");
+    let (first, second) = noted.split_once("other.csv (CSV table)").unwrap();
+    for name in ["client_ttft_ms", "ttft_foo_ms"] {
+        assert!(
+            first.contains(&format!("left   row x: {name} is no column")),
+            "{noted}"
+        );
+    }
+    assert!(second.contains("avg_ttft_ms is no column"), "{noted}");
+    for command in ["diff odd.csv other.csv", "validate odd.csv"] {
+        let told = text(&desk.run(command).stderr);
+        assert!(
+            told.contains("the column `client_ttft_ms` is not known"),
+            "{command}: {told}"
+        );
+    }
+}
+
+#[test]
+fn a_measured_run_pairs_with_its_own_row_and_no_right_column_is_blamed() {
+    let desk = Desk::new();
+    let measured = |name: &str| fixture(&format!("measured/serving-h100{name}"));
+    let (asynchronous, other) = (measured("/a-c64.json.gz"), measured("/s-c64.json.gz"));
+    let diff = desk.expect(0, &format!("diff {asynchronous} {other}"));
+    assert!(!diff.contains("latency over tokens"), "{diff}");
+    let diff = desk.expect(0, &format!("diff {} {other}", measured(".csv")));
+    assert!(diff.starts_with("nothing moved by more than chance\n"), "{diff}");
+    assert!(
+        diff.contains("predicted row a-c1 (1 in flight)") && !diff.contains("ambiguous"),
+        "{diff}"
+    );
+    let known = format!(
+        "audit {} --gpu l40s --n-gpus 1 --tensor-parallel-size",
+        measured("/a-c1.json.gz")
+    );
+    let told = text(&desk.run(&format!("{known} 8")).stderr);
+    desk.expect(2, &format!("{known} 8"));
+    assert!(told.contains("needs 8 GPUs, and --n-gpus 1 leaves 1"), "{told}");
 }

@@ -4,7 +4,7 @@ use super::super::case::Case;
 use super::super::finding::{plain, time};
 use super::chance::{Chance, Length};
 use super::definition::{of_steps, of_throughput};
-use super::said::{is_same_load, setups};
+use super::said::{other_length, other_load, setups};
 use super::{Cause, Comparison, Moved};
 use crate::results::{Load, Measured, Stats};
 
@@ -50,10 +50,10 @@ pub(super) fn causes(predicted: &Measured, measured: &Measured, comparison: &Com
 fn other_run(predicted: &Measured, measured: &Measured) -> Vec<Cause> {
     let (a, b) = (&predicted.setup, &measured.setup);
     let mut found = Vec::new();
-    if !is_same_load(a.load, b.load) && a.load != Load::Unknown && b.load != Load::Unknown {
+    if let Some(load) = other_load(a, b) {
         found.push(Cause {
             kind: "load",
-            words: format!("not the same load: {} against {}", a.load, b.load),
+            words: format!("not the same {load}"),
         });
     }
     let step = predicted.tpot.centre().unwrap_or(0.0);
@@ -68,10 +68,7 @@ fn other_run(predicted: &Measured, measured: &Measured) -> Vec<Cause> {
             Some(step),
         ),
     ] {
-        let Some((one, other)) = one
-            .zip(other)
-            .filter(|(one, other)| (other / one - 1.0).abs() > 0.02)
-        else {
+        let (Some(differ), Some((one, other))) = (other_length(what, one, other), one.zip(other)) else {
             continue;
         };
         let more = cost.filter(|step| *step > 0.0).map_or(String::new(), |step| {
@@ -83,14 +80,9 @@ fn other_run(predicted: &Measured, measured: &Measured) -> Vec<Cause> {
         } else {
             ""
         };
-        let words = format!(
-            "{what} differ: {} against {} tokens{by_chance}{more}",
-            plain(one),
-            plain(other)
-        );
         found.push(Cause {
             kind: "lengths",
-            words,
+            words: differ + by_chance + &more,
         });
     }
     found
@@ -130,7 +122,7 @@ fn other_unit(comparison: &Comparison) -> Option<Cause> {
     })
 }
 
-/// A column that agrees with another one of the other result is that other thing; `names` are those of both.
+/// A column that agrees with another one of the other result, or of its own, is that other thing; `names` are those of both.
 fn other_definition([sound, row]: [&Measured; 2], [theirs, own_name]: [&str; 2]) -> Option<Cause> {
     let near = |one: f64, other: f64| (one / other - 1.0).abs() < 0.1;
     let centre = |stats: &Stats| stats.centre().filter(|value| *value > 0.0);
@@ -144,6 +136,7 @@ fn other_definition([sound, row]: [&Measured; 2], [theirs, own_name]: [&str; 2])
     if let (Some(first), Some(whole), Some(ttft)) = (first, whole, centre(&row.ttft))
         && near(ttft, whole)
         && ttft > 2.0 * first
+        && centre(&row.e2el).is_none_or(|own| near(ttft, own))
     {
         return definition(format!(
             "the {own_name} ttft {} is the {theirs} e2el {}: the column is the whole answer",
@@ -161,20 +154,16 @@ fn other_definition([sound, row]: [&Measured; 2], [theirs, own_name]: [&str; 2])
             "the {own_name} itl is half of its own tpot: empty chunks are counted beside every token"
         ));
     }
-    let with_first = whole
-        .zip(sound.setup.output_tokens)
-        .map(|(whole, tokens)| whole / tokens);
-    if let (Some(step), Some(with_first), Some(own)) = (step, with_first, centre(&row.tpot))
-        && (own / with_first - 1.0).abs() < 0.02
-        && with_first > 1.1 * step
-    {
-        let words = format!(
-            "the {own_name} tpot {} is latency over tokens: it counts the first token",
-            time(own)
-        );
-        return definition(words);
-    }
-    None
+    // Each result by its own times: of another run the same time per token may be right.
+    let [odd, others] = [row, sound].map(|row| Case::new(row, None).tpot_with_first());
+    let odd = odd.filter(|_| others.is_none())?;
+    definition(format!(
+        "the {own_name} tpot {} is latency over tokens, {} / {}: it counts the first token, and without that is {}",
+        time(odd.tpot),
+        time(odd.whole),
+        plain(odd.tokens),
+        time(odd.sound)
+    ))
 }
 
 /// Fewer in flight than predicted, and slower: the client kept requests back.

@@ -48,7 +48,7 @@ fn too_few(row: &Measured, name: &str, percent: f64) -> Option<u64> {
     (name != "itl" && percent > 50.0 && beyond < 1.0 - 1e-9).then_some(requests)
 }
 
-/// Chance of a difference: both results' together. One that says nothing of its own is taken to be as uncertain as the other.
+/// Chance of the logarithm of a ratio: both results' relative ones together. One that says nothing of its own is taken to be as uncertain as the other.
 fn together(chances: &[Chance<'_>; 2], of: impl Fn(&Chance<'_>) -> Option<f64>) -> Option<f64> {
     let [one, other] = [of(&chances[0]), of(&chances[1])];
     let (one, other) = (one.or(other)?, other.or(one)?);

@@ -4,6 +4,7 @@
 //! Names are read, not spelt: `h100` may be an `H100-SXM-80GB`, and a model's path ends in its name. A base model and its
 //! tuned sister compute the same. What only one of the two says is no difference.
 
+use super::super::finding::plain;
 use super::Cause;
 use crate::hardware;
 use crate::model;
@@ -11,10 +12,28 @@ use crate::results::{Load, Measured, Setup};
 
 /// Rates nearer to each other are one load: a trace's is counted, a curve's added up.
 const SAME_RATE: f64 = 0.005;
+/// Mean lengths nearer to each other are one.
+const SAME_LENGTH: f64 = 0.02;
 
 /// What the files say that differs, and whether nothing else can be told beside it.
 pub(super) fn setups(predicted: &Measured, measured: &Measured) -> Option<(Cause, bool)> {
-    let (a, b) = (&predicted.setup, &measured.setup);
+    let (machine, server) = servers(&predicted.setup, &measured.setup);
+    let is_other_machine = !machine.is_empty();
+    let said = [machine, server].concat();
+    (!said.is_empty()).then(|| {
+        let cause = Cause {
+            kind: "setup",
+            words: format!(
+                "not the same run, as the files themselves say: {}",
+                said.join("; ")
+            ),
+        };
+        (cause, is_other_machine)
+    })
+}
+
+/// What differs in machines and models, and what in the software beside them.
+fn servers(a: &Setup, b: &Setup) -> (Vec<String>, Vec<String>) {
     let machine = [
         unlike("model", &a.model, &b.model, model::is_other),
         unlike("GPU", &a.gpu, &b.gpu, is_other_gpu),
@@ -32,22 +51,46 @@ pub(super) fn setups(predicted: &Measured, measured: &Measured) -> Option<(Cause
         version(a, b),
         unlike("router", &a.router, &b.router, |one, other| one != other),
     ];
-    let is_other_machine = machine.iter().any(Option::is_some);
-    let said: Vec<String> = machine.into_iter().chain(server).flatten().collect();
-    (!said.is_empty()).then(|| {
-        let cause = Cause {
-            kind: "setup",
-            words: format!(
-                "not the same run, as the files themselves say: {}",
-                said.join("; ")
-            ),
-        };
-        (cause, is_other_machine)
-    })
+    (
+        machine.into_iter().flatten().collect(),
+        server.into_iter().flatten().collect(),
+    )
+}
+
+/// Everything in how two were run that differs by their own word, whether anything moved or not.
+pub(super) fn all_that_differs(predicted: &Measured, measured: &Measured) -> Vec<String> {
+    let (a, b) = (&predicted.setup, &measured.setup);
+    let (machine, server) = servers(a, b);
+    let load = other_load(a, b);
+    let limit = a.max_concurrency.zip(b.max_concurrency);
+    let limit = limit.filter(|(one, other)| one != other && load.is_none());
+    let limit = limit.map(|(one, other)| format!("limits of {one} against {other} in flight"));
+    let lengths = [
+        ("prompts", a.input_tokens, b.input_tokens),
+        ("answers", a.output_tokens, b.output_tokens),
+    ];
+    let lengths = lengths
+        .into_iter()
+        .filter_map(|(what, one, other)| other_length(what, one, other));
+    let said = machine.into_iter().chain(server).chain(load).chain(limit);
+    said.chain(lengths).collect()
+}
+
+/// What differs in how requests were sent, where both say it.
+pub(super) fn other_load(a: &Setup, b: &Setup) -> Option<String> {
+    let is_known = a.load != Load::Unknown && b.load != Load::Unknown;
+    (is_known && !is_same_load(a.load, b.load)).then(|| format!("load: {} against {}", a.load, b.load))
+}
+
+/// What differs in a mean length, where both say it.
+pub(super) fn other_length(what: &str, one: Option<f64>, other: Option<f64>) -> Option<String> {
+    let (one, other) = one.zip(other)?;
+    let is_other = (other / one - 1.0).abs() > SAME_LENGTH;
+    is_other.then(|| format!("{what} differ: {} against {} tokens", plain(one), plain(other)))
 }
 
 /// Whether both were sent in one way.
-pub(super) fn is_same_load(one: Load, other: Load) -> bool {
+fn is_same_load(one: Load, other: Load) -> bool {
     match (one, other) {
         (Load::Open { rate: a }, Load::Open { rate: b })
         | (Load::Mixed { rate: a }, Load::Mixed { rate: b }) => a == b || (a / b - 1.0).abs() < SAME_RATE,

@@ -438,19 +438,6 @@ fn other_loads_explain_themselves_and_no_step_is_blamed() {
 }
 
 #[test]
-fn rows_pair_by_load_and_the_rest_are_named() {
-    let of = |rate: f64| {
-        let mut row = run();
-        (row.setup.load, row.place) = (Load::Open { rate }, format!("rate {rate}"));
-        row
-    };
-    let (predicted, measured) = ([of(1.0), of(4.0)], [of(4.0), of(2.0)]);
-    let (pairs, alone) = pairs(&predicted, &measured);
-    assert_eq!(pairs.len(), 1);
-    assert_eq!(alone, ["predicted rate 1 (1 req/s)", "measured rate 2 (2 req/s)"]);
-}
-
-#[test]
 fn a_move_is_told_with_a_cause_of_its_own() {
     let mut measured = run();
     steps(&mut measured, |gap| gap * 1.2);
