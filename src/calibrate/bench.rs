@@ -443,7 +443,7 @@ fn lay_over(document: &mut Document, said: &Document, knows_load: bool) {
         .iter()
         .any(|part| key.starts_with(part));
         if is_run && !(is_load && knows_load) {
-            document.set(&key, value, "what was said beside the file");
+            document.set(&key, value, "the flags beside the file");
         }
     }
 }

@@ -68,19 +68,23 @@ pub(super) const AS_WIDE_AS_BEFORE: f64 = 0.7;
 /// 0.90 on L40S; probes of one model of card scatter by 3 to 5 %).
 const CAMPAIGN_SIGMA: f64 = 0.04;
 
-/// Fits the rows of one block; `None` without rows or forms.
+/// Fits the rows of one block; `None` without rows or forms, and where it does not go on, which is asked before each draw.
 #[must_use]
 pub fn fit(
     block: Block,
     forms: Vec<Box<dyn Form>>,
     rows: &[&Observation],
     options: &Options,
+    goes_on: &(dyn Fn() -> bool + Sync),
 ) -> Option<BlockFit> {
     if rows.is_empty() || forms.is_empty() {
         return None;
     }
     let mut best: Option<(f64, Box<dyn Form>, Vec<f64>)> = None;
     for form in forms {
+        if !goes_on() {
+            return None;
+        }
         let held_out = hold_out(form.as_ref(), rows, options);
         let errors = held_out.clone().unwrap_or_else(|| {
             let values = solve(form.as_ref(), rows, options, STARTS.1);
@@ -94,7 +98,7 @@ pub fn fit(
     let (_, form, held_out) = best?;
     let values = solve(form.as_ref(), rows, options, STARTS.0);
     let values: Vec<f64> = values.into_iter().map(rounded).collect();
-    let draws = draws(form.as_ref(), rows, &values, options);
+    let draws = draws(form.as_ref(), rows, &values, options, goes_on)?;
     let in_sample = errors(form.as_ref(), rows, &values);
     let spread = if held_out.is_empty() {
         &in_sample
@@ -207,7 +211,13 @@ fn hold_out(form: &dyn Form, rows: &[&Observation], options: &Options) -> Option
     Some(held_out)
 }
 
-fn draws(form: &dyn Form, rows: &[&Observation], best: &[f64], options: &Options) -> Vec<Vec<f64>> {
+fn draws(
+    form: &dyn Form,
+    rows: &[&Observation],
+    best: &[f64],
+    options: &Options,
+    goes_on: &(dyn Fn() -> bool + Sync),
+) -> Option<Vec<Vec<f64>>> {
     let parameters = form.parameters();
     let shapes = shapes(rows);
     let one = |index: usize| {
@@ -233,7 +243,9 @@ fn draws(form: &dyn Form, rows: &[&Observation], best: &[f64], options: &Options
         };
         task.solve(&[best.to_vec()])
     };
-    (0..options.draws).map(one).collect()
+    (0..options.draws)
+        .map(|index| goes_on().then(|| one(index)))
+        .collect()
 }
 
 /// 90 % intervals of the parameters.

@@ -107,7 +107,7 @@ pub fn calibrate(request: &Request) -> Calibrated {
     calibrate_while(request, &|| true).expect("nobody asks to stop")
 }
 
-/// The same, as long as `goes_on`, which is asked before each fit and each simulation; `None` where it stopped.
+/// The same, as long as `goes_on`, which is asked before each fit, draw and simulation; `None` where it stopped.
 #[must_use]
 pub fn calibrate_while(request: &Request, goes_on: &(dyn Fn() -> bool + Sync)) -> Option<Calibrated> {
     let mut rows: BTreeMap<Block, Vec<&Observation>> = BTreeMap::new();
@@ -116,8 +116,12 @@ pub fn calibrate_while(request: &Request, goes_on: &(dyn Fn() -> bool + Sync)) -
     }
     let fit = |(block, rows): (&Block, &Vec<&Observation>)| {
         let forms = forms::forms(*block, &request.device, &request.base);
-        let mut fitted = component::fit(*block, forms, rows, &request.options)?;
+        let mut fitted = component::fit(*block, forms, rows, &request.options, goes_on)?;
         fitted.doubt = doubts::doubt_of_block(&fitted, rows, &request.device);
+        if fitted.doubt.is_some() {
+            // It holds what is believed without these rows.
+            fitted.unidentified = fitted.form.parameters().iter().map(|one| one.name).collect();
+        }
         Some(fitted)
     };
     let mut blocks: Vec<BlockFit> = Vec::new();
@@ -126,6 +130,9 @@ pub fn calibrate_while(request: &Request, goes_on: &(dyn Fn() -> bool + Sync)) -
             return None;
         }
         blocks.extend(fit(row));
+    }
+    if !goes_on() {
+        return None;
     }
     let mut calibration = request.kept.clone().unwrap_or_default();
     let kept = calibration.evidence.take();

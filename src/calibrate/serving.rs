@@ -123,8 +123,17 @@ fn judge(row: &Measured) -> Result<(), String> {
 
 /// Requests of a simulated open loop at most: more only cost time.
 const REQUESTS_MAX: f64 = 4000.0;
-/// Share of the offered rate that a run which keeps up completes.
+/// Share of what it would complete that a run which keeps up completes.
 const KEEPS_UP: f64 = 0.95;
+
+/// Requests per second that a run which keeps up completes: in one of few requests the last answer counts, too.
+fn kept_up_rate(row: &Measured, rate: f64, output_len: f64) -> f64 {
+    let (Load::Open { .. }, Some(requests)) = (&row.setup.load, row.setup.num_prompts) else {
+        return rate;
+    };
+    let stay_s = output_len * row.tpot.mean.unwrap_or(0.0);
+    requests as f64 / (requests as f64 / rate + stay_s)
+}
 
 fn run(row: &Measured, engine: &str, input: usize) -> Result<Run, String> {
     let setup = &row.setup;
@@ -154,7 +163,8 @@ fn run(row: &Measured, engine: &str, input: usize) -> Result<Run, String> {
         setup.model.as_deref().unwrap_or_default()
     );
     let completed = row.outcome.request_throughput;
-    let is_overloaded = completed.is_some_and(|completed| completed < KEEPS_UP * value);
+    let kept_up = KEEPS_UP * kept_up_rate(row, value, output_len);
+    let is_overloaded = completed.is_some_and(|completed| completed < kept_up);
     let measured = figures(row, is_overloaded);
     if measured.is_empty() {
         return Err("it has no figure that shows the host".to_owned());
@@ -341,6 +351,22 @@ mod tests {
                 .unwrap();
             assert_eq!(context.value, "8192", "{flags}");
         }
+    }
+
+    /// 120 requests at 8/s take 15 s, and the last answer one more.
+    #[test]
+    fn a_short_open_loop_keeps_up_though_its_last_answer_takes_time() {
+        let header = HEADER.replace("tpot_mean_ms", "num_prompts,req_throughput,tpot_mean_ms");
+        let figures = |throughput: &str| {
+            let row = format!(
+                "vllm,0.25.1,H100-SXM-80GB,1,meta-llama/Llama-3.1-8B,512,128,request_rate_rps,8,120,{throughput},8.4,56,a,calibrate"
+            );
+            let serving = read(&format!("{header}\n{row}\n"), "vllm", 0).unwrap();
+            let measured = &serving.runs[0].measured;
+            measured.iter().map(|(figure, _)| *figure).collect::<Vec<_>>()
+        };
+        assert_eq!(figures("7.55"), [Figure::TpotMean, Figure::TtftP50]);
+        assert_eq!(figures("6.9"), [Figure::TpotMean, Figure::RequestThroughput]);
     }
 
     /// Cells are read as those of every other table of results, so one table is not two things to two commands.

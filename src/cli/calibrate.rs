@@ -76,10 +76,10 @@ pub struct Args {
     #[arg(long, value_name = "SHARE", default_value = "0.3", value_parser = share)]
     pub hold_out: f64,
     /// Seed of hold-out and intervals.
-    #[arg(long, default_value = "0")]
+    #[arg(long, default_value = "0", value_parser = clap::value_parser!(u64).range(..=i64::MAX as u64))]
     pub seed: u64,
-    /// Draws of the parameters for their intervals.
-    #[arg(long, default_value = "100", value_parser = clap::value_parser!(u16).range(10..))]
+    /// Draws of the parameters for their intervals, 10 to 10000.
+    #[arg(long, default_value = "100", value_parser = clap::value_parser!(u16).range(10..=10_000))]
     pub draws: u16,
     /// What the file says of its origin: benchmark (your own measurements) or public-fit (published ones).
     #[arg(long, default_value = "benchmark", value_parser = ["benchmark", "public-fit"])]
@@ -112,10 +112,15 @@ impl Args {
 
     /// The engine's name without its version, as tables and calibrations have it.
     fn engine_name(&self) -> &str {
-        match self.engine().split('@').next().unwrap_or(self.engine()) {
-            "tensorrt-llm" | "tensorrt_llm" | "trt-llm" => "trtllm",
-            name => name,
-        }
+        name_of(self.engine())
+    }
+}
+
+/// An engine's name as tables and calibrations have it, without its version.
+fn name_of(engine: &str) -> &str {
+    match engine.split('@').next().unwrap_or(engine) {
+        "tensorrt-llm" | "tensorrt_llm" | "trt-llm" => "trtllm",
+        name => name,
     }
 }
 
@@ -163,6 +168,10 @@ pub fn run(args: &Args, out: &mut dyn Write, terminal: &Terminal) -> anyhow::Res
     let request = request(args, &device, base, &mut read)?;
     if let Some(path) = &args.output {
         files::check_file(Path::new(path), "--output")?;
+        anyhow::ensure!(
+            path.ends_with(".toml"),
+            "--output: {path} is no name that `--calibration` takes for a file: it ends in .toml"
+        );
     }
     drop(nothing_yet);
     let is_measured_too = !request.observations.is_empty() || request.kept.is_some();

@@ -230,7 +230,7 @@ fn as_json(calibration: &Calibration) -> Value {
         "date": calibration.provenance.date,
         "credit": calibration.provenance.credit,
         "notes": calibration.provenance.notes,
-        "trust": trust_word(calibration.provenance.source.trust()),
+        "trust": trust_word(calibration.trust()),
         "blocks": blocks(calibration).iter().map(block).collect::<Vec<_>>(),
         "evidence": calibration.evidence.as_ref().and_then(|evidence| serde_json::to_value(evidence).ok()),
     })

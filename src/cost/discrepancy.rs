@@ -40,7 +40,7 @@ impl Calibration {
     pub(super) fn step_sigma(&self, device: &Device, model: &ModelShape, placement: &Placement) -> f64 {
         let families = self.families();
         let server = self
-            .own_runs(device)
+            .own_runs(device, &placement.engine)
             .or_else(|| pooled(families.iter().filter_map(|family| family.step_ln)))
             .unwrap_or(UNSEEN_SERVER);
         let is_own = self.is_of(device);
@@ -51,7 +51,7 @@ impl Calibration {
             .collect();
         let kinds = kinds_of_weights(device, model, placement);
         let has_run_weights = is_own || kinds.iter().all(|kind| seen.contains(kind.as_str()));
-        let has_run_engine = is_own || self.has_fitted_host(&placement.engine);
+        let has_run_engine = self.has_fitted_host(&placement.engine) || (is_own && !self.has_fitted_hosts());
         let ranks = families.iter().map(|family| family.ranks).max().unwrap_or(1);
         let has_run_ranks = is_own || placement.tensor_parallel == 1 || ranks > 1;
         // No published run that a calibration was fitted to has stages.
@@ -94,6 +94,12 @@ impl Calibration {
         blocks.is_some_and(|blocks| blocks.contains_key(&format!("host.{engine}")))
     }
 
+    /// Whether they decided that of some engine.
+    fn has_fitted_hosts(&self) -> bool {
+        let mut blocks = self.evidence.iter().flat_map(|evidence| evidence.blocks.keys());
+        blocks.any(|name| name.starts_with("host."))
+    }
+
     fn families(&self) -> &[FamilyEvidence] {
         self.evidence.as_ref().map_or(&[], |evidence| &evidence.families)
     }
@@ -104,12 +110,13 @@ impl Calibration {
         is_own && self.provenance.gpu.eq_ignore_ascii_case(&device.id)
     }
 
-    /// What runs of the very server leave unexplained; no family of theirs can be left out.
+    /// What runs of the very server under this engine leave unexplained; no family of theirs can be left out.
     ///
     /// A fit meets few runs whatever the server is: one run has no scatter. So what one more server would be off by counts as one
     /// run beside them, as it does in what is known of a front end. Runs that the fit left out decide nothing here either.
-    fn own_runs(&self, device: &Device) -> Option<f64> {
-        let evidence = self.evidence.as_ref().filter(|_| self.is_of(device))?;
+    fn own_runs(&self, device: &Device, engine: &str) -> Option<f64> {
+        let is_told = self.is_of(device) && self.has_fitted_host(engine);
+        let evidence = self.evidence.as_ref().filter(|_| is_told)?;
         let fitted = evidence.runs.iter().filter(|run| !run.is_left_out);
         let steps = fitted.filter(|run| !run.figure.starts_with("ttft"));
         let mut squares: BTreeMap<&str, Vec<f64>> = BTreeMap::new();
@@ -278,6 +285,16 @@ mod tests {
         }
         let sigma = own.step_sigma(&device, &model, &placement());
         assert!((0.09..0.11).contains(&sigma), "{sigma}");
+        // Runs of vLLM say nothing of another engine on the same card.
+        let other = crate::cost::roofline::Placement {
+            engine: "sglang".to_owned(),
+            ..placement()
+        };
+        let sigma = own.step_sigma(&device, &model, &other);
+        assert!(
+            (sigma - UNSEEN_SERVER.hypot(UNSEEN_CARD)).abs() < 1e-12,
+            "{sigma}"
+        );
         // Another card's measurements are not this one's.
         own.provenance.gpu = "H200-SXM-141GB".to_owned();
         assert!(own.step_sigma(&device, &model, &placement()) > UNSEEN_SERVER);

@@ -83,7 +83,7 @@ pub fn answer(gpu: &str, fitted: &Calibrated) -> String {
         };
         let unseen = host.evidence.hold_out_median_pct;
         let unseen = unseen.map_or("in sample".to_owned(), |unseen| format!("hold-out {unseen:.1} %"));
-        parts.push(format!("{which} within {median:.1} % ({unseen})"));
+        parts.push(format!("{which} within {median:.1} % in the median ({unseen})"));
     }
     format!("{gpu}: {}", parts.join(", "))
 }

@@ -16,7 +16,7 @@ const SENTENCES_SHOWN: usize = 12;
 const REASONS_SHOWN: usize = 4;
 
 /// What marks and columns mean.
-const LEGEND: &str = "rows of families marked [calibrate] fitted the calibration
+const LEGEND: &str = "families marked [calibrate] may be fitted to (column `suggested_use`): they do not test a calibration that was
 inside 90 %: measured values within the interval that the calibration's uncertainty and chance (where the number of
 requests is known) leave around the prediction; near 90 % if that uncertainty is told rightly
 saturation: by the verdict on the row's own simulation; above it a ttft grows with the length of the run\n";

@@ -73,7 +73,13 @@ fn key(row: &Measured) -> Key {
 /// What is wrong with each row that has a figure which no run has, with its place.
 #[must_use]
 pub fn impossible(rows: &[Measured]) -> Vec<String> {
-    let of_row = |row: &Measured| Some(format!("{}: {}", row.place, impossible_figure(row)?));
+    let of_row = |row: &Measured| {
+        let figure = impossible_figure(row)?;
+        Some(match row.place.is_empty() {
+            true => figure,
+            false => format!("{}: {figure}", row.place),
+        })
+    };
     rows.iter().filter_map(of_row).collect()
 }
 
@@ -103,7 +109,7 @@ pub fn impossible_figure(row: &Measured) -> Option<String> {
         .chain(duration)
         .find(|(_, value, most, _)| value > most)?;
     Some(format!(
-        "{name} is {value:.3e} {unit}, and no run has more than {most:.1e}"
+        "{name} is {value:.3e} {unit}, and no run has more than {most:.1e} {unit}"
     ))
 }
 

@@ -278,6 +278,10 @@ fn a_fit_that_is_stopped_gives_nothing() {
     };
     let request = request("L40S-48GB", "prior-ada", [1e5, 1e6, 1e7].map(row).to_vec());
     assert!(calibrate_while(&request, &|| false).is_none());
+    // Between two draws, too, of which there may be many.
+    let asked = std::sync::atomic::AtomicUsize::new(0);
+    let goes_on = || asked.fetch_add(1, std::sync::atomic::Ordering::Relaxed) < 20;
+    assert!(calibrate_while(&request, &goes_on).is_none());
     assert!(calibrate_while(&request, &|| true).is_some());
 }
 

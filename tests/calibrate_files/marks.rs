@@ -32,7 +32,8 @@ fn fitted(folder: &Path, lines: &[String], gpu: &str) -> (String, Calibration) {
         "out.toml",
     ];
     let ran = plimsoll(folder, &args);
-    assert!(ran.status.success(), "{}", text(&ran.stderr));
+    // 1 where nothing was fitted.
+    assert!(matches!(ran.status.code(), Some(0 | 1)), "{}", text(&ran.stderr));
     let file = std::fs::read_to_string(folder.join("out.toml")).unwrap();
     (text(&ran.stdout), Calibration::parse("out", &file).unwrap())
 }
@@ -59,6 +60,7 @@ fn impossible_kernels_are_doubted_and_a_prior() {
         "{report}"
     );
     assert!(doubt.contains("as if they were ms and not µs"), "{report}");
+    assert!(report.starts_with("H100-SXM-80GB: 0 of "), "{report}");
     assert!(doubt.contains("eb = 1.3 stands at the end"), "{report}");
     assert_eq!(trust(&written), Trust::Prior);
     // Nothing is simulated at more than the memory's bandwidth.

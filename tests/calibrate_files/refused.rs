@@ -28,7 +28,19 @@ fn what_cannot_be_used_is_refused_with_its_place_and_a_remedy() {
     let vllm = r#"{"backend": "vllm", "request_rate": 4.0, "num_prompts": 9, "completed": 9, "duration": 2.0, "mean_tpot_ms": 6.0,
         "total_input_tokens": 900, "total_output_tokens": 900, "median_ttft_ms": 20.0}"#;
     let block = "============ Serving Benchmark Result ============\nSuccessful requests: 9\nMean TTFT (ms): 827,89\n";
-    let cases: [(&str, String, &[&str], &str); 20] = [
+    let cases: [(&str, String, &[&str], &str); 22] = [
+        (
+            "huge.json",
+            vllm.replace("6.0", "6e300"),
+            &["--model", "Qwen/Qwen3-8B"],
+            "huge.json: tpot is 6.000e297 s, and no run has more than 8.6e6 s",
+        ),
+        (
+            "no_format.csv",
+            "gpu,fw,n,k,m,us\nh100_sxm,vllm,4096,4096,1,9.0\n".to_owned(),
+            &[],
+            "it names no format: the column `dtype` is empty or missing",
+        ),
         ("empty.json", String::new(), &[], "is empty"),
         (
             "no_time.csv",
@@ -250,4 +262,60 @@ fn what_is_said_against_a_file_is_refused_and_what_says_nothing_of_it_is_told() 
         "{told}"
     );
     assert!(!told.contains("measured under `vllm 0.11.0`"), "{told}");
+}
+
+/// Before any file is read.
+#[test]
+fn flags_that_cannot_be_are_refused() {
+    let table = "gpu,fw,dtype,n,k,m,us\nh100_sxm,vllm,bf16,4096,4096,1,9.0\n";
+    for (flags, expected) in [
+        (
+            "-o cal.txt",
+            "cal.txt is no name that `--calibration` takes for a file: it ends in .toml",
+        ),
+        ("--seed 9223372036854775808", "is not in 0..=9223372036854775807"),
+        ("--draws 65535", "is not in 10..=10000"),
+    ] {
+        let folder = tempfile::tempdir().unwrap();
+        std::fs::write(folder.path().join("rows.csv"), table).unwrap();
+        let command = format!("calibrate rows.csv --gpu H100-SXM-80GB {flags}");
+        let ran = plimsoll(folder.path(), &command.split(' ').collect::<Vec<_>>());
+        assert_eq!(ran.status.code(), Some(2), "{flags}");
+        assert!(text(&ran.stderr).contains(expected), "{}", text(&ran.stderr));
+        assert_eq!(std::fs::read_dir(folder.path()).unwrap().count(), 1, "{flags}");
+    }
+}
+
+#[test]
+fn an_engine_and_a_command_of_another_contradict_each_other() {
+    let result = r#"{"backend": "vllm", "request_rate": 4.0, "num_prompts": 9, "completed": 9, "duration": 2.0, "mean_tpot_ms": 6.0,
+        "total_input_tokens": 900, "total_output_tokens": 900, "median_ttft_ms": 20.0}"#;
+    let command = "python -m sglang.launch_server --model-path Qwen/Qwen3-8B";
+    let flags = ["--engine", "vllm", "--serve-cmd", command];
+    let (code, told) = refused("result.json", result.as_bytes(), &flags);
+    assert_eq!(code, Some(2), "{told}");
+    assert!(
+        told.contains("--engine vllm and --serve-cmd contradict each other: the command starts sglang"),
+        "{told}"
+    );
+}
+
+/// An answer of one token has no gap between two.
+#[test]
+fn answers_of_one_token_have_no_time_per_token() {
+    let folder = tempfile::tempdir().unwrap();
+    let result = r#"{"backend": "vllm", "request_rate": "inf", "max_concurrency": 1, "num_prompts": 9, "completed": 9, "duration": 2.0,
+        "mean_tpot_ms": 6.0, "total_input_tokens": 900, "total_output_tokens": 9, "median_ttft_ms": 20.0}"#;
+    std::fs::write(folder.path().join("one.json"), result).unwrap();
+    let flags = "calibrate one.json --gpu H100-SXM-80GB --model Qwen/Qwen3-8B -o own.toml";
+    let ran = plimsoll(folder.path(), &flags.split(' ').collect::<Vec<_>>());
+    let told = text(&ran.stdout);
+    assert!(
+        told.contains("an answer of one token has no gap"),
+        "{told} {}",
+        text(&ran.stderr)
+    );
+    assert!(!told.contains("NaN"), "{told}");
+    let written = std::fs::read_to_string(folder.path().join("own.toml")).unwrap();
+    assert!(!written.contains("= nan"), "{written}");
 }

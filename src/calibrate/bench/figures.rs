@@ -60,8 +60,12 @@ fn is_queue(row: &Measured, rate: f64) -> bool {
 /// Time per token, and either the time to first token or the throughput.
 fn of_loop(row: &Measured, has_ttft: bool, has_throughput: bool, why: &str) -> Found {
     let (mut found, mut left) = (Vec::new(), Vec::new());
-    let tpot = centre(&row.tpot, Figure::TpotMean, Figure::TpotP50);
-    let itl = row.itl.mean.map(|mean| (Figure::ItlMean, 1e3 * mean));
+    let mut tpot = centre(&row.tpot, Figure::TpotMean, Figure::TpotP50);
+    let mut itl = row.itl.mean.map(|mean| (Figure::ItlMean, 1e3 * mean));
+    if row.setup.output_tokens.is_some_and(|tokens| tokens <= 1.0) && (tpot.is_some() || itl.is_some()) {
+        left.push("tpot and itl: an answer of one token has no gap".to_owned());
+        (tpot, itl) = (None, None);
+    }
     match (tpot, itl) {
         (Some(tpot), itl) => {
             found.push(tpot);

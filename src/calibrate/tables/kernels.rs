@@ -50,6 +50,11 @@ fn gemm(row: &Row) -> Read {
         "int8_wo" => return Ok(Err("weight-only int8 is not modelled".to_owned())),
         other => match format(other) {
             Some(format) => format,
+            None if other.is_empty() => {
+                return Ok(Err(
+                    "it names no format: the column `dtype` is empty or missing".to_owned()
+                ));
+            }
             None => return Ok(Err(format!("the format `{other}` is not modelled"))),
         },
     };
@@ -84,6 +89,11 @@ fn decode(row: &Row) -> Read {
     let (block, width) = match row.text("kv_dtype") {
         "fp8" => (Block::DecodeAttentionFp8, 1.0),
         "bf16" | "fp16" => (Block::DecodeAttention, 2.0),
+        "" => {
+            return Ok(Err(
+                "it names no KV format: the column `kv_dtype` is empty or missing".to_owned(),
+            ));
+        }
         other => return Ok(Err(format!("KV in `{other}` is not modelled"))),
     };
     let shape = DecodeAttentionShape {

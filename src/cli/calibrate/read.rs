@@ -136,7 +136,7 @@ impl<'a> Read<'a> {
         let wrong = results::read_rows(text.as_bytes(), path)
             .map_or_else(|_| Vec::new(), |(file, _)| impossible(&file.rows));
         if !wrong.is_empty() {
-            bail!("{path}, {}", wrong.join("\n  "));
+            bail!("{path}: {}", wrong.join("\n  "));
         }
         let serving = serving::read(text, self.args.engine_name(), index)
             .with_context(|| format!("cannot read {path}"))?;
@@ -213,7 +213,7 @@ impl<'a> Read<'a> {
         })?;
         let wrong = impossible(&file.rows);
         if !wrong.is_empty() {
-            bail!("{path}, {}", wrong.join("\n  "));
+            bail!("{path}: {}", wrong.join("\n  "));
         }
         file.name = file_name(path);
         if file.rows.iter().any(|row| row.tool == Tool::Plimsoll) {

@@ -101,6 +101,13 @@ impl SaidArgs {
         let pick = |values: &[String], flag: &str| pick(values, path, &args.files, flag);
         let mut serve_cmd = pick(&self.serve_cmd, "--serve-cmd")?;
         let mut bench_cmd = pick(&self.bench_cmd, "--bench-cmd")?;
+        if let (Some(command), Some(engine)) = (&serve_cmd, args.engine.as_deref()) {
+            let started = engine_of(command);
+            anyhow::ensure!(
+                super::name_of(started) == args.engine_name(),
+                "--engine {engine} and --serve-cmd contradict each other: the command starts {started}; give one of them"
+            );
+        }
         let mut batch = self.batch();
         if let Some(latency) = bench_cmd.as_deref().map(latency).transpose()?.flatten() {
             bench_cmd = None;

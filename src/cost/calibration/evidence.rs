@@ -157,6 +157,17 @@ impl Calibration {
     /// Whether runs of one's own server decide what its host adds under asynchronous scheduling.
     #[must_use]
     pub fn has_measured_overlap(&self, engine: &str) -> bool {
+        self.has_measured(engine, "async_gap_us")
+    }
+
+    /// Whether they decide what it takes to launch a step that replays no graph.
+    #[must_use]
+    pub fn has_measured_launches(&self, engine: &str) -> bool {
+        self.has_measured(engine, "eager_launch_us")
+    }
+
+    /// Whether they decide a term of the host.
+    fn has_measured(&self, engine: &str, term: &str) -> bool {
         let name = format!("host.{engine}");
         let is_measured = self
             .host
@@ -164,8 +175,8 @@ impl Calibration {
             .is_some_and(|host| host.trust == Trust::Measured);
         let is_decided = |evidence: &Evidence| {
             let block = evidence.blocks.get(&name);
-            let is_fitted = block.is_some_and(|block| block.interval_90.contains_key("async_gap_us"));
-            is_fitted && !evidence.unidentified.contains(&format!("{name}.async_gap_us"))
+            let is_fitted = block.is_some_and(|block| block.interval_90.contains_key(term));
+            is_fitted && !evidence.unidentified.contains(&format!("{name}.{term}"))
         };
         is_measured && self.evidence.as_ref().is_some_and(is_decided)
     }

@@ -40,12 +40,14 @@ impl Calibration {
         self
     }
 
-    /// Trust of its source, or of its products where those are known less well, as in a file that a probe wrote on another card.
+    /// Trust of its source, or of its products where those are known less well, as in a file that a probe wrote on another card; of
+    /// what it has where it has none.
     #[must_use]
     pub fn trust(&self) -> Trust {
         let source = self.provenance.source.trust();
-        let products = self.gemm.get(&KernelFormat::Bf16);
-        products.map_or(source, |products| products.trust.max(source))
+        let products = self.gemm.get(&KernelFormat::Bf16).map(|products| products.trust);
+        let hosts = self.host.values().map(|host| host.trust);
+        products.or(hosts.min()).map_or(source, |known| known.max(source))
     }
 
     /// Lowers every block's trust to `worst` at best, as when parameters of one card are used for another.

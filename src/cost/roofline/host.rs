@@ -30,6 +30,8 @@ pub(super) struct HostTerms {
     compiled: u64,
     eager: u64,
     pub(super) trust: Trust,
+    /// Of what it takes to launch a step that replays no graph: a prior unless runs decided it, which the caller knows, too.
+    pub(super) trust_of_launches: Trust,
 }
 
 impl HostTerms {
@@ -61,6 +63,7 @@ impl HostTerms {
             } else {
                 host.trust
             },
+            trust_of_launches: host.trust.max(Trust::Prior),
         }
     }
 

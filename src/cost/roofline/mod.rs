@@ -172,6 +172,9 @@ impl RooflineCost {
         if calibration.has_measured_overlap(&placement.engine) {
             host_terms.trust = host.trust;
         }
+        if calibration.has_measured_launches(&placement.engine) {
+            host_terms.trust_of_launches = host_terms.trust;
+        }
         let pieces = placement.graphs.piece_sizes.as_ref();
         Ok(RooflineCost {
             operators: Operators::new(device, shape, calibration, placement)
@@ -436,10 +439,9 @@ impl StepCost for RooflineCost {
         let floor = self.host.floor(sequences, launch);
         let waiting = floor.saturating_sub(Picos::from_seconds(gpu).0);
         if waiting > 0 {
-            // What a launch costs was fitted nowhere.
             let trust = match launch {
                 Launch::Full => self.host.trust,
-                _ => self.host.trust.max(Trust::Prior),
+                _ => self.host.trust_of_launches,
             };
             parts.push(host("host_bound_wait", waiting, trust));
         }
