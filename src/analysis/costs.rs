@@ -47,6 +47,8 @@ pub struct Work {
     pub answers_cut: f64,
     /// [Share](is_less_work) of the requests that is too long.
     pub too_long: f64,
+    /// What it serves is [a burst](super::knee::Sending::is_burst).
+    pub is_burst: bool,
 }
 
 /// The least share of requests that is too long for a setting that keeps the promise and cuts no answers; infinite if there is none.

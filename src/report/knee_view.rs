@@ -89,7 +89,8 @@ impl KneeView {
         } = context;
         assumptions.extend(meaning_of_saturation(knee, load_varies));
         notes.extend(held_back(knee));
-        notes.extend(knee.sending().and_then(hardly_held));
+        let sending_counted = sending_counted(sizing.as_ref());
+        notes.extend(hardly_held(knee, sending_counted));
         if load_varies && (knee.within_slo.is_some() || knee.saturation.is_some()) {
             notes.push(
                 "every rate was looked at with one and the same traffic: brackets are those of the search, and how far the knee \
@@ -113,6 +114,7 @@ impl KneeView {
             answers_cut: share_at_knee(knee, |point| point.answers_cut),
             too_long: share_at_knee(knee, |point| point.lost.too_long),
             sending: knee.sending(),
+            sending_counted,
             limits,
             classes,
             promises,
@@ -122,7 +124,7 @@ impl KneeView {
             is_of_one_traffic: load_varies,
             trust,
             assumptions,
-            sizing: sizing.map(|asked| sized(asked, knee, model.as_ref())),
+            sizing: sizing.map(|asked| sized(asked, knee, load_varies, model.as_ref())),
             model,
             model_unknown,
             min_rate,
@@ -179,24 +181,44 @@ fn held_back(knee: &Knee) -> Option<String> {
     })
 }
 
-/// That a load with an end is over before its rate is held for long.
-fn hardly_held(sending: Sending) -> Option<String> {
-    let (requests, rate) = (counted(sending.requests, "request"), significant(sending.rate));
-    let (lasts, stay) = (time(sending.lasts_s), time(sending.stay_s));
-    let more = "ask of more traffic: a longer trace, or the curve that `trace --fit` makes of this one";
-    if sending.is_burst() {
-        return Some(format!(
-            "at {rate} req/s all {requests} are sent within {lasts}, and one stays for {stay} (median): they are one burst, which the \
-             server takes in whole, and no rate that it could keep up; {more}"
-        ));
+/// That a load with an end is over before a rate is held for long.
+fn hardly_held(knee: &Knee, counted_for: Option<Sending>) -> Vec<String> {
+    let at_knee = knee.sending();
+    let at_saturation = knee.sending_at_saturation();
+    let is_other = |one: &Sending| at_knee.is_none_or(|knee| knee.rate != one.rate);
+    [at_knee, at_saturation.filter(is_other), counted_for]
+        .into_iter()
+        .flatten()
+        .filter_map(|sending| {
+            let (requests, rate) = (counted(sending.requests, "request"), significant(sending.rate));
+            let (lasts, stay) = (time(sending.lasts_s), time(sending.stay_s));
+            if sending.is_burst() {
+                return Some(format!(
+                    "at {rate} req/s all {requests} are sent within {lasts}, and one stays for {stay} (median): they are one burst and no \
+                     rate that a server could be said to keep up; a longer trace tells it"
+                ));
+            }
+            sending.is_short().then(|| {
+                format!(
+                    "at {rate} req/s the {requests} are sent within {lasts}, {} times as long as one of them stays ({stay}, median): filling \
+                     up and draining are a good part of what is seen, and a rate that lasted would be kept up by less; a longer trace \
+                     tells it",
+                    significant(sending.stays())
+                )
+            })
+        })
+        .collect()
+}
+
+/// The sending of the number of replicas that was found.
+fn sending_counted(sizing: Option<&Sizing>) -> Option<Sending> {
+    match sizing?.counted.as_ref()? {
+        Counted::BySimulation { count, .. } => match count.ending {
+            CountEnding::Found { replicas, .. } => count.crew(replicas)?.point.sending(),
+            _ => None,
+        },
+        Counted::ByKnee(_) => None,
     }
-    sending.is_short().then(|| {
-        format!(
-            "at {rate} req/s the {requests} are sent within {lasts}, {} times as long as one of them stays ({stay}, median): filling up \
-             and draining are a good part of what is seen, and a rate that lasted would have another knee; {more}",
-            significant(sending.stays())
-        )
-    })
 }
 
 /// Why a search ended with brackets that are wider than asked for: it ran out of runs, and not of rates that it may look at.
@@ -210,7 +232,7 @@ fn not_narrowed(knee: &Knee) -> Option<String> {
 }
 
 /// With the fleet that the count found, or that the knee of one replica makes where it was not simulated.
-fn sized(asked: Sizing, knee: &Knee, model: Option<&FigureInterval>) -> Sizing {
+fn sized(asked: Sizing, knee: &Knee, load_varies: bool, model: Option<&FigureInterval>) -> Sizing {
     // What the model makes of the knee of one, which has bursts of its own, says little of those who share them.
     let factors = model
         .filter(|_| !asked.shares_bursts())
@@ -225,7 +247,9 @@ fn sized(asked: Sizing, knee: &Knee, model: Option<&FigureInterval>) -> Sizing {
             };
             let tokens = tokens.and_then(|crew| tokens_each(&crew.point));
             let alone = knee.within_slo.map(|found| found.value);
-            Fleet::by_count(count, alone, &asked.demand, tokens, factors)
+            // Traffic with an end has no other day.
+            let saturation = knee.saturation.filter(|_| !load_varies);
+            Fleet::by_count(count, (alone, saturation), &asked.demand, tokens, factors)
         }
         Some(Counted::ByKnee(_)) => knee.within_slo.map(|found| {
             let tokens = knee.up_to(found.value).find_map(tokens_each);

@@ -287,6 +287,7 @@ impl Knees {
             is_kept: priced.view.is_kept(),
             answers_cut: priced.view.answers_cut,
             too_long: priced.view.too_long,
+            is_burst: priced.view.served().is_some_and(|sending| sending.is_burst()),
         };
         Undone::of(work(priced), least_too_long(self.searched().map(work)))
     }

@@ -39,20 +39,25 @@ pub fn knee_markdown(view: &KneeView) -> String {
 /// How many replicas a rate needs, where that was asked and is known.
 fn sized(view: &KneeView) -> Option<String> {
     let line = text_sizing::headline(view.sizing.as_ref()?, view.certainty())?;
-    let cut = undone(view);
+    let cut = undone(view) + &burst(view.sending_counted);
     Some(match view.is_cut_after {
         true => format!("INTERRUPTED: {cut}{line}"),
         false => cut + &line,
     })
 }
 
-/// What stands before all else: the work that is not done, and that what is called a rate is none.
+/// What stands before all else: the work that is not done.
 fn undone(view: &KneeView) -> String {
-    let burst = view.sending.filter(Sending::is_burst).map(|sending| {
+    answers_cut(view.answers_cut) + &too_long(view.too_long)
+}
+
+/// `A BURST, NO RATE: 30 requests within 42.5 ms; `, where what is called a rate is none.
+pub(super) fn burst(sending: Option<Sending>) -> String {
+    let burst = sending.filter(Sending::is_burst).map(|sending| {
         let requests = super::figures::counted(sending.requests, "request");
         format!("A BURST, NO RATE: {requests} within {}; ", time(sending.lasts_s))
     });
-    answers_cut(view.answers_cut) + &too_long(view.too_long) + &burst.unwrap_or_default()
+    burst.unwrap_or_default()
 }
 
 /// The first line.
@@ -104,7 +109,7 @@ fn found(view: &KneeView) -> String {
         )
     });
     let is_asked = !asked(view).is_empty();
-    let cut = undone(view);
+    let cut = undone(view) + &burst(view.sending);
     match view.knee {
         Some(knee) => format!(
             "{cut}{} req/s within SLO  ({} {})   {saturation}",

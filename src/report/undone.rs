@@ -1,4 +1,5 @@
-//! Work that was asked for and is not done: answers that the engine's context cuts, and requests that are too long for the server.
+//! Work that was asked for and is not done: answers that the engine's context cuts, requests that are too long for the server, a rate
+//! that is over before it is one.
 //! Whoever reads a figure has to know of it, and a cost compares with no other's that does the work.
 
 use super::figures::percent;
@@ -11,6 +12,8 @@ pub(super) enum Undone {
     Answers(f64),
     /// So large a share of the requests is too long, and others serve more of them.
     Requests(f64),
+    /// All requests are sent at once: no rate is served.
+    Rate,
 }
 
 impl Undone {
@@ -18,6 +21,7 @@ impl Undone {
     pub(super) fn of(work: Work, least: f64) -> Option<Undone> {
         match is_other_work(work.answers_cut) {
             true => Some(Undone::Answers(work.answers_cut)),
+            false if work.is_burst => Some(Undone::Rate),
             false => is_less_work(work.too_long, least).then_some(Undone::Requests(work.too_long)),
         }
     }
@@ -27,6 +31,7 @@ impl Undone {
         match self {
             Undone::Answers(share) => format!("answers cut by {}", percent(share)),
             Undone::Requests(share) => format!("{} refused as too long", percent(share)),
+            Undone::Rate => "a burst, no rate".to_owned(),
         }
     }
 
@@ -35,6 +40,7 @@ impl Undone {
         match self {
             Undone::Answers(_) => "answers are cut at the engine's context",
             Undone::Requests(_) => "it refuses requests as too long that others serve",
+            Undone::Rate => "all requests are sent before the first has left, a burst and no rate",
         }
     }
 }

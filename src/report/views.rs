@@ -252,6 +252,8 @@ pub struct KneeView {
     pub too_long: f64,
     /// How long the requests are sent for there, where the load has an end.
     pub sending: Option<Sending>,
+    /// The same at the rate that replicas were counted for.
+    pub sending_counted: Option<Sending>,
     /// How well each component of the step time is known.
     pub trust: Vec<(String, Trust)>,
     /// Defaults and substitutions, as sentences.
@@ -298,6 +300,15 @@ impl KneeView {
         match &self.sizing {
             Some(sizing) => sizing.fleet.is_some(),
             None => self.knee.is_some() || self.only_client().is_some(),
+        }
+    }
+
+    /// How long the requests are sent for that an answer is about: those of the rate that replicas were counted for, or of the knee.
+    #[must_use]
+    pub fn served(&self) -> Option<Sending> {
+        match self.sizing {
+            Some(_) => self.sending_counted,
+            None => self.sending,
         }
     }
 

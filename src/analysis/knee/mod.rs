@@ -21,5 +21,5 @@ pub use objective::{Constraint, Objective, Statistic};
 pub use outcome::{ClientLimit, Knee};
 pub use point::{Lost, Point};
 pub use search::{SearchOptions, search};
-pub use sending::Sending;
+pub use sending::{Sending, is_burst};
 pub use sizing::{Demand, Fleet};

@@ -78,18 +78,8 @@ impl Knee {
 /// What may lie past saturation is not stable, whatever its run looked like, and its latencies have no upper end: the longer the
 /// run, the longer they may get. Unless it is by losing requests that the queue stays short.
 fn call_critical(points: &mut [Point], saturation: Option<&Estimate>) {
-    let by_loss = points
-        .iter()
-        .find(|point| !point.keeps_up())
-        .is_some_and(Point::has_steady_state);
-    let Some(saturation) = saturation.filter(|_| !by_loss) else {
-        return;
-    };
-    let is_unsettled = |point: &&mut Point| {
-        let has_steady_figures = matches!(point.verdict, Verdict::Stable | Verdict::Critical);
-        has_steady_figures && point.rate >= saturation.low
-    };
-    for point in points.iter_mut().filter(is_unsettled) {
+    let from = unsettled_from(points, saturation);
+    for point in points.iter_mut().filter(|point| is_unsettled(point, from)) {
         point.verdict = Verdict::Critical;
         let low = point.p99_ttft.map_or(0.0, |known| known.low);
         point.p99_ttft = point.ttft_s.map(|(_, value)| Estimate {
@@ -98,6 +88,20 @@ fn call_critical(points: &mut [Point], saturation: Option<&Estimate>) {
             high: f64::INFINITY,
         });
     }
+}
+
+/// The rate from which a run may lie past saturation, however long its queue kept within bounds.
+fn unsettled_from(points: &[Point], saturation: Option<&Estimate>) -> f64 {
+    let over = points.iter().find(|point| !point.keeps_up());
+    let by_loss = over.is_some_and(Point::has_steady_state);
+    saturation
+        .filter(|_| !by_loss)
+        .map_or(f64::INFINITY, |rate| rate.low)
+}
+
+/// Whether a point may lie past saturation; traffic with an end has no other day.
+fn is_unsettled(point: &Point, from: f64) -> bool {
+    matches!(point.verdict, Verdict::Stable | Verdict::Critical) && point.rate >= from
 }
 
 /// The points without those below all others whose runs do not tell whether the promise is kept: at so low a rate too few
@@ -119,7 +123,8 @@ pub(super) fn bracket(points: &[Point], holds: impl Fn(&Point) -> bool) -> Optio
 /// The knee from the points' slack: the rate at which it crosses zero, and the rates at which the ends of its
 /// intervals do. So a sampling error in the slack becomes, through the local slope, an interval on the rate. A run that does not
 /// tell bounds nothing from above, and where no promise is broken before the backlog grows the knee is known no better than the
-/// rate at which it does.
+/// rate at which it does. Rates that may lie past saturation keep the promise as long as their runs last, and no longer: the knee
+/// is then the highest below them that keeps it, and they are what it may reach to.
 pub(super) fn knee_rate(points: &[Point], saturation: Option<&Estimate>) -> Option<Estimate> {
     let points = known(points);
     if !points.first()?.is_within() {
@@ -134,13 +139,27 @@ pub(super) fn knee_rate(points: &[Point], saturation: Option<&Estimate>) -> Opti
     let tells = |point: &&Point| !(point.is_unknown && point.keeps_up());
     let out = points.iter().filter(is_out).find(tells);
     let saturated = saturation.filter(|_| out.is_some_and(|out| !out.keeps_up()));
-    Some(Estimate {
+    let knee = Estimate {
         value: if value.is_finite() { value } else { low },
         low: crossing(from_surest(points), |slack| slack.low)
             .min(low)
             .min(saturated.map_or(f64::INFINITY, |rate| rate.low)),
         high: crossing(points, |slack| slack.high).max(out.map_or(f64::INFINITY, |out| out.rate)),
-    })
+    };
+    let from = unsettled_from(points, saturation);
+    let unsettled = points.iter().position(|point| is_unsettled(point, from));
+    let settled = &points[..unsettled.unwrap_or(points.len())];
+    let kept = settled.iter().take_while(|point| point.is_within()).last();
+    Some(
+        match kept.filter(|kept| kept.rate < knee.value && settled.len() < points.len()) {
+            Some(kept) if knee.value >= from => Estimate {
+                value: kept.rate,
+                low: crossing(from_surest(settled), |slack| slack.low).min(kept.rate),
+                high: knee.high,
+            },
+            _ => knee,
+        },
+    )
 }
 
 /// The points from the highest rate on that keeps the promise beyond its sampling error: lower ones keep it, too, however short

@@ -19,23 +19,18 @@ pub struct Sending {
 
 /// Stays below which whoever came first is still inside when the last comes: a burst, whatever its rate.
 const BURST: f64 = 1.0;
+/// Whether a sending for so many stays is a burst.
+#[must_use]
+pub fn is_burst(stays: f64) -> bool {
+    stays < BURST
+}
+
 /// Stays below which filling up and draining are a good part of all that is seen.
 const SHORT: f64 = 10.0;
 /// Stays below which it is all the same how fast they come.
 const AT_ONCE: f64 = 0.01;
 
 impl Sending {
-    /// That of a point whose load has an end and was served.
-    fn of(point: &Point) -> Option<Sending> {
-        let (stay_s, _) = point.e2el_s.filter(|_| point.verdict == Verdict::Finite)?;
-        Some(Sending {
-            rate: point.rate,
-            requests: point.requests,
-            lasts_s: point.requests as f64 / point.rate,
-            stay_s,
-        })
-    }
-
     /// How many stays it lasts.
     #[must_use]
     pub fn stays(&self) -> f64 {
@@ -45,7 +40,7 @@ impl Sending {
     /// Nobody has left when the last comes, or hardly anybody.
     #[must_use]
     pub fn is_burst(&self) -> bool {
-        self.stays() < BURST
+        is_burst(self.stays())
     }
 
     /// It lasts for so few stays that the rate is hardly held.
@@ -56,10 +51,22 @@ impl Sending {
 }
 
 impl Point {
+    /// Its sending, where its load has an end and was served.
+    #[must_use]
+    pub fn sending(&self) -> Option<Sending> {
+        let (stay_s, _) = self.e2el_s.filter(|_| self.verdict == Verdict::Finite)?;
+        Some(Sending {
+            rate: self.rate,
+            requests: self.requests,
+            lasts_s: self.requests as f64 / self.rate,
+            stay_s,
+        })
+    }
+
     /// All come at once, as they would at any higher rate.
     #[must_use]
     pub fn is_at_once(&self) -> bool {
-        Sending::of(self).is_some_and(|sending| sending.stays() < AT_ONCE)
+        self.sending().is_some_and(|sending| sending.stays() < AT_ONCE)
     }
 }
 
@@ -68,7 +75,13 @@ impl Knee {
     #[must_use]
     pub fn sending(&self) -> Option<Sending> {
         let answer = self.within_slo.or(self.saturation)?;
-        Sending::of(self.up_to(answer.value).next()?)
+        self.up_to(answer.value).next()?.sending()
+    }
+
+    /// The sending at the highest rate that was served.
+    #[must_use]
+    pub fn sending_at_saturation(&self) -> Option<Sending> {
+        self.up_to(self.saturation?.value).next()?.sending()
     }
 }
 
@@ -103,7 +116,7 @@ mod tests {
 
     #[test]
     fn a_rate_that_is_held_for_a_few_stays_is_short_and_no_burst() {
-        let stays = |rate: f64| Sending::of(&of_an_end(rate)).unwrap();
+        let stays = |rate: f64| of_an_end(rate).sending().unwrap();
         assert!(stays(200.0).is_burst());
         assert!(stays(50.0).is_short() && !stays(50.0).is_burst());
         assert!(!stays(10.0).is_short(), "15 stays");
@@ -111,6 +124,6 @@ mod tests {
             verdict: Verdict::Stable,
             ..of_an_end(200.0)
         };
-        assert_eq!(Sending::of(&endless), None);
+        assert_eq!(endless.sending(), None);
     }
 }

@@ -69,11 +69,12 @@ impl Fleet {
     }
 
     /// By simulating so many; `None` where the count found no number. `knee` is that of one alone, if it has one, and
-    /// `model_factors` are taken to act on what several carry as they act on it.
+    /// `model_factors` are taken to act on what several carry as they act on it. Where each gets a rate at which one alone may
+    /// be past `saturation`, the run tells no more than its length, and the interval reaches to where it surely is not.
     #[must_use]
     pub fn by_count(
         count: &Count,
-        knee: Option<f64>,
+        (knee, saturation): (Option<f64>, Option<Estimate>),
         demand: &Demand,
         tokens_each: Option<(f64, f64)>,
         model_factors: Option<(f64, f64)>,
@@ -87,8 +88,11 @@ impl Fleet {
             return None;
         };
         let (above, up_to) = needed(count, replicas, knee.map(|knee| demand.rate / knee));
+        let each = demand.rate / replicas as f64;
+        let unsure = saturation.filter(|rate| rate.low > 0.0 && (rate.low..=rate.high).contains(&each));
+        let surely = unsure.map_or(0, |rate| whole(demand.rate / rate.low).max(replicas + 1));
         Some(Fleet {
-            replicas_95: (fewest, most),
+            replicas_95: (fewest, most.map(|most| most.max(surely))),
             replicas_model_90: model_factors.map(|(low, high)| (whole(above / high), whole(up_to / low))),
             ..Fleet::of(replicas, knee, demand, tokens_each)
         })
@@ -209,7 +213,8 @@ mod tests {
             gpus_per_replica: 2,
             usd_per_gpu_hour: None,
         };
-        let of = |below| Fleet::by_count(&count(below), Some(10.0), &demand, None, Some((0.5, 2.0))).unwrap();
+        let alone = (Some(10.0), None);
+        let of = |below| Fleet::by_count(&count(below), alone, &demand, None, Some((0.5, 2.0))).unwrap();
         let fleet = of(Some(-0.01));
         assert_eq!((fleet.replicas, fleet.gpus), (5, 10));
         assert_eq!(fleet.replicas_95, (4, Some(6)));
@@ -238,12 +243,29 @@ mod tests {
             rate: 0.5,
             ..demand.clone()
         };
-        let fleet = Fleet::by_count(&idle, Some(10.0), &little, None, Some((0.5, 2.0))).unwrap();
+        let fleet = Fleet::by_count(&idle, alone, &little, None, Some((0.5, 2.0))).unwrap();
         assert_eq!(fleet.replicas_model_90, Some((1, 1)));
         let none = Count {
             ending: CountEnding::TooMany,
             ..count(None)
         };
-        assert_eq!(Fleet::by_count(&none, None, &demand, None, None), None);
+        assert_eq!(Fleet::by_count(&none, (None, None), &demand, None, None), None);
+        // Each of 5 gets 20 of 100: one alone may be past saturation there, and is not at a sixth of them.
+        let most = |low: f64, high: f64| {
+            let saturation = Estimate {
+                value: 20.5,
+                low,
+                high,
+            };
+            let fleet = Fleet::by_count(&count(None), (Some(20.4), Some(saturation)), &demand, None, None);
+            fleet.unwrap().replicas_95.1
+        };
+        assert_eq!(most(19.0, 21.0), Some(6));
+        assert_eq!(most(14.0, 21.0), Some(8));
+        assert_eq!(
+            most(20.1, 21.0),
+            most(8.0, 9.0),
+            "surely below it, or together more than one alone"
+        );
     }
 }

@@ -37,6 +37,12 @@ fn the_first_line_is_the_verdict() {
 
 #[test]
 fn a_misfit_says_what_was_assumed_and_offers_what_an_engine_takes() {
+    let (text, _) = fit("meta-llama/Llama-3.1-8B-Instruct --gpu v100-sxm-16gb");
+    assert!(text.contains("smallest change that fits: -tp "), "{text}");
+    assert!(
+        !text.contains("fp8") && !text.contains("awq"),
+        "Volta has neither: {text}"
+    );
     let (text, _) = fit("deepseek-ai/DeepSeek-R1 --gpu h100 -tp 8");
     assert!(
         text.contains("smallest change that fits: -tp 8 -pp 2\n"),

@@ -3,7 +3,7 @@
 use super::misfit::{PoolSize, Remedy};
 use super::options::{MemoryOptions, sparse_kv_dtype};
 use super::plan::attempt;
-use crate::hardware::Device;
+use crate::hardware::{Architecture, Device};
 use crate::model::{Dtype, ModelShape, Quantization};
 
 /// A shorter context than this, in tokens, is no answer to a share of the memory that is too small, nor to too few GPUs.
@@ -29,7 +29,7 @@ pub(super) fn remedies(device: &Device, model: &ModelShape, options: &MemoryOpti
             .chain(more_gpus(device, model, options))
             .collect();
     }
-    let fp8_and = |change: Change| quantized_and("fp8", quantizable(model)?, change, device, options);
+    let fp8_and = |change: Change| quantized_and("fp8", quantizable(device, model)?, change, device, options);
     let candidates = [
         fp8_and(shorter_context),
         more_gpus_and_shorter_context(device, model, options),
@@ -40,10 +40,11 @@ pub(super) fn remedies(device: &Device, model: &ModelShape, options: &MemoryOpti
         return found;
     }
     // Four bits come late, since they take a checkpoint of their own, and several nodes last.
-    let awq_and = |change: Change| quantized_and("awq", in_four_bits(model)?, change, device, options);
+    let awq_and =
+        |change: Change| quantized_and("awq", in_four_bits(device, model)?, change, device, options);
     let awq = || {
         let flags = "--quantization awq".to_string();
-        tried(device, &in_four_bits(model)?, options, flags)
+        tried(device, &in_four_bits(device, model)?, options, flags)
     };
     let more = [more_gpus_and_shorter_context as Change, more_gpus];
     more.into_iter()
@@ -157,20 +158,22 @@ fn tried(device: &Device, model: &ModelShape, options: &MemoryOptions, flags: St
     })
 }
 
-fn quantizable(model: &ModelShape) -> Option<ModelShape> {
-    (model.quantization == Quantization::None).then(|| model.clone().with_quantization(Quantization::Fp8))
+/// Volta has kernels for neither narrow format (vLLM's `get_min_capability`).
+fn quantizable(device: &Device, model: &ModelShape) -> Option<ModelShape> {
+    let is_free = model.quantization == Quantization::None && device.architecture != Architecture::Volta;
+    is_free.then(|| model.clone().with_quantization(Quantization::Fp8))
 }
 
 /// An engine takes no other format than that of a checkpoint that is quantized already.
-fn in_four_bits(model: &ModelShape) -> Option<ModelShape> {
-    let narrow = Quantization::AWQ;
-    (model.quantization == Quantization::None).then(|| model.clone().with_quantization(narrow))
+fn in_four_bits(device: &Device, model: &ModelShape) -> Option<ModelShape> {
+    let is_free = model.quantization == Quantization::None && device.architecture != Architecture::Volta;
+    is_free.then(|| model.clone().with_quantization(Quantization::AWQ))
 }
 
 fn fp8_weights(device: &Device, model: &ModelShape, options: &MemoryOptions) -> Option<Remedy> {
     tried(
         device,
-        &quantizable(model)?,
+        &quantizable(device, model)?,
         options,
         "--quantization fp8".to_string(),
     )

@@ -39,8 +39,8 @@ pub(super) fn object(view: &KneeView) -> Object {
     object.put("answers_cut", view.answers_cut);
     // Share of the requests that are refused there because they are longer than the server holds.
     object.put("too_long", view.too_long);
-    if let Some(sending) = &view.sending {
-        // How many times as long as one of them stays the requests are sent for there.
+    if let Some(sending) = view.served() {
+        // How many times as long as one of them stays the requests are sent for, there or where replicas are counted.
         object.put("sent_for_stays", sending.stays());
     }
     if let Some(client) = view.client {

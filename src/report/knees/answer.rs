@@ -6,6 +6,7 @@ use crate::analysis::costs::UNKNOWN;
 use crate::report::figures::{count, counted, percent, significant, significant_down};
 use crate::report::text_knee::asked;
 use crate::report::text_sizing::dollars;
+use crate::report::undone::Undone;
 
 /// Settings that are named in the first line.
 const NAMED: usize = 3;
@@ -59,7 +60,8 @@ fn found(knees: &Knees) -> String {
                 .to_owned()
         }
         _ if knees.is_any_kept() && knees.rows.iter().all(|row| knees.comparable(row).is_none()) => {
-            "NO SETTING does the work that is asked for: answers are cut at the engine's context".to_owned()
+            let undone = knees.searched().find_map(|priced| knees.undone(priced));
+            format!("NO SETTING does what is asked for: {}", undone.map_or("", Undone::why))
         }
         _ if knees.is_any_kept() => format!("no price is known of what keeps the promise{within}"),
         _ if knees.rows.iter().all(|row| matches!(row.found, Found::DoesNotFit(_))) => "NO SETTING fits".to_owned(),

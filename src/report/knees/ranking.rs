@@ -9,6 +9,7 @@ use super::answer::interrupted;
 use super::standing::{Rank, Standing, standings};
 use crate::analysis::Estimate;
 use crate::analysis::costs::{Work, least_too_long};
+use crate::analysis::knee::is_burst;
 use crate::report::figures::{counted, interval_outwards, significant, significant_down};
 use crate::report::json::cost_of;
 use crate::report::text_sizing::dollars;
@@ -139,6 +140,7 @@ fn work(object: &Value) -> Work {
         is_kept: object["state"] == "kept",
         answers_cut: share("answers_cut"),
         too_long: share("too_long"),
+        is_burst: object["sent_for_stays"].as_f64().is_some_and(is_burst),
     }
 }
 

@@ -465,7 +465,7 @@ fn a_setting_whose_answers_are_cut_has_no_rank() {
     );
     let alone = text(&knees(vec![cut("a", 40.0)]), None);
     assert!(
-        alone.starts_with("NO SETTING does the work that is asked for"),
+        alone.starts_with("NO SETTING does what is asked for: answers are cut"),
         "{alone}"
     );
 }

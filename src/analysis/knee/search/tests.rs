@@ -56,6 +56,49 @@ fn both_rates_are_found_from_any_start_in_few_runs() {
     }
 }
 
+/// A run that may lie past saturation keeps the promise for as long as it lasts, and no longer.
+#[test]
+fn a_knee_at_saturation_is_the_highest_rate_that_is_surely_below_it() {
+    let kept = |rate: f64| Point {
+        slack: Some(Estimate {
+            value: 1.0,
+            low: 0.5,
+            high: 1.5,
+        }),
+        ..exact(rate)
+    };
+    // The first that is overloaded serves 7.2 to 8.
+    let mut over = kept(8.5);
+    over.throughput = Some(Estimate {
+        value: 7.6,
+        low: 7.2,
+        high: 8.0,
+    });
+    over.slack = None;
+    let points = |rates: &[f64]| {
+        let below = rates.iter().map(|&rate| kept(rate));
+        below.chain([over.clone()]).collect::<Vec<_>>()
+    };
+    let knee = Knee::of(points(&[4.0, 7.0, 7.5, 7.9]), true).within_slo.unwrap();
+    assert_eq!((knee.value, knee.low, knee.high), (7.0, 7.0, 8.5));
+    let critical = Point {
+        verdict: Verdict::Critical,
+        ..kept(7.0)
+    };
+    assert!(kept(7.0).is_sure() && critical.is_within() && !critical.is_sure());
+    // What is broken well below it is no affair of saturation.
+    let mut broken = kept(6.0);
+    broken.slack = Some(Estimate {
+        value: -1.0,
+        low: -1.1,
+        high: -0.9,
+    });
+    let mut all = points(&[4.0, 7.0, 7.5]);
+    all.insert(1, broken);
+    let knee = Knee::of(all, true).within_slo.unwrap();
+    assert!(knee.value > 4.0 && knee.high <= 6.0, "{knee:?}");
+}
+
 /// Latencies of what may lie past saturation grow with the run: they have no upper end.
 #[test]
 fn what_may_lie_past_saturation_is_critical_and_bounded_from_below_alone() {
