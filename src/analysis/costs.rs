@@ -51,11 +51,12 @@ pub struct Work {
     pub is_burst: bool,
 }
 
-/// The least share of requests that is too long for a setting that keeps the promise and cuts no answers; infinite if there is none.
+/// The least share of requests that is too long for a setting that keeps the promise, cuts no answers and serves a rate; infinite if
+/// there is none.
 #[must_use]
 pub fn least_too_long(settings: impl Iterator<Item = Work>) -> f64 {
     settings
-        .filter(|work| work.is_kept && !is_other_work(work.answers_cut))
+        .filter(|work| work.is_kept && !is_other_work(work.answers_cut) && !work.is_burst)
         .map(|work| work.too_long)
         .fold(f64::INFINITY, f64::min)
 }

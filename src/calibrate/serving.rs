@@ -126,13 +126,19 @@ const REQUESTS_MAX: f64 = 4000.0;
 /// Share of what it would complete that a run which keeps up completes.
 const KEEPS_UP: f64 = 0.95;
 
+/// Share of the time of sending that the last answer may take beside it.
+const LAST_ANSWER_MOST: f64 = 0.25;
+
 /// Requests per second that a run which keeps up completes: in one of few requests the last answer counts, too.
 fn kept_up_rate(row: &Measured, rate: f64, output_len: f64) -> f64 {
     let (Load::Open { .. }, Some(requests)) = (&row.setup.load, row.setup.num_prompts) else {
         return rate;
     };
-    let stay_s = output_len * row.tpot.mean.unwrap_or(0.0);
-    requests as f64 / (requests as f64 / rate + stay_s)
+    let gap_s = row.tpot.mean.or(row.itl.mean).or(row.tpot.median);
+    let sent_s = requests as f64 / rate;
+    // Under overload gaps are long, too, and no excuse.
+    let stay_s = (output_len * gap_s.unwrap_or(0.0)).min(LAST_ANSWER_MOST * sent_s);
+    requests as f64 / (sent_s + stay_s)
 }
 
 fn run(row: &Measured, engine: &str, input: usize) -> Result<Run, String> {
@@ -169,7 +175,7 @@ fn run(row: &Measured, engine: &str, input: usize) -> Result<Run, String> {
     if measured.is_empty() {
         return Err("it has no figure that shows the host".to_owned());
     }
-    let resolved = resolved(&scenario, &settings(row, engine)?)?;
+    let resolved = resolved(&scenario, &settings(row, engine)?, flags(row, engine)?)?;
     if resolved
         .model
         .layers
@@ -224,7 +230,7 @@ fn settings(row: &Measured, engine: &str) -> Result<Vec<(String, String)>, Strin
     let version = setup.engine_version.as_deref().and_then(minor_of_zero);
     let profile = format!("{engine}@0.{}", version.unwrap_or(11));
     let gpu = setup.gpu.clone().unwrap_or_default();
-    let mut all = vec![("gpu".to_owned(), gpu), ("engine".to_owned(), profile.clone())];
+    let mut all = vec![("gpu".to_owned(), gpu), ("engine".to_owned(), profile)];
     if version.is_some_and(|minor| minor >= ASYNCHRONOUS_SINCE) {
         // The nearest profile may be of an older version, which scheduled synchronously.
         all.push(("engine.async_scheduling".to_owned(), "true".to_owned()));
@@ -247,23 +253,43 @@ fn settings(row: &Measured, engine: &str) -> Result<Vec<(String, String)>, Strin
         }
         _ => return Err(format!("KV cache in `{said}` is not modelled")),
     }
-    // The KV format has its own column.
-    let is_of_cache = |key: &str| key.split('.').any(|part| part.starts_with("kv_cache_dtype"));
-    let said = Said::of(&setup.flags, &profile)?;
-    let said = said.keys.into_iter().filter(|(key, _)| !is_of_cache(key));
-    all.extend(said.map(|(key, value)| match value {
-        Value::String(word) => (key, word),
-        other => (key, other.to_string()),
-    }));
     Ok(all)
 }
 
-fn resolved(scenario: &str, settings: &[(String, String)]) -> Result<crate::config::Resolved, String> {
+/// What the row's flags say of the server, beside what has its own column.
+fn flags(row: &Measured, engine: &str) -> Result<BTreeMap<String, Value>, String> {
+    let name = match engine {
+        "trtllm" => "tensorrt-llm",
+        name => name,
+    };
+    let mut keys = Said::of(&row.setup.flags, name)?.keys;
+    if let Some(Value::String(started)) = keys.remove("engine.profile") {
+        let family = started.split('@').next().unwrap_or_default();
+        if family != name {
+            return Err(format!(
+                "the row contradicts itself: its engine is `{name}`, its flags start {family}"
+            ));
+        }
+    }
+    if row.setup.kv_cache_dtype.is_some() {
+        keys.retain(|key, _| !key.starts_with("model.kv_cache_dtype"));
+    }
+    Ok(keys)
+}
+
+fn resolved(
+    scenario: &str,
+    settings: &[(String, String)],
+    flags: BTreeMap<String, Value>,
+) -> Result<crate::config::Resolved, String> {
     let mut document = Document::parse("serving", scenario).map_err(|problem| problem.message)?;
     for (name, value) in settings {
         if let Some(problem) = axes::apply(&mut document, name, value).first() {
             return Err(problem.message.clone());
         }
+    }
+    for (key, value) in flags {
+        document.set(&key, value, "the row's flags");
     }
     resolve(document, &NoFiles).map_err(|problems| {
         let first = problems.0.first().map(|problem| problem.message.clone());
@@ -274,6 +300,7 @@ fn resolved(scenario: &str, settings: &[(String, String)]) -> Result<crate::conf
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::model::Dtype;
 
     const HEADER: &str = "engine,version,gpu,tp,model,isl_mean,osl_mean,rate_or_concurrency_kind,value,tpot_mean_ms,ttft_p50_ms,\
                           family,suggested_use";
@@ -341,6 +368,7 @@ mod tests {
             "--max-model-len 8192 --max-num-seqs=64",
             "vllm serve m --max_model_len 8192 --kv-cache-dtype auto",
             "max_model_len=8192 word",
+            "--max-model-len 8192 --cudagraph-capture-sizes 1 2 4",
         ] {
             let serving = read(&format!("{HEADER},flags\n{row},{flags}\n"), "vllm", 0).unwrap();
             assert_eq!(serving.left, BTreeMap::new(), "{flags}");
@@ -351,6 +379,29 @@ mod tests {
                 .unwrap();
             assert_eq!(context.value, "8192", "{flags}");
         }
+    }
+
+    #[test]
+    fn the_cache_is_in_what_the_column_says_and_without_one_in_what_the_flags_say() {
+        let row = "vllm,0.11.0,H100-SXM-80GB,1,meta-llama/Llama-3.1-8B-Instruct,512,128,max_concurrency,4,7.0,30,a,calibrate";
+        let cache = |header: &str, cells: &str| {
+            let text = format!("{HEADER},{header}\n{row},{cells}\n");
+            let serving = read(&text, "vllm", 0).unwrap();
+            assert_eq!(serving.left, BTreeMap::new(), "{cells}");
+            serving.runs[0].resolved.placement.kv_format.dtype
+        };
+        let fp8 = "--kv-cache-dtype fp8";
+        assert_eq!(cache("flags", fp8), Dtype::Fp8);
+        assert_eq!(cache("kv_cache_dtype,flags", &format!("bf16,{fp8}")), Dtype::Bf16);
+        assert_eq!(cache("kv_cache_dtype,flags", "fp8,"), Dtype::Fp8);
+        let other = "vllm,0.11.0,H100-SXM-80GB,1,Qwen/Qwen3-8B,512,128,max_concurrency,4,7.0,30,a,calibrate";
+        let text =
+            format!("{HEADER},flags\n{other},python -m sglang.launch_server --model-path Qwen/Qwen3-8B\n");
+        let left = read(&text, "vllm", 0).unwrap().left;
+        assert!(
+            left.keys().any(|why| why.contains("its flags start sglang")),
+            "{left:?}"
+        );
     }
 
     /// 120 requests at 8/s take 15 s, and the last answer one more.

@@ -152,6 +152,13 @@ fn share(text: &str) -> Result<f64, String> {
 pub fn run(args: &Args, out: &mut dyn Write, terminal: &Terminal) -> anyhow::Result<ExitCode> {
     // Reading many results takes a while and writes nothing.
     let nothing_yet = interrupt::at_once();
+    if let Some(path) = &args.output {
+        let is_input = args.files.contains(path);
+        anyhow::ensure!(
+            is_input || path.to_lowercase().ends_with(".toml"),
+            "--output: {path} is no name that `--calibration` takes for a file: it ends in .toml"
+        );
+    }
     let (device, notes) = inputs::device(&args.gpu)?;
     terminal.notes(&notes);
     let base = base(args, &device)?;
@@ -168,10 +175,6 @@ pub fn run(args: &Args, out: &mut dyn Write, terminal: &Terminal) -> anyhow::Res
     let request = request(args, &device, base, &mut read)?;
     if let Some(path) = &args.output {
         files::check_file(Path::new(path), "--output")?;
-        anyhow::ensure!(
-            path.ends_with(".toml"),
-            "--output: {path} is no name that `--calibration` takes for a file: it ends in .toml"
-        );
     }
     drop(nothing_yet);
     let is_measured_too = !request.observations.is_empty() || request.kept.is_some();

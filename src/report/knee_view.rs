@@ -124,7 +124,7 @@ impl KneeView {
             is_of_one_traffic: load_varies,
             trust,
             assumptions,
-            sizing: sizing.map(|asked| sized(asked, knee, load_varies, model.as_ref())),
+            sizing: sizing.map(|asked| sized(asked, knee, model.as_ref())),
             model,
             model_unknown,
             min_rate,
@@ -232,7 +232,7 @@ fn not_narrowed(knee: &Knee) -> Option<String> {
 }
 
 /// With the fleet that the count found, or that the knee of one replica makes where it was not simulated.
-fn sized(asked: Sizing, knee: &Knee, load_varies: bool, model: Option<&FigureInterval>) -> Sizing {
+fn sized(asked: Sizing, knee: &Knee, model: Option<&FigureInterval>) -> Sizing {
     // What the model makes of the knee of one, which has bursts of its own, says little of those who share them.
     let factors = model
         .filter(|_| !asked.shares_bursts())
@@ -247,9 +247,8 @@ fn sized(asked: Sizing, knee: &Knee, load_varies: bool, model: Option<&FigureInt
             };
             let tokens = tokens.and_then(|crew| tokens_each(&crew.point));
             let alone = knee.within_slo.map(|found| found.value);
-            // Traffic with an end has no other day.
-            let saturation = knee.saturation.filter(|_| !load_varies);
-            Fleet::by_count(count, (alone, saturation), &asked.demand, tokens, factors)
+            let alone = (alone, knee.unsettled_saturation());
+            Fleet::by_count(count, alone, &asked.demand, tokens, factors)
         }
         Some(Counted::ByKnee(_)) => knee.within_slo.map(|found| {
             let tokens = knee.up_to(found.value).find_map(tokens_each);

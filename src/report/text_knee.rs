@@ -39,7 +39,7 @@ pub fn knee_markdown(view: &KneeView) -> String {
 /// How many replicas a rate needs, where that was asked and is known.
 fn sized(view: &KneeView) -> Option<String> {
     let line = text_sizing::headline(view.sizing.as_ref()?, view.certainty())?;
-    let cut = undone(view) + &burst(view.sending_counted);
+    let cut = undone(view) + &burst(view.served());
     Some(match view.is_cut_after {
         true => format!("INTERRUPTED: {cut}{line}"),
         false => cut + &line,

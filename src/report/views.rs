@@ -306,9 +306,9 @@ impl KneeView {
     /// How long the requests are sent for that an answer is about: those of the rate that replicas were counted for, or of the knee.
     #[must_use]
     pub fn served(&self) -> Option<Sending> {
-        match self.sizing {
-            Some(_) => self.sending_counted,
-            None => self.sending,
+        match self.sizing.as_ref().and_then(|sizing| sizing.counted.as_ref()) {
+            Some(Counted::BySimulation { .. }) => self.sending_counted,
+            Some(Counted::ByKnee(_)) | None => self.sending,
         }
     }
 

@@ -27,7 +27,7 @@ pub fn no_figure(file: &ResultFile) -> Option<String> {
         let is_answered = outcome.completed != Some(0);
         row.tool == Tool::Table && is_answered && !has_times && rates.iter().all(Option::is_none)
     };
-    if !file.rows.iter().all(is_bare) {
+    if file.rows.is_empty() || !file.rows.iter().all(is_bare) {
         return None;
     }
     let strange = strange_columns(&file.rows)

@@ -44,6 +44,15 @@ pub struct ClientLimit {
 pub(super) const EQUAL: f64 = 1e-9;
 
 impl Knee {
+    /// Saturation, where runs about it tell of no other day than their own: what grows there grows with the run. Traffic with an end
+    /// has no other day, and what is lost there does not grow.
+    #[must_use]
+    pub fn unsettled_saturation(&self) -> Option<Estimate> {
+        let is_sample = !self.points.iter().any(|point| point.verdict == Verdict::Finite);
+        self.saturation
+            .filter(|_| is_sample && is_by_growth(&self.points))
+    }
+
     /// The points at a rate and below it, the highest first.
     pub fn up_to(&self, rate: f64) -> impl Iterator<Item = &Point> {
         let is_there = move |point: &&Point| point.rate <= rate * (1.0 + EQUAL);
@@ -92,11 +101,15 @@ fn call_critical(points: &mut [Point], saturation: Option<&Estimate>) {
 
 /// The rate from which a run may lie past saturation, however long its queue kept within bounds.
 fn unsettled_from(points: &[Point], saturation: Option<&Estimate>) -> f64 {
-    let over = points.iter().find(|point| !point.keeps_up());
-    let by_loss = over.is_some_and(Point::has_steady_state);
     saturation
-        .filter(|_| !by_loss)
+        .filter(|_| is_by_growth(points))
         .map_or(f64::INFINITY, |rate| rate.low)
+}
+
+/// Whether saturation is seen by what grows with the run, and not by what is lost at its first rate.
+fn is_by_growth(points: &[Point]) -> bool {
+    let over = points.iter().find(|point| !point.keeps_up());
+    !over.is_some_and(Point::has_steady_state)
 }
 
 /// Whether a point may lie past saturation; traffic with an end has no other day.
@@ -124,7 +137,7 @@ pub(super) fn bracket(points: &[Point], holds: impl Fn(&Point) -> bool) -> Optio
 /// intervals do. So a sampling error in the slack becomes, through the local slope, an interval on the rate. A run that does not
 /// tell bounds nothing from above, and where no promise is broken before the backlog grows the knee is known no better than the
 /// rate at which it does. Rates that may lie past saturation keep the promise as long as their runs last, and no longer: the knee
-/// is then the highest below them that keeps it, and they are what it may reach to.
+/// is then where they begin, and reaches down to the highest below them that keeps it. Without one below them nothing better is known.
 pub(super) fn knee_rate(points: &[Point], saturation: Option<&Estimate>) -> Option<Estimate> {
     let points = known(points);
     if !points.first()?.is_within() {
@@ -149,17 +162,13 @@ pub(super) fn knee_rate(points: &[Point], saturation: Option<&Estimate>) -> Opti
     let from = unsettled_from(points, saturation);
     let unsettled = points.iter().position(|point| is_unsettled(point, from));
     let settled = &points[..unsettled.unwrap_or(points.len())];
+    let is_at_saturation = unsettled.is_some() && knee.value >= from;
     let kept = settled.iter().take_while(|point| point.is_within()).last();
-    Some(
-        match kept.filter(|kept| kept.rate < knee.value && settled.len() < points.len()) {
-            Some(kept) if knee.value >= from => Estimate {
-                value: kept.rate,
-                low: crossing(from_surest(settled), |slack| slack.low).min(kept.rate),
-                high: knee.high,
-            },
-            _ => knee,
-        },
-    )
+    Some(kept.filter(|_| is_at_saturation).map_or(knee, |kept| Estimate {
+        value: from,
+        low: crossing(from_surest(settled), |slack| slack.low).min(kept.rate),
+        high: knee.high,
+    }))
 }
 
 /// The points from the highest rate on that keeps the promise beyond its sampling error: lower ones keep it, too, however short

@@ -241,11 +241,10 @@ impl Point {
         self.keeps_up() && self.slack.map_or(!self.is_unknown, |slack| slack.value >= 0.0)
     }
 
-    /// Whether it does so beyond the sampling error. So near saturation that no run is long enough, the next one may not.
+    /// Whether it does so beyond the sampling error.
     #[must_use]
     pub fn is_sure(&self) -> bool {
-        let is_settled = self.verdict != Verdict::Critical;
-        self.is_within() && is_settled && self.slack.is_none_or(|slack| slack.low >= 0.0)
+        self.is_within() && self.slack.is_none_or(|slack| slack.low >= 0.0)
     }
 
     /// Whether it does so, or is not seen to break the promise beyond the sampling error.

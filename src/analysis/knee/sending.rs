@@ -11,7 +11,7 @@ pub struct Sending {
     pub rate: f64,
     /// All that are sent.
     pub requests: u64,
-    /// From the first to the last, in seconds.
+    /// How long they take to send at that rate, in seconds.
     pub lasts_s: f64,
     /// Median stay of a request, in seconds.
     pub stay_s: f64,

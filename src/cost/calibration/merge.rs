@@ -40,14 +40,15 @@ impl Calibration {
         self
     }
 
-    /// Trust of its source, or of its products where those are known less well, as in a file that a probe wrote on another card; of
-    /// what it has where it has none.
+    /// Trust of its source, or of its products where those are known less well, as in a file that a probe wrote on another card; in a
+    /// file without products that of its hosts.
     #[must_use]
     pub fn trust(&self) -> Trust {
         let source = self.provenance.source.trust();
         let products = self.gemm.get(&KernelFormat::Bf16).map(|products| products.trust);
         let hosts = self.host.values().map(|host| host.trust);
-        products.or(hosts.min()).map_or(source, |known| known.max(source))
+        let hosts = hosts.max().filter(|_| self.gemm.is_empty());
+        products.or(hosts).map_or(source, |known| known.max(source))
     }
 
     /// Lowers every block's trust to `worst` at best, as when parameters of one card are used for another.

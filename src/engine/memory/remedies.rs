@@ -158,16 +158,19 @@ fn tried(device: &Device, model: &ModelShape, options: &MemoryOptions, flags: St
     })
 }
 
-/// Volta has kernels for neither narrow format (vLLM's `get_min_capability`).
 fn quantizable(device: &Device, model: &ModelShape) -> Option<ModelShape> {
-    let is_free = model.quantization == Quantization::None && device.architecture != Architecture::Volta;
-    is_free.then(|| model.clone().with_quantization(Quantization::Fp8))
+    stored_as(Quantization::Fp8, device, model)
 }
 
-/// An engine takes no other format than that of a checkpoint that is quantized already.
 fn in_four_bits(device: &Device, model: &ModelShape) -> Option<ModelShape> {
+    stored_as(Quantization::AWQ, device, model)
+}
+
+/// An engine takes no other format than that of a checkpoint that is quantized already, and Volta has kernels for none of these
+/// (vLLM's `get_min_capability`).
+fn stored_as(narrow: Quantization, device: &Device, model: &ModelShape) -> Option<ModelShape> {
     let is_free = model.quantization == Quantization::None && device.architecture != Architecture::Volta;
-    is_free.then(|| model.clone().with_quantization(Quantization::AWQ))
+    is_free.then(|| model.clone().with_quantization(narrow))
 }
 
 fn fp8_weights(device: &Device, model: &ModelShape, options: &MemoryOptions) -> Option<Remedy> {

@@ -60,8 +60,11 @@ fn found(knees: &Knees) -> String {
                 .to_owned()
         }
         _ if knees.is_any_kept() && knees.rows.iter().all(|row| knees.comparable(row).is_none()) => {
-            let undone = knees.searched().find_map(|priced| knees.undone(priced));
-            format!("NO SETTING does what is asked for: {}", undone.map_or("", Undone::why))
+            let kept = knees.searched().filter(|priced| priced.view.is_kept());
+            let mut whys: Vec<&str> = kept.filter_map(|priced| knees.undone(priced)).map(Undone::why).collect();
+            whys.sort_unstable();
+            whys.dedup();
+            format!("NO SETTING does what is asked for: {}", whys.join("; "))
         }
         _ if knees.is_any_kept() => format!("no price is known of what keeps the promise{within}"),
         _ if knees.rows.iter().all(|row| matches!(row.found, Found::DoesNotFit(_))) => "NO SETTING fits".to_owned(),
