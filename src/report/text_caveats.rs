@@ -22,7 +22,7 @@ pub(super) fn caveats(page: &mut Page, result: &RunResult, meta: &ResultMeta) {
 pub(super) fn model_lines(result: &RunResult, meta: &ResultMeta) -> Vec<String> {
     // Without an answer every figure is 0 whatever the model, and "−0 % to +0 %" would read as certainty.
     let known = meta.model_interval.iter().filter(|_| result.whole.completed > 0);
-    known.map(model_interval).collect()
+    known.filter_map(model_interval).collect()
 }
 
 /// The parts of a step with their marks: one line, or one for the pools that each is told of, `chat: …`.
@@ -44,7 +44,7 @@ pub(super) fn trust_lines(trust: &[(String, Trust)]) -> Vec<String> {
 }
 
 /// What the parameters' uncertainty makes of each figure, and which part of a step makes most of it: sampling apart.
-pub(super) fn model_interval(model: &ModelInterval) -> String {
+pub(super) fn model_interval(model: &ModelInterval) -> Option<String> {
     let figure = |figure: &FigureInterval| {
         let (down, up) = figure.factors_90();
         let name = match figure.name {
@@ -65,7 +65,7 @@ pub(super) fn model_interval(model: &ModelInterval) -> String {
     let mostly = worst.map_or(String::new(), |component| {
         format!(" (TPOT mostly by {})", component.name().replace('_', " "))
     });
-    format!("{}, 90 %{mostly}", figures.join(" · "))
+    (!figures.is_empty()).then(|| format!("{}, 90 %{mostly}", figures.join(" · ")))
 }
 
 /// Factor from which a model's interval says nothing but that saturation lies within it.

@@ -189,7 +189,7 @@ fn load(sizing: &Sizing, fleet: &Fleet) -> String {
         _ => significant(fleet.rate_each),
     };
     let each = match fleet.load {
-        None => format!("{rate} req/s, where one alone keeps the promise at no rate"),
+        None => format!("{rate} req/s, where one alone keeps the promise at no rate that was tried"),
         Some(load) if load > 1.0 => format!(
             "{rate} req/s, {} of the knee of one alone: together they carry more than each by itself",
             percent(load)

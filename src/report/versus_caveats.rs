@@ -87,7 +87,7 @@ pub(super) fn certainty(versus: &Versus) -> Vec<String> {
         lines.extend(lines_of.iter().map(|line| format!("trust{of}: {line}")));
     }
     for one in &versus.variants {
-        let model = one.model.as_ref().map(model_interval);
+        let model = one.model.as_ref().and_then(model_interval);
         lines.extend(model.map(|model| format!("model ± of {}'s own figures: {model}", one.name)));
     }
     if versus.variants.iter().any(|one| one.model.is_some()) {

@@ -246,7 +246,7 @@ fn steps(predicted: &Measured, measured: &Measured, comparison: &Comparison) -> 
             kind: "bandwidth",
             words: format!(
                 "every step is {factor:.2} times as long, at the median as in the tail: memory bandwidth, clocks, \
-                 precision or the number of GPUs"
+                 precision, the number of GPUs, or a host that is not hidden behind steps (synchronous scheduling)"
             ),
         },
         Some(Shape::Tail) => Cause {
