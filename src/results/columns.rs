@@ -1,7 +1,7 @@
 //! Columns and figures of which a reader makes nothing: names that are not known, and what a name may mean.
 
 use super::measured::{Measured, ResultFile, Tool};
-use super::table::{KNOWN, OTHER_NAMES, RATES};
+use super::names::{KNOWN, OTHER_NAMES, RATES};
 use crate::nearest::nearest;
 
 impl Measured {

@@ -19,6 +19,7 @@ mod inferencex;
 mod json;
 mod llmperf;
 mod measured;
+mod names;
 mod recognise;
 mod sglang;
 mod speculation;

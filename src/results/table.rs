@@ -11,51 +11,9 @@ use std::collections::BTreeMap;
 use super::columns::{NOT_A_NUMBER, STRANGE};
 use super::error::{Problem, Problems};
 use super::measured::{Load, Measured, Own, Stats, Tool};
+use super::names::{KNOWN, MEASURES, canonical, is_figure};
 use super::text::{self, Lines};
 use super::vllm;
-
-const MEASURES: [&str; 4] = ["ttft_", "tpot_", "itl_", "e2e_"];
-pub(super) const RATES: [&str; 4] = ["req_throughput", "output_tok_s", "total_tok_s", "duration_s"];
-pub(super) const KNOWN: [&str; 38] = [
-    "request_rate",
-    "max_concurrency",
-    "id",
-    "source",
-    "source_path",
-    "date",
-    "engine",
-    "version",
-    "gpu",
-    "n_gpus",
-    "tp",
-    "pp",
-    "dp",
-    "ep",
-    "model",
-    "precision",
-    "kv_cache_dtype",
-    "workload",
-    "isl_mean",
-    "osl_mean",
-    "num_prompts",
-    "rate_or_concurrency_kind",
-    "value",
-    "flags",
-    "notes",
-    "confidence",
-    "confidence_reason",
-    "family",
-    "suggested_use",
-    "completed",
-    "failed",
-    "total_input_tokens",
-    "total_output_tokens",
-    "burstiness",
-    "max_concurrent_requests",
-    "max_output_tokens_per_s",
-    "request_goodput",
-    "verdict",
-];
 
 /// What only a sweep's table has: the judgement, beside the columns of a client. What else its header names are axes and
 /// factors of the model's intervals.
@@ -101,58 +59,6 @@ pub(super) fn column_of_requests(text: &str) -> Option<&'static str> {
     ["request_id", "first_token_s", "start_time_s"]
         .into_iter()
         .find(|name| columns.contains(name))
-}
-
-/// Other names of columns. All of these lists stand in docs/calibrate.md, too.
-pub(super) const OTHER_NAMES: [(&str, &str); 12] = [
-    ("request_throughput", "req_throughput"),
-    ("output_throughput", "output_tok_s"),
-    ("total_token_throughput", "total_tok_s"),
-    ("total_throughput", "total_tok_s"),
-    ("duration", "duration_s"),
-    ("model_id", "model"),
-    ("backend", "engine"),
-    ("tensor_parallel_size", "tp"),
-    ("concurrency", "max_concurrency"),
-    ("request_rate_req_s", "request_rate"),
-    ("input_len", "isl_mean"),
-    ("output_len", "osl_mean"),
-];
-
-/// The column that a name of vLLM's JSON means; that client puts the statistic first.
-fn canonical(name: &str) -> Cow<'_, str> {
-    if let Some((_, known)) = OTHER_NAMES.iter().find(|(other, _)| *other == name) {
-        return Cow::Borrowed(known);
-    }
-    let parts = name.strip_suffix("_ms").and_then(|rest| rest.split_once('_'));
-    match parts {
-        Some((statistic, metric @ ("ttft" | "tpot" | "itl" | "e2el")))
-            if statistic == "median" || is_statistic(statistic) =>
-        {
-            let statistic = if statistic == "median" { "p50" } else { statistic };
-            let metric = if metric == "e2el" { "e2e" } else { metric };
-            Cow::Owned(format!("{metric}_{statistic}_ms"))
-        }
-        _ => Cow::Borrowed(name),
-    }
-}
-
-fn is_figure(name: &str) -> bool {
-    RATES.contains(&name)
-        || MEASURES.iter().any(|start| {
-            let rest = name.strip_prefix(start).and_then(|rest| rest.strip_suffix("_ms"));
-            rest.is_some_and(is_statistic)
-        })
-}
-
-/// Whether a word is one of those that [`Cells::stats`] reads.
-fn is_statistic(word: &str) -> bool {
-    let percent = |digits: &str| {
-        digits
-            .parse()
-            .is_ok_and(|percent| (0.0..=100.0).contains(&percent))
-    };
-    ["mean", "std", "min", "max"].contains(&word) || word.strip_prefix('p').is_some_and(percent)
 }
 
 pub(super) fn read(text: &str, problems: &Problems) -> Vec<Measured> {
@@ -473,6 +379,7 @@ fn fixed_lengths(workload: &str) -> Option<bool> {
 
 #[cfg(test)]
 mod tests {
+    use super::super::names::{OTHER_NAMES, RATES};
     use super::*;
 
     /// Names in backquotes of a cell of a Markdown table.
