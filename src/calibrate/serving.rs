@@ -262,15 +262,10 @@ fn flags(row: &Measured, engine: &str) -> Result<BTreeMap<String, Value>, String
         "trtllm" => "tensorrt-llm",
         name => name,
     };
-    let mut keys = Said::of(&row.setup.flags, name)?.keys;
-    if let Some(Value::String(started)) = keys.remove("engine.profile") {
-        let family = started.split('@').next().unwrap_or_default();
-        if family != name {
-            return Err(format!(
-                "the row contradicts itself: its engine is `{name}`, its flags start {family}"
-            ));
-        }
-    }
+    let mut said = Said::of(&row.setup.flags, name)?;
+    // The version is the column's.
+    said.take_tag(name)?;
+    let mut keys = said.keys;
     if row.setup.kv_cache_dtype.is_some() {
         keys.retain(|key, _| !key.starts_with("model.kv_cache_dtype"));
     }

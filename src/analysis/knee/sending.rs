@@ -19,16 +19,16 @@ pub struct Sending {
 
 /// Stays below which whoever came first is still inside when the last comes: a burst, whatever its rate.
 const BURST: f64 = 1.0;
+/// Stays below which filling up and draining are a good part of all that is seen.
+const SHORT: f64 = 10.0;
+/// Stays below which it is all the same how fast they come.
+const AT_ONCE: f64 = 0.01;
+
 /// Whether a sending for so many stays is a burst.
 #[must_use]
 pub fn is_burst(stays: f64) -> bool {
     stays < BURST
 }
-
-/// Stays below which filling up and draining are a good part of all that is seen.
-const SHORT: f64 = 10.0;
-/// Stays below which it is all the same how fast they come.
-const AT_ONCE: f64 = 0.01;
 
 impl Sending {
     /// How many stays it lasts.

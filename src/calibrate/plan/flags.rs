@@ -141,6 +141,26 @@ impl Said {
         own
     }
 
+    /// Takes out the engine that a command starts, which must be the one that the row names; the tag of its image, if it has one.
+    ///
+    /// # Errors
+    /// Where it is another engine.
+    pub(in crate::calibrate) fn take_tag(&mut self, name: &str) -> Result<Option<String>, String> {
+        let Some(Value::String(started)) = self.take("engine.profile") else {
+            return Ok(None);
+        };
+        let (family, tag) = match started.split_once('@') {
+            Some((family, tag)) => (family, Some(tag.to_owned())),
+            None => (started.as_str(), None),
+        };
+        match family == name {
+            true => Ok(tag),
+            false => Err(format!(
+                "the row contradicts itself: its engine is `{name}`, its flags start {family}"
+            )),
+        }
+    }
+
     /// Takes out a key that a column speaks of, too.
     pub(super) fn take(&mut self, key: &str) -> Option<Value> {
         self.keys.remove(key)

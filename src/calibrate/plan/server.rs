@@ -198,26 +198,15 @@ impl Draft<'_> {
 
     /// The version that the image of a pasted command has, which starts the engine that the row names.
     fn tagged(&mut self, name: &str, version: Option<&str>) -> Result<Option<String>, String> {
-        let Some(Value::String(started)) = self.said.take("engine.profile") else {
-            return Ok(None);
-        };
-        let (family, tag) = match started.split_once('@') {
-            Some((family, tag)) => (family, Some(tag)),
-            None => (started.as_str(), None),
-        };
-        if family != name {
-            return Err(format!(
-                "the row contradicts itself: its engine is `{name}`, its flags start {family}"
-            ));
-        }
-        if let (Some(version), Some(tag)) = (version, tag)
+        let tag = self.said.take_tag(name)?;
+        if let (Some(version), Some(tag)) = (version, &tag)
             && is_another_release(version, tag)
         {
             return Err(format!(
                 "the row contradicts itself: its version is {version}, its flags start an image of {tag}"
             ));
         }
-        Ok(tag.map(str::to_owned))
+        Ok(tag)
     }
 
     /// In lower case.

@@ -56,6 +56,19 @@ fn both_rates_are_found_from_any_start_in_few_runs() {
     }
 }
 
+/// The first that is overloaded serves 7.2 to 8.
+fn overloaded(point: Point) -> Point {
+    let served = Estimate {
+        value: 7.6,
+        low: 7.2,
+        high: 8.0,
+    };
+    Point {
+        throughput: Some(served),
+        ..point
+    }
+}
+
 /// A run that may lie past saturation keeps the promise for as long as it lasts, and no longer.
 #[test]
 fn a_knee_at_saturation_is_where_that_begins_and_reaches_below_it() {
@@ -67,14 +80,7 @@ fn a_knee_at_saturation_is_where_that_begins_and_reaches_below_it() {
         }),
         ..exact(rate)
     };
-    // The first that is overloaded serves 7.2 to 8.
-    let mut over = kept(8.5);
-    over.throughput = Some(Estimate {
-        value: 7.6,
-        low: 7.2,
-        high: 8.0,
-    });
-    over.slack = None;
+    let over = overloaded(exact(8.5));
     let points = |rates: &[f64]| {
         let below = rates.iter().map(|&rate| kept(rate));
         below.chain([over.clone()]).collect::<Vec<_>>()
@@ -110,13 +116,7 @@ fn what_may_lie_past_saturation_is_critical_and_bounded_from_below_alone() {
         }),
         ..exact(rate)
     };
-    // The first that is overloaded serves 7.2 to 8.
-    let mut over = served(8.5);
-    over.throughput = Some(Estimate {
-        value: 7.6,
-        low: 7.2,
-        high: 8.0,
-    });
+    let over = overloaded(served(8.5));
     let knee = Knee::of(
         [4.0, 7.0, 7.5].map(served).into_iter().chain([over]).collect(),
         true,
