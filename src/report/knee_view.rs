@@ -143,7 +143,8 @@ fn meaning_of_saturation(knee: &Knee, load_varies: bool) -> Vec<String> {
     if load_varies && knee.saturation.is_some() {
         said.push(
             "the load varies: a rate is the mean over its span, and it saturates where the backlog left at the end \
-             takes more than 5 % of the span to work off"
+             takes more than 5 % of the span to work off, or, where the span is few stays of a request long, where sending it \
+             faster gets it done no sooner"
                 .into(),
         );
     }

@@ -13,6 +13,7 @@ mod point;
 mod search;
 mod sending;
 mod sizing;
+mod working_off;
 
 pub use binding::Binding;
 pub use count::{Count, CountEnding, CountOptions, Crew, count};

@@ -152,8 +152,9 @@ pub(super) fn knee_rate(points: &[Point], saturation: Option<&Estimate>) -> Opti
     let tells = |point: &&Point| !(point.is_unknown && point.keeps_up());
     let out = points.iter().filter(is_out).find(tells);
     let saturated = saturation.filter(|_| out.is_some_and(|out| !out.keeps_up()));
+    let most = saturated.map_or(f64::INFINITY, |rate| rate.value);
     let knee = Estimate {
-        value: if value.is_finite() { value } else { low },
+        value: if value.is_finite() { value } else { low }.min(most),
         low: crossing(from_surest(points), |slack| slack.low)
             .min(low)
             .min(saturated.map_or(f64::INFINITY, |rate| rate.low)),
@@ -217,16 +218,21 @@ pub(super) fn saturation_rate(points: &[Point]) -> Option<Estimate> {
     let is_finite = points[..first_over]
         .last()
         .is_some_and(|point| point.verdict == Verdict::Finite);
+    let served = points[first_over].throughput;
     // Next to saturation a run of a search's length may be stable by chance: the rate below it is not, too. Traffic with an end
-    // is one and the same at every rate, and no sample.
+    // is one and the same at every rate, and no sample: its end alone may hide that it is not kept up with, down to what was
+    // worked off in a second.
     let kept = match stable[..] {
+        _ if is_finite && served.is_some() => 0.0,
         _ if is_finite => low,
         [.., kept, _] => kept,
         [kept] => kept,
         [] => 0.0,
     };
-    let served = points[first_over].throughput;
-    let value = served.map_or((low + high) / 2.0, |served| served.value.clamp(low, high));
+    let least = served
+        .filter(|_| is_finite)
+        .map_or(low, |served| served.low.min(low));
+    let value = served.map_or((low + high) / 2.0, |served| served.value.clamp(least, high));
     Some(Estimate {
         value,
         low: served.map_or(kept, |served| low.min(served.low).max(kept)),

@@ -18,6 +18,8 @@ pub struct Point {
     pub reason: String,
     /// Requests simulated.
     pub requests: u64,
+    /// From the first arrival until the last request was done, in seconds.
+    pub lasted_s: f64,
     /// How far inside the objective, see [`Objective::slack`].
     pub slack: Option<Estimate>,
     /// Share of good requests, where limits were set; where they are set for classes, of the class with the fewest.
@@ -177,6 +179,7 @@ impl Point {
             verdict: run.verdict,
             reason: run.reasons.first().cloned().unwrap_or_default(),
             requests: run.whole.sent,
+            lasted_s: run.whole.duration_s,
             slack,
             attainment: steady.and_then(|steady| objective.reached(run, steady)),
             throughput: interval(run, "throughput").or_else(|| per_s(|whole| whole.completed).map(exactly)),

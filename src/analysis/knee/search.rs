@@ -109,6 +109,10 @@ impl<F: FnMut(f64, u64) -> Option<Point>> Tried<F> {
             self.is_stopped = true;
             return false;
         };
+        let point = match point.falls_behind(&self.points) {
+            Some(kept) => point.fallen_behind(kept),
+            None => point,
+        };
         let keeps_up = point.keeps_up();
         let place = self.points.partition_point(|other| other.rate < rate);
         self.points.insert(place, point);

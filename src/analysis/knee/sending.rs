@@ -58,9 +58,14 @@ impl Point {
         Some(Sending {
             rate: self.rate,
             requests: self.requests,
-            lasts_s: self.requests as f64 / self.rate,
+            lasts_s: self.sent_for_s(),
             stay_s,
         })
+    }
+
+    /// How long its requests take to send, in seconds.
+    pub(super) fn sent_for_s(&self) -> f64 {
+        self.requests as f64 / self.rate
     }
 
     /// All come at once, as they would at any higher rate.
@@ -98,6 +103,7 @@ mod tests {
             verdict: Verdict::Finite,
             slack: None,
             requests: 300,
+            lasted_s: 300.0 / rate + 5.0,
             e2el_s: Some((2.0, 5.0)),
             ..exact(1.0)
         }

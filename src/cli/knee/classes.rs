@@ -85,6 +85,7 @@ mod tests {
             verdict: Verdict::TooShort,
             reason: String::new(),
             requests: POINT.min_requests,
+            lasted_s: 0.0,
             slack: None,
             attainment: None,
             throughput: None,

@@ -11,6 +11,7 @@ fn tried(rate: f64, verdict: Verdict) -> Point {
         verdict,
         reason: String::new(),
         requests: 1000,
+        lasted_s: 1000.0 / rate,
         slack: None,
         attainment: Some(Estimate {
             value: 0.99,
