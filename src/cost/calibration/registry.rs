@@ -201,30 +201,36 @@ pub fn prior(device: &Device) -> Calibration {
     }
 }
 
-/// With products of 16 rows where compute is so scarce beside bandwidth (H20, RTX 3090) that one sequence, padded to the rows that
-/// cards of the family were measured with, would be as much bound by compute as by memory, or nearly: libraries have narrow kernels
-/// for a few rows, which no table of a card with more compute shows.
+/// The card whose products a family's prior was fitted to; `None` of priors that rest on no card.
+fn measured(prior: &Calibration) -> Option<Device> {
+    let id = match prior.name.as_str() {
+        "prior-ampere" => "a100-sxm-80gb",
+        "prior-hopper" => "h100-sxm-80gb",
+        "prior-ada" | "prior-blackwell-rtx" => "l40s-48gb",
+        "prior-blackwell" => "b200-sxm-180gb",
+        _ => return None,
+    };
+    Some(crate::hardware::find(id).expect("the card ships").0)
+}
+
+/// With products of fewer rows in proportion to how much scarcer compute is beside bandwidth (H20, RTX 3090, A2) than on the card that the
+/// family was measured on: libraries have narrow kernels for a few rows, so that one sequence, padded to a kernel's rows, is as little bound by
+/// compute as there. Sixteen are the fewest, those of a tensor core's tile.
 fn narrowed(mut prior: Calibration, device: &Device) -> Calibration {
-    const NARROW: u32 = 16;
-    /// Of the time of memory, from which compute is felt beside it.
-    const NEARLY: f64 = 0.9;
-    for (format, weight_bytes) in [
-        (KernelFormat::Bf16, 2.0),
-        (KernelFormat::Fp8, 1.0),
-        (KernelFormat::Int8, 1.0),
-    ] {
-        let Some(Gemm {
+    const FEWEST: u32 = 16;
+    let Some(measured) = measured(&prior) else {
+        return prior;
+    };
+    let balance = |device: &Device, format| peak(&device.peaks, format).0 / device.memory_bandwidth.0;
+    for format in [KernelFormat::Bf16, KernelFormat::Fp8, KernelFormat::Int8] {
+        if let Some(Gemm {
             form: GemmForm::OccupancyPnorm(form),
             ..
         }) = prior.gemm.get_mut(&format)
-        else {
-            continue;
-        };
-        let compute = peak(&device.peaks, format).0 * form.compute_efficiency;
-        let bytes_per_s = device.memory_bandwidth.0 * form.bandwidth_efficiency;
-        let flops_per_byte = 2.0 * f64::from(form.tile.0) / weight_bytes;
-        if flops_per_byte > NEARLY * compute / bytes_per_s {
-            form.tile.0 = form.tile.0.min(NARROW);
+        {
+            let scarcer = balance(device, format) / balance(&measured, format);
+            let rows = (f64::from(form.rows) * scarcer).floor() as u32;
+            form.rows = rows.clamp(FEWEST.min(form.rows), form.rows);
         }
     }
     prior
@@ -233,7 +239,9 @@ fn narrowed(mut prior: Calibration, device: &Device) -> Calibration {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::cost::kernel::{Ceilings, GemmShape, gemm_seconds};
     use crate::cost::testing::device;
+    use crate::units::FlopsPerSec;
 
     #[test]
     fn every_shipped_calibration_parses_and_cites_its_source() {
@@ -301,6 +309,48 @@ mod tests {
     }
 
     #[test]
+    fn more_compute_makes_no_product_slower() {
+        for (id, format) in [
+            ("A2-16GB", KernelFormat::Bf16),
+            ("A2-16GB", KernelFormat::Int8),
+            ("RTX-3090-24GB", KernelFormat::Bf16),
+            ("H200-NVL-141GB", KernelFormat::Int8),
+            ("T4-16GB", KernelFormat::Bf16),
+            ("MI300X-192GB", KernelFormat::Bf16),
+        ] {
+            let (mut card, _) = crate::hardware::find(id).expect("it ships");
+            card.id = "of one's own".to_owned();
+            card.like = None;
+            for m in [1, 16, 48, 100, 300] {
+                let mut before = f64::INFINITY;
+                for percent in 50..200 {
+                    let mut faster = card.clone();
+                    let times = f64::from(percent) / 100.0;
+                    faster.peaks.bf16.0 *= times;
+                    faster.peaks.int8 = faster.peaks.int8.map(|peak| FlopsPerSec(peak.0 * times));
+                    let shape = GemmShape {
+                        m,
+                        n: 4096,
+                        k: 4096,
+                        weight_bytes: 2.0,
+                        input_bytes: 2.0,
+                        output_bytes: 2.0,
+                    };
+                    let gemm = &for_device(&faster, "vllm").calibration.gemm[&format];
+                    let ceilings = Ceilings::of(&faster, peak(&faster.peaks, format).0);
+                    let now = gemm_seconds(gemm, &ceilings, &shape, 0.9);
+                    // Rows are whole, and some are padding.
+                    assert!(
+                        now < 1.06 * before,
+                        "{id} {format:?} of {percent} %, {m} rows: {now} after {before}"
+                    );
+                    before = now;
+                }
+            }
+        }
+    }
+
+    #[test]
     fn a_card_of_its_own_is_calibrated_and_a_cousin_is_a_prior() {
         let own = for_device(&device("h100"), "vllm");
         assert_eq!(
@@ -326,12 +376,12 @@ mod tests {
             assert_eq!(cousin.calibration.host["vllm"].trust, Trust::Prior, "{id}");
         }
         // A seventh of H100's compute beside more bandwidth: no row of a decode step may be padded to 128.
-        let tile = |id: &str| match &named(id).calibration.gemm[&KernelFormat::Bf16].form {
-            GemmForm::OccupancyPnorm(form) => form.tile.0,
+        let rows = |id: &str| match &named(id).calibration.gemm[&KernelFormat::Bf16].form {
+            GemmForm::OccupancyPnorm(form) => form.rows,
             GemmForm::C5(_) => panic!("{id} has another form"),
         };
-        assert_eq!((tile("H20-96GB"), tile("RTX-3090-24GB")), (16, 16));
-        assert_eq!(tile("A40-48GB"), 64);
+        assert_eq!((rows("H20-96GB"), rows("RTX-3090-24GB")), (16, 31));
+        assert_eq!(rows("A40-48GB"), 64);
         // Its links are no NVLink switch's.
         assert!(named("H100-PCIE-80GB").calibration.allreduce.is_empty());
         assert!(!named("GB200-186GB").calibration.allreduce.is_empty());
