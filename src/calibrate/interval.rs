@@ -14,7 +14,7 @@ use crate::cost::calibration::Calibration;
 use crate::cost::roofline::{RooflineCost, SharedExperts};
 use crate::cost::uncertainty::Component;
 use crate::metrics::Summary;
-use crate::sim::{Frontend, Pool, Scenario};
+use crate::sim::{Pool, Scenario};
 use crate::stats::Z_90;
 use crate::workload::{Arrivals, WorkloadSpec, short_day};
 
@@ -252,7 +252,7 @@ fn under(resolved: &Resolved, moved: Option<(Component, f64)>) -> Scenario {
 
 fn recalibrate(pool: &mut Pool, server: &Server, calibration: &Calibration) {
     let placement = &server.placement;
-    pool.frontend = Frontend::under(calibration, &placement.engine, pool.frontend.servers);
+    pool.frontend = pool.frontend.under(calibration, &placement.engine);
     let cost = RooflineCost::maker(&server.device, &server.model, calibration, placement);
     pool.cost = std::sync::Arc::new(cost.expect("a scaled calibration has the blocks of its original"));
 }

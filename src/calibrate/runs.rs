@@ -169,7 +169,7 @@ impl Run {
         if self.is_offline {
             pool.frontend = Frontend::default();
         } else {
-            pool.frontend = Frontend::under(calibration, &placement.engine, pool.frontend.servers);
+            pool.frontend = pool.frontend.under(calibration, &placement.engine);
         }
         if let Some(ranks) = &mut scenario.lock_step {
             ranks.shared = SharedExperts::maker(device, model, calibration, placement).ok()?;

@@ -20,6 +20,8 @@ use crate::units::Picos;
 pub struct Frontend {
     /// `--api-server-count`: processes that share the requests.
     pub servers: NonZeroU32,
+    /// The replicas are engines of one data-parallel server, and these processes are those of all.
+    pub is_shared: bool,
     /// Time of one request in its process, during which no other gets on there.
     pub request_service: Picos,
     /// Added to that for each prompt token.
@@ -35,6 +37,7 @@ impl Default for Frontend {
     fn default() -> Frontend {
         Frontend {
             servers: NonZeroU32::MIN,
+            is_shared: false,
             request_service: Picos::ZERO,
             per_prompt_token: Picos::ZERO,
             request_delay: Picos::ZERO,
@@ -44,12 +47,13 @@ impl Default for Frontend {
 }
 
 impl Frontend {
-    /// So many processes under a calibration: by the host terms of that engine, else by vLLM's, whose API server the
+    /// The same processes under a calibration: by the host terms of that engine, else by vLLM's, whose API server the
     /// others' resemble most; nothing where there are none.
     #[must_use]
-    pub fn under(calibration: &Calibration, engine: &str, servers: NonZeroU32) -> Frontend {
+    pub fn under(&self, calibration: &Calibration, engine: &str) -> Frontend {
         Frontend {
-            servers,
+            servers: self.servers,
+            is_shared: self.is_shared,
             ..calibration
                 .host_of(engine)
                 .map_or_else(Frontend::default, Frontend::of)
@@ -63,11 +67,20 @@ impl Frontend {
         };
         Frontend {
             servers: NonZeroU32::MIN,
+            is_shared: false,
             request_service: time(host.request_serial_ms * 1e-3),
             per_prompt_token: time(host.per_prompt_token_us * 1e-6),
             request_delay: time(host.request_ms * 1e-3),
             response_delay: time(host.response_ms * 1e-3),
         }
+    }
+
+    /// Share of its processes' time that so many requests a second take whose prompts have so many tokens on average. From 1 on
+    /// they pile up before the engine.
+    #[must_use]
+    pub fn taken(&self, requests_per_s: f64, prompt_tokens: f64) -> f64 {
+        let each_s = self.request_service.seconds() + self.per_prompt_token.seconds() * prompt_tokens;
+        requests_per_s * each_s / f64::from(self.servers.get())
     }
 }
 
@@ -111,9 +124,22 @@ impl Entrance {
 mod tests {
     use super::*;
 
+    #[test]
+    fn processes_share_what_requests_take() {
+        let frontend = Frontend {
+            servers: NonZeroU32::new(2).unwrap(),
+            request_service: Picos(10_000_000_000),
+            per_prompt_token: Picos(10_000_000),
+            ..Frontend::default()
+        };
+        // 40 requests of 10 + 1,000 · 0.01 ms in two processes.
+        assert!((frontend.taken(40.0, 1000.0) - 0.4).abs() < 1e-12);
+    }
+
     fn entrance(servers: u32) -> Entrance {
         Entrance::new(Frontend {
             servers: NonZeroU32::new(servers).unwrap(),
+            is_shared: false,
             request_service: Picos(10),
             per_prompt_token: Picos(2),
             request_delay: Picos(100),

@@ -27,7 +27,8 @@ use crate::units::FLAG_TOKENS_MAX as TOKENS_MAX;
 pub(super) struct EngineFlags {
     /// Whole but for `num_gpu_blocks` and `watermark_blocks`.
     pub(super) config: EngineConfig,
-    pub(super) api_server_count: NonZeroU32,
+    /// As given.
+    pub(super) api_server_count: Option<NonZeroU32>,
     pub(super) profile: Profile,
     /// `max_num_seqs` as the flag has it, which sizes buffers; the scheduler's limit may be lower.
     pub(super) max_num_seqs: u32,
@@ -199,11 +200,10 @@ fn take<T: Clone + Display + Into<toml::Value>>(
     judge.take(key, given, default, Source::Profile(profile.profile.clone()))
 }
 
-/// `api_server_count`; one where nobody says.
-fn api_servers(judge: &mut Judge, raw: &RawEngine) -> NonZeroU32 {
-    let given = raw.api_server_count;
-    let count = given.map(|count| judge.required("engine.api_server_count", count, (1, API_SERVERS_MAX)));
-    count.and_then(NonZeroU32::new).unwrap_or(NonZeroU32::MIN)
+/// `api_server_count`, where it is given.
+fn api_servers(judge: &mut Judge, raw: &RawEngine) -> Option<NonZeroU32> {
+    let given = raw.api_server_count?;
+    NonZeroU32::new(judge.required("engine.api_server_count", given, (1, API_SERVERS_MAX)))
 }
 
 /// More than any machine has cores for.

@@ -308,14 +308,19 @@ pub(super) fn build(
             return None;
         }
     };
-    let servers = flags.api_servers();
+    let engines = raw.cluster.data_parallel_size.map_or(1, |count| count.0 as u32);
+    let processes = Frontend {
+        servers: flags.api_servers(judge, engines),
+        is_shared: engines > 1,
+        ..Frontend::default()
+    };
     let layers = model.layers.iter().map(|group| group.count).sum();
     let flags = flags.with_copies(&calibration.0, layers);
     let (engine, memory) = flags.with_memory(judge, plan, seed)?;
     Some(Machine {
         engine,
         cost,
-        frontend: Frontend::under(&calibration.0, name, servers),
+        frontend: processes.under(&calibration.0, name),
         placement,
         memory,
         trust: calibration.1,

@@ -114,6 +114,9 @@ pub struct Startup {
     pub runs_on_volta: bool,
     /// A data-parallel server ranks its engines by four times the waiting and the running (V1-86).
     pub data_parallel_by_waiting: bool,
+    /// A data-parallel server has as many API server processes as engines, where nobody says.
+    #[serde(default)]
+    pub api_server_per_engine: bool,
     /// `-O` is short for the mode of the compilation config, not for a level of optimizations (before 0.12).
     pub level_is_mode: bool,
     /// `--kv-cache-dtype auto` is fp8 where the checkpoint's `kv_cache_scheme` or `kv_cache_quant_algo` asks for it.

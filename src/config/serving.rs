@@ -2,6 +2,7 @@
 
 use std::num::NonZeroU32;
 
+use super::document::Source;
 use super::engine::EngineFlags;
 use super::judge::Judge;
 use super::raw::{RawGraphMode, RawScenario};
@@ -182,12 +183,20 @@ impl Flags {
         }
     }
 
-    /// Processes of the API server.
-    pub(super) fn api_servers(&self) -> NonZeroU32 {
-        match self {
-            Flags::Vllm(flags) => flags.api_server_count,
-            Flags::Sglang(_) | Flags::Trtllm(_) | Flags::Scheduled(_) => NonZeroU32::MIN,
+    /// Processes of the API server of a server of so many data-parallel engines, which are those of all of them.
+    pub(super) fn api_servers(&self, judge: &mut Judge, engines: u32) -> NonZeroU32 {
+        let Flags::Vllm(flags) = self else {
+            return NonZeroU32::MIN;
+        };
+        let by_default = match flags.profile.startup.api_server_per_engine {
+            true => NonZeroU32::new(engines).unwrap_or(NonZeroU32::MIN),
+            false => NonZeroU32::MIN,
+        };
+        if flags.api_server_count.is_none() && engines > 1 {
+            let source = Source::Profile(flags.profile.profile.clone());
+            judge.assume("engine.api_server_count", by_default.get(), source);
         }
+        flags.api_server_count.unwrap_or(by_default)
     }
 
     /// A step is prepared while the one before runs.

@@ -117,6 +117,24 @@ fn an_old_engine_spelt_out_is_accepted_again() {
 }
 
 #[test]
+fn engines_of_one_server_share_its_api_servers() {
+    let front = |engine: &str| {
+        let text = format!(
+            "[model]\nname = \"Llama-3.1-8B-Instruct\"\n[cluster]\ngpu = \"h100\"\ndata_parallel_size = 4\n[engine]\n{engine}\n\
+             [workload.arrivals.poisson]\nrequest_rate = 1.0\n[workload.lengths.fixed]\ninput_len = 100\noutput_len = 10\n"
+        );
+        let resolved = resolve_text(&text).unwrap_or_else(|problems| panic!("{problems}"));
+        let frontend = resolved.scenario.first_pool().frontend;
+        (frontend.servers.get(), frontend.is_shared)
+    };
+    // As many as engines where nobody says, and one before that was so.
+    assert_eq!(front(""), (4, true));
+    assert_eq!(front("profile = \"vllm@0.11\""), (1, true));
+    assert_eq!(front("api_server_count = 2"), (2, true));
+    assert_eq!(front("profile = \"sglang\""), (1, true));
+}
+
+#[test]
 fn the_schema_is_the_committed_one() {
     let path = concat!(env!("CARGO_MANIFEST_DIR"), "/scenarios/schema.json");
     let committed = std::fs::read_to_string(path).unwrap_or_default();

@@ -23,7 +23,7 @@ mod build;
 pub struct Simulation<T: Traffic> {
     traffic: T,
     pub(super) cluster: Serving,
-    /// The front end of each replica.
+    /// The front end of each replica, or one that they share.
     entrances: Vec<Entrance>,
     /// What stands before the routers, if anything does.
     pub(super) gate: Option<Box<Gate>>,
@@ -387,7 +387,8 @@ impl<T: Traffic> Simulation<T> {
         let Some(replica) = self.cluster.route(self.now, &request, observer) else {
             return self.refuse(Refusal::NoReplica, request, observer);
         };
-        let entry = self.entrances[replica].pass(self.now, request.prompt_tokens);
+        let entrance = self.entrance(replica);
+        let entry = self.entrances[entrance].pass(self.now, request.prompt_tokens);
         let (id, deadline) = (request.id, request.deadline);
         match self.cluster.offer(replica, self.now, entry, request) {
             Ok(ticket) => {
@@ -408,6 +409,11 @@ impl<T: Traffic> Simulation<T> {
         }
     }
 
+    /// The front end of a replica: its own, or the one of all.
+    fn entrance(&self, replica: usize) -> usize {
+        replica.min(self.entrances.len() - 1)
+    }
+
     fn answer_all<O: Observer>(&mut self, ended: &mut Vec<Completion>, observer: &mut O) {
         for completion in ended.iter_mut() {
             if !self.is_sent_again(completion, observer) {
@@ -419,7 +425,7 @@ impl<T: Traffic> Simulation<T> {
 
     /// An answer leaves the engine; the client has it a response delay later.
     fn answer<O: Observer>(&mut self, completion: &mut Completion, observer: &mut O) {
-        let delay = self.entrances[completion.replica.0 as usize].response_delay();
+        let delay = self.entrances[self.entrance(completion.replica.0 as usize)].response_delay();
         self.leave_gate(completion);
         if delay == Picos::ZERO {
             return self.end(completion, observer);

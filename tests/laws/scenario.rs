@@ -101,6 +101,7 @@ impl Experiment {
         );
         let delays = dice.chance();
         let frontend = Frontend {
+            is_shared: false,
             servers: dice.one_of(&[NonZeroU32::MIN, NonZeroU32::MIN.saturating_add(2)]),
             request_service: Picos(if dice.chance() { 2_000_000_000 } else { 0 }),
             request_delay: Picos(if delays { 1_500_000_000 } else { 0 }),

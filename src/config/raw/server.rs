@@ -145,7 +145,7 @@ pub struct RawEngine {
     /// Requests in flight above which the server answers 503.
     #[arg(long, value_name = "N")]
     pub max_num_queued_reqs: Option<Count>,
-    /// API server processes, among which requests are shared.
+    /// API server processes, among which requests are shared; of a data-parallel server those of all its engines.
     #[arg(long, value_name = "N")]
     pub api_server_count: Option<Count>,
     /// Never replay CUDA graphs.

@@ -78,8 +78,10 @@ impl<T: Traffic> Simulation<T> {
     }
 
     fn with_cluster(cluster: Serving, frontends: Vec<Frontend>, mut traffic: T) -> Simulation<T> {
+        let is_shared = frontends.iter().all(|frontend| frontend.is_shared);
+        let own = if is_shared { 1 } else { frontends.len() };
         Simulation {
-            entrances: frontends.into_iter().map(Entrance::new).collect(),
+            entrances: frontends.into_iter().take(own).map(Entrance::new).collect(),
             arrival: traffic.next_arrival(),
             traffic,
             cluster,
