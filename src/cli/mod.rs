@@ -19,6 +19,7 @@ mod failures;
 pub mod figures;
 mod files;
 pub mod fit;
+mod fronts;
 pub mod hw;
 mod in_step;
 pub mod inputs;

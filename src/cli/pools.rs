@@ -1,6 +1,6 @@
 //! Several pools of one run: what each did, and which of them is pressed the hardest.
 
-use super::{balance, components, present};
+use super::{balance, components, fronts, present};
 use crate::analysis::RunResult;
 use crate::analysis::balance::Part;
 use crate::analysis::knee::{Binding, EngineLimits, Objective, Pressure, Statistic};
@@ -186,6 +186,11 @@ fn of_pool(
         pool: Some(index),
         // Of a pool only the mean wait is kept.
         steps_waited: 0.0,
+        front_end: fronts::taken(
+            pool,
+            done.completed as f64 / result.whole.duration_s,
+            summary.input_tokens as f64 / summary.completed.max(1) as f64,
+        ),
         ..Pressure::of(&own, &limits, used.mfu, used.memory_bandwidth, host)
     })
 }

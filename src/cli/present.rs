@@ -1,7 +1,7 @@
 //! From a valid run and its outcome to what the printers take.
 
 use super::components::{component, host_share};
-use super::{mix, pools, remarks};
+use super::{fronts, mix, pools, remarks};
 use crate::analysis::costs::usd;
 use crate::analysis::knee::{Constraint, EngineLimits, Objective, Pressure, Statistic};
 use crate::analysis::{Experiment, Outcome, Precision, RunResult, Scaling, heard};
@@ -451,12 +451,18 @@ pub(super) fn pressure(resolved: &Resolved, result: &RunResult) -> Option<Pressu
         max_num_seqs: engine.max_num_seqs(),
         max_num_batched_tokens: engine.prompt_tokens_per_step(),
     };
-    let host = host_share(resolved.scenario.first_pool(), result.sampled_steps.first()?);
-    Some(Pressure::of(
-        summary,
-        &limits,
-        used.mfu,
-        used.memory_bandwidth,
-        host,
-    ))
+    let pool = resolved.scenario.first_pool();
+    let host = host_share(pool, result.sampled_steps.first()?);
+    let loads = result.tiers.as_ref().map_or(0.0, |tiers| {
+        tiers.account.load_time.seconds() / result.whole.work.busy_s.max(f64::MIN_POSITIVE)
+    });
+    Some(Pressure {
+        loads,
+        front_end: fronts::taken(
+            pool,
+            summary.completed as f64 / summary.duration_s,
+            summary.input_tokens as f64 / summary.completed.max(1) as f64,
+        ),
+        ..Pressure::of(summary, &limits, used.mfu, used.memory_bandwidth, host)
+    })
 }

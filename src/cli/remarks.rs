@@ -2,16 +2,16 @@
 //! modelled may decide.
 
 use super::failures;
+use super::fronts;
 use super::in_step::in_step;
 use super::what_if::{WhatIf, answered_per_s};
 use crate::analysis::{IN_FLIGHT_MAX, Outcome, RefusedAgain};
 use crate::config::Resolved;
 use crate::engine::EngineSpec;
 use crate::engine::scheduled::SchedulerChoice;
-use crate::metrics::{ReplicaSummary, of_pools};
 use crate::report::figures::{percent, significant, time};
 use crate::report::{self, EngineWords, counted};
-use crate::sim::{Counts, Pool, Refusals};
+use crate::sim::{Counts, Refusals};
 use crate::workload::{Arrivals, mean_rate};
 
 /// Everything, in the order in which it matters.
@@ -24,7 +24,7 @@ pub(super) fn of_run(resolved: &Resolved, outcome: &Outcome) -> Vec<String> {
     remarks.extend(in_step(resolved, outcome));
     remarks.extend(few_gaps(resolved, outcome));
     remarks.extend(half_batch(resolved, outcome));
-    remarks.extend(streamed(resolved, outcome));
+    remarks.extend(fronts::of_run(resolved, outcome));
     remarks.extend(no_latency(outcome));
     remarks
 }
@@ -280,83 +280,5 @@ fn refused_again(again: RefusedAgain) -> String {
             "{refused}. They say how many it had left to send, and not which share of requests the server turns away; other clients \
              wait: {instead}"
         ),
-    }
-}
-
-/// What one API server process was seen to stream at most, tokens a second: 14,300 and 16,000 of a small model on an A100
-/// (vllm-project/vllm#12287). Its time for each token is not modelled, so a run above that has a caveat.
-const STREAMED_BY_ONE: f64 = 14_000.0;
-
-/// The API servers of a pool's replicas, and what the replica that streamed most streamed.
-struct Front<'a> {
-    /// Empty for the one pool of a scenario without any.
-    pool: &'a str,
-    /// API server processes of each replica.
-    servers: u32,
-    /// Output tokens of the replica that streamed most.
-    most_tokens: u64,
-}
-
-/// Each pool's.
-fn fronts<'a>(resolved: &'a Resolved, outcome: &Outcome) -> Vec<Front<'a>> {
-    let result = &outcome.result;
-    let pools = &resolved.scenario.pools;
-    let replicas = of_pools(&result.by_replica, pools.iter().map(|pool| pool.replicas));
-    let front = |(pool, own): (&'a Pool, Option<&[ReplicaSummary]>)| {
-        let own = own.unwrap_or_default();
-        let most = own.iter().map(|replica| replica.output_tokens).max();
-        Front {
-            pool: &pool.name,
-            servers: pool.frontend.servers.get(),
-            // What each replica did is told where there are several.
-            most_tokens: most.unwrap_or(result.whole.output_tokens),
-        }
-    };
-    pools.iter().zip(replicas).map(front).collect()
-}
-
-/// What there is to say of the tokens that API servers stream.
-pub(super) fn streamed(resolved: &Resolved, outcome: &Outcome) -> Vec<String> {
-    streaming(&fronts(resolved, outcome), outcome.result.whole.duration_s)
-}
-
-/// Says where a replica streams more than its API servers were seen to keep up with.
-fn streaming(fronts: &[Front<'_>], duration_s: f64) -> Vec<String> {
-    let said = fronts.iter().filter_map(|front| {
-        let tokens_per_s = front.most_tokens as f64 / duration_s;
-        let each = tokens_per_s / f64::from(front.servers);
-        let of_pool = match front.pool {
-            "" => String::new(),
-            name => format!(" of {name}"),
-        };
-        (each > STREAMED_BY_ONE).then(|| {
-            format!(
-                "each API server process{of_pool} streams {each:.0} tokens/s; one was seen to reach 14,000 to 16,000 in chunks of \
-                 one token (vllm#12287), and its time for a chunk is not modelled: clients may see tokens later than here \
-                 (--api-server-count {:.0} would do, or a longer --stream-interval)",
-                (tokens_per_s / STREAMED_BY_ONE).ceil()
-            )
-        })
-    });
-    said.collect()
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn api_servers_are_judged_by_what_their_own_replica_streams() {
-        let front = |pool, servers, most_tokens| Front {
-            pool,
-            servers,
-            most_tokens,
-        };
-        // 64 replicas that stream 8 million tokens in ten seconds together stream 12,500 a second each.
-        assert!(streaming(&[front("", 1, 125_000)], 10.0).is_empty());
-        let said = streaming(&[front("chat", 2, 200_000), front("code", 1, 200_000)], 10.0);
-        assert_eq!(said.len(), 1, "{said:?}");
-        assert!(said[0].starts_with("each API server process of code streams 20000 tokens/s"));
-        assert!(said[0].contains("--api-server-count 2 would do"));
     }
 }

@@ -53,6 +53,14 @@ pub(super) fn limited_by(
     );
     let shares = match limiter {
         Limiter::KvBlocks => format!("{pool}; of a step {step}"),
+        Limiter::FrontEnd => format!(
+            "{} of its time, which --api-server-count shares out; of a step {step}",
+            percent(pressure.front_end.min(1.0))
+        ),
+        Limiter::Loads => format!(
+            "{} of step time; {step}; not full: {pool}",
+            percent(pressure.loads)
+        ),
         _ => format!("{step}; not full: {pool}"),
     };
     Some(format!(
@@ -255,6 +263,10 @@ fn why_late(binding: &Binding, limiter: Limiter, pressure: &Pressure, words: Eng
         (Limiter::KvBlocks, _) => format!("requests wait for room in {}", words.pool),
         (Limiter::MaxNumSeqs, _) => format!("requests wait for a place among {}", words.running),
         (Limiter::TokenBudget, _) => format!("prompts wait for room in {}", words.prompt_tokens),
+        (Limiter::FrontEnd, Some(queue)) if binding.metric == Metric::Ttft => format!(
+            "{} of it is the wait for a first step, in the API server and behind it; {steps}",
+            percent(queue)
+        ),
         _ if spent.is_some() => format!("{}; {steps}", spent.unwrap_or_default()),
         (_, Some(queue)) if binding.metric == Metric::Ttft => format!(
             "{} of it is the wait for a first step, the rest the prompt's own steps; {steps}",
@@ -293,6 +305,8 @@ fn resource(limiter: Limiter, words: EngineWords) -> &'static str {
         Limiter::MaxNumSeqs => words.running,
         Limiter::TokenBudget => words.prompt_tokens,
         Limiter::Host => "the host",
+        Limiter::Loads => "the loading of KV from outside the GPU",
+        Limiter::FrontEnd => "the API server, where prompts are tokenized one after the other",
         Limiter::KvLinks => "the KV links",
     }
 }

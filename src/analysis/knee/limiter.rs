@@ -26,6 +26,10 @@ pub struct Pressure {
     pub bandwidth: f64,
     /// Share of the time in which steps wait for the host.
     pub host: f64,
+    /// Share of the time of steps in which they wait for KV that comes from outside the GPU.
+    pub loads: f64,
+    /// Share of the time of the API servers that taking requests in is.
+    pub front_end: f64,
     /// Largest share of KV blocks in use.
     pub kv_blocks: f64,
     /// Largest running batch against `max_num_seqs`.
@@ -61,6 +65,10 @@ pub enum Limiter {
     TokenBudget,
     /// The host is slower than the device.
     Host,
+    /// Steps wait for KV from outside the GPU.
+    Loads,
+    /// Requests wait for each other in the API server, before the engine.
+    FrontEnd,
     /// KV takes its time between prefill and decode.
     KvLinks,
 }
@@ -82,6 +90,8 @@ impl Pressure {
             compute,
             bandwidth,
             host,
+            loads: 0.0,
+            front_end: 0.0,
             kv_blocks: occupancy.kv_usage_max,
             seqs: share(f64::from(occupancy.running_max), seqs),
             token_budget: share(mixed_tokens, f64::from(limits.max_num_batched_tokens)),
@@ -114,6 +124,12 @@ impl Pressure {
         }
         if queueing && self.token_budget >= BUDGET_FULL && self.compute < IDLE_DEVICE {
             return Limiter::TokenBudget;
+        }
+        if queueing && self.front_end >= FRONT_END_FULL {
+            return Limiter::FrontEnd;
+        }
+        if self.loads > self.compute.max(self.bandwidth).max(self.host) {
+            return Limiter::Loads;
         }
         if self.host >= self.compute && self.host >= self.bandwidth {
             Limiter::Host
@@ -148,6 +164,8 @@ const STEPS_WAITED: f64 = 20.0;
 const PREEMPTING: f64 = 0.001;
 /// Of the token budget in steps with a prompt, from which on it is full; such steps end with what is left of prompts.
 const BUDGET_FULL: f64 = 0.9;
+/// Of an API server's time, from which on requests wait there for several others.
+const FRONT_END_FULL: f64 = 0.8;
 /// Of its arithmetic below which a device waits for more tokens.
 const IDLE_DEVICE: f64 = 0.5;
 
@@ -185,6 +203,17 @@ mod tests {
                 ..base
             },
             Limiter::KvBlocks,
+        );
+        check(Pressure { loads: 0.7, ..base }, Limiter::Loads);
+        let tokenizing = Pressure {
+            front_end: 0.9,
+            ..base
+        };
+        check(tokenizing, Limiter::FrontEnd);
+        assert_eq!(
+            tokenizing.limiter_of_pace(),
+            Limiter::HbmBandwidth,
+            "tokens wait for no prompt there"
         );
         check(Pressure { seqs: 1.0, ..base }, Limiter::MaxNumSeqs);
         assert_eq!(

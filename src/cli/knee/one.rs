@@ -1,7 +1,7 @@
 //! One search from the scenario to its view: rate after rate, the model's doubt, and the replicas that a rate needs.
 
 use super::super::in_step::in_step;
-use super::super::{failures, interrupt, mix, present, remarks, subject};
+use super::super::{failures, fronts, interrupt, mix, present, subject};
 use super::caveats::{self, Caveats};
 use super::rate::{LONGEST, POINT, judged, long_enough, met, precision};
 use super::{Bracket, classes, model, sizing};
@@ -171,7 +171,7 @@ pub(super) fn find(
             return None;
         }
         caveats.extend(
-            (remarks::streamed(resolved, &outcome).into_iter())
+            (fronts::streamed(resolved, &outcome).into_iter())
                 .chain(in_step(resolved, &outcome))
                 .map(|said| (rate, said)),
         );
