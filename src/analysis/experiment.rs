@@ -4,6 +4,7 @@
 
 use super::books::{Books, Both, Nobody};
 use super::bursts::cycle_s;
+use super::conversations::Conversations;
 use super::judge::judge_beside;
 use super::longer::settles_in;
 use super::refusals::{self, RefusedAgain};
@@ -441,6 +442,7 @@ fn load(kind: LoadKind, scenario: &Scenario, span_s: f64, simulation: &Simulatio
         cycle_s,
         servers_change: kind == LoadKind::Varying && LoadKind::of(&scenario.workload) == LoadKind::Open,
         users: Thinkers::of(&scenario.workload),
+        conversations: Conversations::of(&scenario.workload),
     }
 }
 

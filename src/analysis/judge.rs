@@ -51,6 +51,8 @@ impl Default for Precision {
 pub(super) const STABLE_WITHIN: f64 = 0.25;
 /// How many times its requests a run needs whose number in the system has not returned.
 const WANDERING: f64 = 2.0;
+/// How many times the time until conversations are as many as they will be a run must last: another one is the steady stretch.
+const OPENINGS: f64 = 2.0;
 
 /// What the batches of a run say, finished or not.
 #[derive(Clone, Debug)]
@@ -73,6 +75,8 @@ pub(super) struct Assessment {
     pub(super) needed_s: Option<f64>,
     /// Requests in which the same traffic settles, where the load of this run said that it is overloaded.
     pub(super) settles_in: Option<u64>,
+    /// Seconds until conversations are as many as they will be, where the run is too short to tell what happens then.
+    pub(super) opening_s: Option<f64>,
 }
 
 /// What an assessment looks at.
@@ -92,6 +96,8 @@ pub(super) struct Evidence<'a> {
     pub(super) output_tokens: Option<f64>,
     /// Replicas that serve them.
     pub(super) replicas: u32,
+    /// Seconds of sending until conversations are as many as they will be; 0 where there are none.
+    pub(super) opening_s: f64,
 }
 
 impl Evidence<'_> {
@@ -121,7 +127,7 @@ pub(super) fn assess(evidence: &Evidence<'_>, kind: LoadKind, max_requests: u64)
     let steady = match kind {
         _ if growth.significant || growth.ambiguous => None,
         LoadKind::Varying | LoadKind::AllAtOnce => None,
-        LoadKind::Open => steady::open_batches(batches, &generations, first_arrival_s, last_arrival_s),
+        LoadKind::Open => steady::open_batches(evidence, &generations),
         LoadKind::Closed => steady::closed_batches(batches, first_arrival_s, last_arrival_s),
     };
     let in_system = steady
@@ -146,9 +152,14 @@ pub(super) fn assess(evidence: &Evidence<'_>, kind: LoadKind, max_requests: u64)
     let wanders = wanders || steady.as_ref().is_some_and(is_calm_part);
     // How long it would take is not seen from a run that shows no end of it: twice as long at least.
     let times = if wanders { WANDERING } else { 0.0 };
-    let needed_s = generations.needed_s().filter(|_| kind == LoadKind::Open);
+    let opens_s = OPENINGS * evidence.opening_s;
+    let is_opening = last_arrival_s - first_arrival_s < opens_s;
+    let needed_s = generations.needed_s().map(|needed_s| needed_s.max(opens_s));
+    let needed_s = needed_s.filter(|_| kind == LoadKind::Open);
     let requests_needed = match needed_s.filter(|_| steady.is_none()) {
-        Some(needed_s) if generations.count() <= STEADY_MIN => needed_s * evidence.offered_per_s(),
+        Some(needed_s) if generations.count() <= STEADY_MIN || is_opening => {
+            needed_s * evidence.offered_per_s()
+        }
         Some(_) => evidence.sent as f64 * WANDERING,
         None => ended as f64 * (width / STABLE_WITHIN).powi(2).max(times),
     };
@@ -172,6 +183,7 @@ pub(super) fn assess(evidence: &Evidence<'_>, kind: LoadKind, max_requests: u64)
         generations: generations.count(),
         needed_s,
         settles_in: None,
+        opening_s: is_opening.then_some(evidence.opening_s),
     }
 }
 
@@ -212,6 +224,7 @@ pub(super) fn judge_beside(
         last_arrival_s: last.seconds(),
         output_tokens: output_tokens.or_else(|| mean_output_tokens(&seen.stretches)),
         replicas: seen.fleet.replicas(),
+        opening_s: load.opening_s(batches, last.seconds()),
     };
     let mut assessment = assess(&evidence, kind, precision.max_requests);
     if assessment.growth.is_by_load()

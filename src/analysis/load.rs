@@ -1,9 +1,11 @@
 //! What kind of traffic a run saw, which decides what may be asked of it.
 
 use super::bursts::CYCLES_MIN;
+use super::conversations::Conversations;
 use super::generations::interval_s;
+use super::steady;
 use super::users::Thinkers;
-use crate::metrics::{Sending, SeriesPoint};
+use crate::metrics::{Sending, SeriesPoint, Stretch};
 use crate::sim::Scenario;
 use crate::units::Picos;
 use crate::workload::{AllSend, Arrivals, WorkloadSpec};
@@ -90,6 +92,8 @@ pub struct Load {
     pub servers_change: bool,
     /// Who sends, where it is users who think between requests.
     pub users: Option<Thinkers>,
+    /// What requests belong to, where it is conversations that others begin.
+    pub conversations: Option<Conversations>,
 }
 
 impl Load {
@@ -118,6 +122,13 @@ impl Load {
             Some(AllSend { from, until }) => (first.max(from), last.min(until)),
             None => (first, last),
         }
+    }
+
+    /// Seconds of sending until conversations are as many as they will be, by the stays of those who have left.
+    pub(super) fn opening_s(&self, batches: &[Stretch], last_arrival_s: f64) -> f64 {
+        let stay_s = || steady::stay_s(batches, last_arrival_s).unwrap_or(0.0);
+        self.conversations
+            .map_or(0.0, |conversations| conversations.settle_s(stay_s()))
     }
 
     /// How often traffic whose rate changes by chance went through its states, on average, where that is too seldom to judge it.
@@ -167,6 +178,7 @@ impl From<LoadKind> for Load {
             is_disturbed: false,
             servers_change: false,
             users: None,
+            conversations: None,
         }
     }
 }

@@ -5,6 +5,7 @@ pub mod balance;
 mod books;
 mod break_even;
 mod bursts;
+mod conversations;
 pub mod costs;
 mod experiment;
 mod failures;
@@ -29,6 +30,7 @@ mod working_set;
 
 pub use break_even::{BreakEven, TierBreakEven, break_even};
 pub use bursts::bursts_span_s;
+pub use conversations::Conversations;
 pub(crate) use experiment::simulate_whole;
 pub use experiment::{
     Experiment, IN_FLIGHT_BYTES, IN_FLIGHT_MAX, Outcome, Scaling, simulate, simulate_in_threads,

@@ -264,6 +264,18 @@ fn verdict_reason(seen: &Observation, assessment: &Assessment, asked: Asked) -> 
                 (None, None) => ": a longer run would tell overload from filling up".to_owned(),
             }
         ),
+        Verdict::TooShort
+            if assessment.steady.is_none()
+                && let Some(opening_s) = assessment.opening_s =>
+        {
+            format!(
+                "after {} requests conversations that began first still go on: it takes {} s until as many are under way as will be, and as \
+                 long to see what happens then; about {} would do",
+                count(ended),
+                figure(opening_s),
+                count_of(assessment.requests_needed.max(MORE * ended as f64))
+            )
+        }
         Verdict::TooShort if assessment.requests_needed.is_finite() && assessment.steady.is_some() => {
             format!(
                 "{} requests fix the mean number in the system only within {width:.0} %; about {} would do",

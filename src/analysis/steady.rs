@@ -12,6 +12,7 @@
 use std::ops::Range;
 
 use super::generations::{Generations, STEADY_MIN};
+use super::judge::Evidence;
 use super::{Estimate, LoadKind, attainment, memory};
 use crate::metrics::{Metric, Observation, Quantiles, Stretch, Summary};
 use crate::stats::{Interval, mser, quantile, ratio_correlation, ratio_interval, regroup};
@@ -29,6 +30,10 @@ const STAYS_MIN: f64 = 4.0;
 const LITTLE_WITHIN: f64 = 0.02;
 /// Confidence of every interval.
 pub const CONFIDENCE: f64 = 0.95;
+
+/// Of the time until conversations are as many as they will be, how long a steady stretch lasts at least: what is said in the
+/// same ones is not independent.
+const IN_CONVERSATION: f64 = 0.9;
 
 /// Where the steady stretch lies among the batches, if there is one; sending ended at `last_arrival_s`.
 pub(super) fn steady_batches(
@@ -49,13 +54,15 @@ pub(super) fn steady_batches(
 
 /// The steady stretch of an open load: it begins when hardly anything of the filling up is left, lasts several generations, and
 /// over it as many leave as come and Little's law holds, up to what its own scatter explains.
-pub(super) fn open_batches(
-    batches: &[Stretch],
-    generations: &Generations,
-    first_arrival_s: f64,
-    last_arrival_s: f64,
-) -> Option<Range<usize>> {
-    let warm_s = generations.warm_s()?;
+pub(super) fn open_batches(evidence: &Evidence<'_>, generations: &Generations) -> Option<Range<usize>> {
+    let Evidence {
+        batches,
+        first_arrival_s,
+        last_arrival_s,
+        opening_s,
+        ..
+    } = *evidence;
+    let warm_s = generations.warm_s()?.max(first_arrival_s + opening_s);
     let range = steady_batches(batches, first_arrival_s, last_arrival_s)?;
     let cold = batches[range.clone()]
         .iter()
@@ -69,7 +76,8 @@ pub(super) fn open_batches(
     let (begin_s, end_s) = (stretch[0].begin_s(), stretch[stretch.len() - 1].end_s());
     let within = |known: Option<Interval>| known.map_or(0.0, |known| known.relative()).max(LITTLE_WITHIN);
     let sums = stretch.iter().fold(Sums::default(), Sums::with);
-    let is_long = generations.count_within(begin_s, end_s) >= STEADY_MIN;
+    let is_long = generations.count_within(begin_s, end_s) >= STEADY_MIN
+        && end_s - begin_s >= IN_CONVERSATION * opening_s;
     let is_balanced = generations.imbalance(begin_s, end_s) <= within(throughput(stretch));
     let holds = sums.ended > sums.completed || sums.little() <= within(mean_in_system(stretch));
     (is_long && is_balanced && holds).then_some(range)

@@ -169,6 +169,21 @@ mod tests {
         let mut critical = fixtures::stable_run();
         critical.verdict = Verdict::Critical;
         assert_snapshot!(first(&critical, &meta), @"CRITICAL at 10.0 req/s: TTFT p50 30.4 ms p99 87.7 ms ±7.95 %, TPOT p50 7.25 ms, 1,280 tok/s out");
+        for (_, interval) in critical
+            .intervals
+            .iter_mut()
+            .filter(|(name, _)| name == "p99_ttft")
+        {
+            interval.high = 9.0;
+        }
+        for verdict in [Verdict::Critical, Verdict::Stable] {
+            critical.verdict = verdict;
+            let said = first(&critical, &meta);
+            assert!(
+                said.contains("p99 87.7 ms (too wide: [0.0807, 9.00] s), TPOT"),
+                "{said}"
+            );
+        }
         assert_snapshot!(first(&fixtures::unstable_run(), &meta), @"UNSTABLE at 10.0 req/s: backlog grows 0.400 req/s; no steady-state latency exists");
         assert_snapshot!(first(&fixtures::failed_run(), &meta), @"NO ANSWERS at 10.0 req/s: of 8 requests 8 given up and 0 refused");
         let mut alone = fixtures::failed_run();

@@ -3,7 +3,7 @@
 use super::figures::{count, counted, percent, significant, time};
 use super::standing::{collapsed_s, has_no_answers};
 use super::text::per_second;
-use super::text_latency::interval;
+use super::text_latency::{bounds, interval, is_too_wide};
 use super::undone::answers_cut;
 use super::views::{ResultMeta, Style};
 use crate::analysis::{RunResult, Verdict};
@@ -208,15 +208,16 @@ fn headline(result: &RunResult) -> String {
     )
 }
 
-/// The relative half-width of the 99th percentile of TTFT, where it is so wide that the figure misleads without it.
+/// The relative half-width of the 99th percentile of TTFT, or its interval, where that is so wide that the figure misleads without it.
 fn precision(result: &RunResult) -> String {
-    let known = interval(result, "p99_ttft").filter(|_| result.verdict == Verdict::Critical);
-    known.map_or(String::new(), |estimate| {
-        format!(
-            " ±{}",
-            percent((estimate.high - estimate.low) / 2.0 / estimate.value)
-        )
-    })
+    match interval(result, "p99_ttft") {
+        Some(estimate) if is_too_wide(&estimate) => format!(" ({})", bounds(&estimate)),
+        Some(estimate) if result.verdict == Verdict::Critical => {
+            let half = (estimate.high - estimate.low) / 2.0;
+            format!(" ±{}", percent(half / estimate.value))
+        }
+        _ => String::new(),
+    }
 }
 
 /// The first word in the colour of its alarm.

@@ -146,10 +146,14 @@ pub(super) fn interval(result: &RunResult, key: &str) -> Option<Estimate> {
         .map(|(_, estimate)| *estimate)
 }
 
-/// The two ends; an interval that is wider than twice what it is of says that it tells nothing.
-fn bounds(estimate: &Estimate) -> String {
-    let is_wide = estimate.high.is_finite() && estimate.high - estimate.low > 2.0 * estimate.value;
-    let wide = if is_wide { "too wide: " } else { "" };
+/// Whether an interval is wider than twice what it is of, and tells nothing.
+pub(super) fn is_too_wide(estimate: &Estimate) -> bool {
+    estimate.high.is_finite() && estimate.high - estimate.low > 2.0 * estimate.value
+}
+
+/// The two ends; an interval that tells nothing says so.
+pub(super) fn bounds(estimate: &Estimate) -> String {
+    let wide = if is_too_wide(estimate) { "too wide: " } else { "" };
     format!("{wide}{}", time_interval(estimate.low, estimate.high))
 }
 

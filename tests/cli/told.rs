@@ -501,3 +501,17 @@ fn a_padded_decode_step_says_so() {
         "the last to arrive has had no turn yet: {printed}"
     );
 }
+
+/// Five turns with half a minute of thinking before each: of 2,000 requests the first conversations are hardly over when the last begins.
+#[test]
+fn conversations_settle_before_a_run_is_steady() {
+    let desk = Desk::new();
+    let short = unfolded(&desk.expect(0, "run multi-turn --num-prompts 2000"));
+    assert!(short.starts_with("TOO SHORT at 10.0 req/s"), "{short}");
+    assert!(
+        short.contains("conversations that began first still go on: it takes 25"),
+        "{short}"
+    );
+    let long = desk.expect(0, "run multi-turn --num-prompts 12000");
+    assert!(long.starts_with("stable at 10.0 req/s"), "{long}");
+}
