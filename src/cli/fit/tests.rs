@@ -364,3 +364,20 @@ fn what_hardly_fits_says_so_and_what_hardly_does_not_has_digits_for_it() {
     let json: Value = serde_json::from_str(&json).unwrap();
     assert!(json["spare_bytes"].is_null(), "{json}");
 }
+
+#[test]
+fn all_that_lies_in_the_memory_of_a_card_is_no_more_than_it_has() {
+    let small =
+        "NousResearch/Meta-Llama-3-8B-Instruct --gpu RTX-5080-16GB --quantization fp8 --kv-cache-dtype fp8";
+    for line in [
+        &format!("{small} --max-seq-len 8192"),
+        "THUDM/GLM-4-32B-0414 --gpu rtx-4080-16gb --quantization awq -tp 2",
+    ] {
+        let (text, _) = fit(&format!("{line} --engine tensorrt-llm@1.2 --format json"));
+        let json: Value = serde_json::from_str(&text).unwrap();
+        let parts = ["weight", "activation", "cuda_graph", "runtime", "kv_pool"];
+        let bytes = |part: &str| json[format!("{part}_bytes")].as_u64().unwrap();
+        let all: u64 = parts.into_iter().map(bytes).sum();
+        assert!(all <= bytes("memory"), "{line}: {all} B; {json}");
+    }
+}
