@@ -143,6 +143,7 @@ fn the_states_of_a_hybrid_are_counted_as_vllm_lays_them_out() {
         (&states["block_size"], &states["state_blocks_per_request"]),
         (&272.into(), &3.into())
     );
+    assert_eq!(json["scenario"]["block_size"], 272);
 }
 
 #[test]
@@ -354,6 +355,12 @@ fn what_hardly_fits_says_so_and_what_hardly_does_not_has_digits_for_it() {
     let json: Value = serde_json::from_str(&json).unwrap();
     assert!(json["spare_bytes"].as_u64().unwrap() < 1 << 29, "{json}");
     assert!(json["warning"].as_str().unwrap().contains("may be off"), "{json}");
+
+    // More would fit than the engine takes, so that no estimate decides.
+    let capped = "Llama-3.1-8B-Instruct --gpu b200 --engine hf-cb";
+    let (text, _) = fit(capped);
+    assert!(text.starts_with(" FITS  ") && !text.contains("margin"), "{text}");
+    assert!(text.contains("4,096 blocks"), "{text}");
 
     // It starts whatever its pool holds, and cuts what does not fit.
     let trtllm =

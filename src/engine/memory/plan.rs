@@ -21,6 +21,8 @@ pub struct MemoryPlan {
     pub estimates: Estimates,
     /// The KV pool.
     pub kv_pool: Bytes,
+    /// What the pool might have beyond it, of an engine that takes no more blocks.
+    pub unused: Bytes,
     /// How tokens lie in it.
     pub layout: KvLayout,
     /// Blocks of `block_size` tokens in the layers of one group, the null block included (V1-29): what the engine is given.
@@ -118,7 +120,11 @@ impl MemoryPlan {
     pub fn is_tight(&self, options: &MemoryOptions) -> bool {
         let is_the_rest = PoolSize::of(options) == PoolSize::TheRest;
         let is_estimated = is_the_rest && options.budget.holds_activations && options.estimates.is_none();
-        is_estimated && !options.budget.is_of_rest && self.spare().is_some_and(|spare| spare < ESTIMATES_OFF)
+        is_estimated
+            && !options.budget.is_of_rest
+            && self
+                .spare()
+                .is_some_and(|spare| spare + self.unused < ESTIMATES_OFF)
     }
 
     /// The plan of an engine that takes `most` blocks at most, and a sentence where the memory holds more.
@@ -135,6 +141,7 @@ impl MemoryPlan {
         let plan = MemoryPlan {
             num_gpu_blocks: most,
             kv_pool,
+            unused: self.kv_pool - kv_pool,
             ..self
         };
         (plan, Some(note))
@@ -224,6 +231,7 @@ fn divide(
         weights,
         estimates,
         kv_pool: Bytes(0),
+        unused: Bytes(0),
         layout,
         num_gpu_blocks: 0,
         max_in_flight_tokens: options.max_in_flight_tokens,
