@@ -1,9 +1,8 @@
 //! The division of one rank's memory.
 
 use super::layout::{KvLayout, kv_layout, rank_weights, stage_weights};
-use super::misfit::{DoesNotFit, PoolSize, Shortage};
+use super::misfit::{PoolSize, Shortage};
 use super::options::{ESTIMATES_OFF, Estimates, MemoryOptions, PoolRules};
-use super::remedies::remedies;
 use super::unlike::KindLayout;
 use crate::hardware::Device;
 use crate::kv::WindowGroups;
@@ -159,25 +158,12 @@ impl MemoryPlan {
     }
 }
 
-/// Divides the memory of one rank, or says what does not fit and which changes would.
+/// Divides the memory of one rank, or says what is short.
 ///
 /// # Panics
 /// If `tensor_parallel`, `pipeline_parallel` or `block_size` is zero, or the utilisation is not within (0, 1]: the
 /// configuration is checked before.
-pub fn plan(device: &Device, model: &ModelShape, options: &MemoryOptions) -> Result<MemoryPlan, DoesNotFit> {
-    attempt(device, model, options).map_err(|shortage| DoesNotFit {
-        device: device.id.clone(),
-        shortage,
-        remedies: remedies(device, model, options),
-    })
-}
-
-/// The plan, or what is short; no remedies are looked for.
-pub(super) fn attempt(
-    device: &Device,
-    model: &ModelShape,
-    options: &MemoryOptions,
-) -> Result<MemoryPlan, Shortage> {
+pub fn plan(device: &Device, model: &ModelShape, options: &MemoryOptions) -> Result<MemoryPlan, Shortage> {
     let utilization = options.gpu_memory_utilization;
     assert!(utilization > 0.0 && utilization <= 1.0, "utilisation is a share");
     assert!(options.block_size > 0, "a block holds tokens");
