@@ -8,6 +8,7 @@ use super::document::{Document, Source};
 use super::files::Files;
 use super::judge::{Judge, Provenance};
 use super::raw::RawScenario;
+use super::remedies::Asked;
 use super::{
     blocks, calibrated, formats, lmcache, lockstep, longest, machine, pipeline, ranks, serving, sglang,
     skipped,
@@ -53,27 +54,49 @@ pub struct Capacity {
 ///
 /// # Errors
 /// Every problem that could be found.
-pub fn capacity(mut document: Document, files: &dyn Files) -> Result<Capacity, Diagnostics> {
-    document.remove("sweep");
+pub fn capacity(document: Document, files: &dyn Files) -> Result<Capacity, Diagnostics> {
     let pools = document.get("cluster.pools").and_then(toml::Value::as_array);
     let pools = pools.map_or(0, Vec::len);
-    let role = document.get("cluster.pools.0.role").and_then(toml::Value::as_str);
-    let has_role = role.is_some();
-    let role = match role {
+    let (document, role) = first_server(document);
+    let mut found = count(document.clone(), role, files)?;
+    if pools > 1 {
+        let note = format!("the first of the {pools} pools is counted: each is a server of its own");
+        found.notes.insert(0, note);
+    }
+    if let Err(misfit) = &mut found.plan {
+        let asked = Asked {
+            document: &document,
+            role,
+            model: &found.model,
+            options: &found.options,
+            least_context: 0,
+            files,
+        };
+        misfit.remedies = asked.remedies();
+    }
+    Ok(found)
+}
+
+/// The input of the one server, or of the first pool's, and what it does.
+pub(super) fn first_server(document: Document) -> (Document, Role) {
+    let role = match document.get("cluster.pools.0.role").and_then(toml::Value::as_str) {
         Some("prefill") => Role::Prefill,
         Some("decode") => Role::Decode,
         _ => Role::Both,
     };
-    if pools > 0 {
-        document = document.of_pool(0);
+    match document.get("cluster.pools") {
+        Some(_) => (document.of_pool(0), role),
+        None => (document, role),
     }
+}
+
+/// The same of one server, by its own input; of what does not fit no remedies are looked for.
+pub(super) fn count(mut document: Document, role: Role, files: &dyn Files) -> Result<Capacity, Diagnostics> {
+    document.remove("sweep");
+    let has_role = role != Role::Both;
     let fitted = longest::settle(&mut document, files);
     let (mut judge, raw) = Judge::new(document);
     judge.notes.extend(fitted);
-    if pools > 1 {
-        let note = format!("the first of the {pools} pools is counted: each is a server of its own");
-        judge.notes.push(note);
-    }
     let mut model = machine::model(&mut judge, &raw.model, files);
     let device = machine::device(&mut judge, &raw.cluster, files);
     if let (Some(model), Some(device)) = (&mut model, &device) {
@@ -157,7 +180,11 @@ pub fn capacity(mut document: Document, files: &dyn Files) -> Result<Capacity, D
         pipeline::check_tiers(&mut judge, stages.as_ref());
         judge.check()?;
     }
-    let mut answer = plan(&device, &model, &options);
+    let mut answer = plan(&device, &model, &options).map_err(|shortage| DoesNotFit {
+        device: device.id.clone(),
+        shortage,
+        remedies: Vec::new(),
+    });
     let (mut engine, mut told) = (None, None);
     if let (Ok(_), Some(tiers)) = (&answer, tiers) {
         // What the step times take from calibrations is none of the question.
@@ -168,7 +195,7 @@ pub fn capacity(mut document: Document, files: &dyn Files) -> Result<Capacity, D
             &raw,
             &model,
             &device,
-            (tensor_parallel, stages),
+            (tensor_parallel, stages, role),
             flags,
             traffic,
             files,

@@ -70,6 +70,58 @@ pub(super) fn check(judge: &mut Judge, raw: &RawModel, model: &mut ModelShape, d
 
 /// Tells a judge which formats this version of the engine refuses on the GPU.
 pub(super) fn check_version(judge: &mut Judge, profile: &Profile, model: &ModelShape, device: &Device) {
+    check_int8(judge, model, device);
+    if device.architecture == Architecture::Volta && !profile.startup.runs_on_volta {
+        judge.notes.push(format!(
+            "{} is of compute capability 7.0, and the published packages of {} begin at 7.5: it takes one of your own build",
+            device.id, profile.profile
+        ));
+    }
+    if !profile.startup.fp8_on_turing {
+        check_turing(judge, &profile.profile, model, device);
+    }
+}
+
+/// Tells a judge which formats the kernels of engines with a scheduler of their own lack on the GPU: those of vLLM 0.6 are its own, all
+/// others have those of a vLLM of today.
+pub(super) fn check_scheduled(judge: &mut Judge, profile: &str, model: &ModelShape, device: &Device) {
+    check_int8(judge, model, device);
+    if profile != "vllm@0.6" {
+        return;
+    }
+    check_turing(judge, profile, model, device);
+    if let Quantization::Nvfp4 | Quantization::Mxfp4 = model.quantization {
+        judge.wrong_help(
+            "model.quantization",
+            "is a format that the engine does not have",
+            format!(
+                "{profile} is older than its kernels for {}",
+                model.quantization.name()
+            ),
+            "a newer profile runs it",
+        );
+    }
+    if is_of_2025(device) {
+        judge.notes.push(format!(
+            "{} is newer than vLLM 0.6.6 of December 2024, whose published packages hold no kernels for it: {profile} takes one of your \
+             own build",
+            device.id
+        ));
+    }
+}
+
+/// Blackwell, CDNA4 and RDNA4; the generations of AMD before lack the formats by which they are told.
+fn is_of_2025(device: &Device) -> bool {
+    let is_of_amd = match device.architecture {
+        Architecture::Cdna => device.peaks.fp4.is_some(),
+        Architecture::Rdna => device.peaks.fp8.is_some(),
+        _ => false,
+    };
+    device.is_blackwell() || is_of_amd
+}
+
+/// vLLM's products of 8-bit integers are not built for Blackwell.
+fn check_int8(judge: &mut Judge, model: &ModelShape, device: &Device) {
     if device.is_blackwell() && model.quantization == Quantization::Int8 {
         judge.wrong_help(
             "model.quantization",
@@ -81,20 +133,17 @@ pub(super) fn check_version(judge: &mut Judge, profile: &Profile, model: &ModelS
             "--quantization fp8 has as many bits",
         );
     }
-    if device.architecture == Architecture::Volta && !profile.startup.runs_on_volta {
-        judge.notes.push(format!(
-            "{} is of compute capability 7.0, and the published packages of {} begin at 7.5: it takes one of your own build",
-            device.id, profile.profile
-        ));
-    }
-    let is_turing = device.architecture == Architecture::Turing;
-    if is_turing && model.quantization == Quantization::Fp8 && !profile.startup.fp8_on_turing {
+}
+
+/// Versions of vLLM whose `Fp8Config.get_min_capability` is 80.
+fn check_turing(judge: &mut Judge, profile: &str, model: &ModelShape, device: &Device) {
+    if device.architecture == Architecture::Turing && model.quantization == Quantization::Fp8 {
         judge.wrong_help(
             "model.quantization",
             "is a format that the engine does not run on this GPU",
             format!(
-                "{} is of compute capability 7.5, and fp8 needs 8.0 in {}",
-                device.id, profile.profile
+                "{} is of compute capability 7.5, and fp8 needs 8.0 in {profile}",
+                device.id
             ),
             "a newer profile runs it",
         );

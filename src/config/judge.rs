@@ -42,11 +42,15 @@ const RATE_MIN: f64 = 1.1e-7;
 pub(super) struct Judge {
     /// The input, into which assumed values are written as they are found.
     pub(super) document: Document,
+    /// The same as it was given.
+    pub(super) asked: Document,
     pub(super) problems: Vec<Diagnostic>,
     pub(super) provenance: Vec<Provenance>,
     pub(super) notes: Vec<String>,
     /// Those of the notes that name something without effect.
     pub(super) ignored: Vec<String>,
+    /// Tokens of the context that the longest prompt needs, where the traffic is known and no prompt may be refused.
+    pub(super) least_context: u32,
     /// Keys were cut out because they had no right shape: what is missing may be there.
     is_cut: bool,
     /// Keys whose value was reported: something stands in for it, and what follows from that is no mistake of the user's.
@@ -68,11 +72,13 @@ impl Judge {
         let is_cut = !problems.is_empty();
         (
             Judge {
+                asked: document.clone(),
                 document,
                 problems,
                 provenance: Vec::new(),
                 notes: Vec::new(),
                 ignored: Vec::new(),
+                least_context: 0,
                 is_cut,
                 wrong: cut,
             },

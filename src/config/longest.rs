@@ -6,7 +6,7 @@
 
 use toml::Value;
 
-use super::capacity::capacity;
+use super::capacity::{count, first_server};
 use super::document::Document;
 use super::files::Files;
 use super::profile;
@@ -25,7 +25,8 @@ pub(super) fn settle(document: &mut Document, files: &dyn Files) -> Option<Strin
     }
     let mut without = document.clone();
     without.remove(KEY);
-    let found = capacity(without, files).ok()?;
+    let (server, role) = first_server(without);
+    let found = count(server, role, files).ok()?;
     let (version, _) = profile::find(&found.profile).ok()?;
     if !version.startup.fits_context {
         return None;

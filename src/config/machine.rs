@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use super::blocks;
-use super::calibrated::calibration;
+use super::calibrated::{calibration, calibration_of};
 use super::checkpoint::{self, Unreadable};
 use super::diagnostic::Diagnostic;
 use super::document::Source;
@@ -16,6 +16,7 @@ use super::lockstep;
 use super::quantization;
 use super::ranks;
 use super::raw::{RawCluster, RawDtype, RawKvDtype, RawModel, RawScenario};
+use super::remedies::Asked;
 use super::serving::Flags;
 use super::skipped;
 use super::sparse;
@@ -23,10 +24,10 @@ use crate::cost::Trust;
 use crate::cost::calibration::Calibration;
 use crate::cost::roofline::{Pipeline, Placement, RooflineCost};
 use crate::engine::EngineSpec;
-use crate::engine::memory::{self, MemoryPlan, PoolSize, Shortage};
+use crate::engine::memory::{self, DoesNotFit, MemoryOptions, MemoryPlan, PoolSize, Shortage};
 use crate::hardware::{self, Device};
 use crate::model::{self, Dtype, KvFormat, ModelShape};
-use crate::sim::{CostFactory, Frontend};
+use crate::sim::{CostFactory, Frontend, Role};
 
 /// What a scenario runs on.
 pub(super) struct Machine {
@@ -247,7 +248,7 @@ pub(super) fn build(
     raw: &RawScenario,
     model: &ModelShape,
     device: &Device,
-    (tensor_parallel, pipeline): (u32, Option<Pipeline>),
+    (tensor_parallel, pipeline, role): (u32, Option<Pipeline>, Role),
     flags: Flags,
     (context, seed): (u32, u64),
     files: &dyn Files,
@@ -256,22 +257,21 @@ pub(super) fn build(
         // Memory formulas need valid flags.
         return None;
     }
+    let name = flags.engine();
+    let data_parallel = lockstep::ranks(raw, model);
+    let known = calibration_of(&raw.cluster, device, name, files);
+    ranks::check(judge, model, device, &known, tensor_parallel, data_parallel);
+    if !judge.problems.is_empty() {
+        return None;
+    }
     let kv_format = kv_format(judge, &raw.model, model, device, &flags);
     judge.notes.extend(formats::kv_note(kv_format.dtype, device));
-    let data_parallel = lockstep::ranks(raw, model);
     blocks::check(judge, raw, model, tensor_parallel, data_parallel, &flags)?;
     let own = lockstep::of_rank(model, data_parallel, flags.gathers_mlp());
-    let plan = plan(judge, &own, device, tensor_parallel, kv_format, &flags)?;
-    let name = flags.engine();
+    let options = flags.memory_options(&own, tensor_parallel, kv_format);
+    judge.notes.extend(flags.windows_note(&own, &options));
+    let plan = plan(judge, &own, device, &options, role, files)?;
     let calibration = calibration(judge, raw, device, name, files)?;
-    ranks::check(
-        judge,
-        model,
-        device,
-        &calibration.0,
-        tensor_parallel,
-        data_parallel,
-    );
     let fp8_experts = experts::kernels(&flags, model, device);
     judge
         .notes
@@ -369,18 +369,29 @@ fn plan(
     judge: &mut Judge,
     model: &ModelShape,
     device: &Device,
-    tensor_parallel: u32,
-    kv_format: KvFormat,
-    flags: &Flags,
+    options: &MemoryOptions,
+    role: Role,
+    files: &dyn Files,
 ) -> Option<MemoryPlan> {
-    let options = flags.memory_options(model, tensor_parallel, kv_format);
-    judge.notes.extend(flags.windows_note(model, &options));
-    let misfit = match memory::plan(device, model, &options) {
+    let shortage = match memory::plan(device, model, options) {
         Ok(plan) => {
-            skipped::check_plan(judge, &options, &plan);
+            skipped::check_plan(judge, options, &plan);
             return Some(plan);
         }
-        Err(misfit) => misfit,
+        Err(shortage) => shortage,
+    };
+    let asked = Asked {
+        document: &judge.asked,
+        role,
+        model,
+        options,
+        least_context: judge.least_context,
+        files,
+    };
+    let misfit = DoesNotFit {
+        device: device.id.clone(),
+        shortage,
+        remedies: asked.remedies(),
     };
     let is_of_context = matches!(misfit.shortage, Shortage::OneRequestDoesNotFit { .. });
     let key = match misfit.shortage {

@@ -45,6 +45,7 @@ mod quantization;
 mod ranks;
 pub mod raw;
 mod read;
+mod remedies;
 mod report;
 mod resolve;
 mod routers;

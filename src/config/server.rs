@@ -48,6 +48,7 @@ pub(super) struct Draft {
     pub(super) device: Option<Device>,
     pub(super) tensor_parallel: u32,
     pub(super) pipeline: Option<Pipeline>,
+    pub(super) role: Role,
     pub(super) flags: Flags,
 }
 
@@ -74,6 +75,7 @@ pub(super) fn draft(judge: &mut Judge, raw: &RawScenario, role: Role, files: &dy
         device,
         tensor_parallel: lockstep::attention_group(raw, tensor_parallel),
         pipeline,
+        role,
         flags,
     }
 }
@@ -122,7 +124,7 @@ impl Draft {
     ) -> Option<Server> {
         let (model, device) = (self.model?, self.device?);
         let at = (context, seed);
-        let layout = (self.tensor_parallel, self.pipeline);
+        let layout = (self.tensor_parallel, self.pipeline, self.role);
         let machine = machine::build(judge, raw, &model, &device, layout, self.flags, at, files)?;
         Some(Server {
             model,

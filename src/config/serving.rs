@@ -71,6 +71,9 @@ pub(super) fn flags(
         let flags = scheduled::resolve(judge, &raw.engine, &raw.batching, device, model_len);
         trtllm::refuse_trtllms(judge, raw, &flags.profile_name());
         scheduled::note_batching(judge, &raw.batching, &flags.profile_name());
+        if let (Some(model), Some(device)) = (model, device) {
+            formats::check_scheduled(judge, &flags.profile_name(), model, device);
+        }
         return Flags::Scheduled(Box::new(flags));
     }
     scheduled::refuse_flags_of_v0(judge, &raw.engine);

@@ -72,6 +72,8 @@ pub(super) fn fits_json(question: &Capacity, plan: &MemoryPlan) -> Value {
         "decode_ceiling_tok_s": ceilings.decode_steps_per_s * tokens_per_decode(question),
         "ridge_tokens": ceilings.ridge_tokens,
     });
+    // A hybrid's are as long as its states are large.
+    fits["scenario"]["block_size"] = plan.block_size.into();
     if speculation(question).is_some() {
         fits["tokens_per_decode_step"] = tokens_per_decode(question).into();
     }

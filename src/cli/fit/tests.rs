@@ -143,6 +143,7 @@ fn the_states_of_a_hybrid_are_counted_as_vllm_lays_them_out() {
         (&states["block_size"], &states["state_blocks_per_request"]),
         (&272.into(), &3.into())
     );
+    assert_eq!(json["scenario"]["block_size"], 272);
 }
 
 #[test]
@@ -355,6 +356,12 @@ fn what_hardly_fits_says_so_and_what_hardly_does_not_has_digits_for_it() {
     assert!(json["spare_bytes"].as_u64().unwrap() < 1 << 29, "{json}");
     assert!(json["warning"].as_str().unwrap().contains("may be off"), "{json}");
 
+    // More would fit than the engine takes, so that no estimate decides.
+    let capped = "Llama-3.1-8B-Instruct --gpu b200 --engine hf-cb";
+    let (text, _) = fit(capped);
+    assert!(text.starts_with(" FITS  ") && !text.contains("margin"), "{text}");
+    assert!(text.contains("4,096 blocks"), "{text}");
+
     // It starts whatever its pool holds, and cuts what does not fit.
     let trtllm =
         "meta-llama/Llama-3.1-70B-Instruct --gpu H100-SXM-80GB --quantization fp8 --engine tensorrt-llm";
@@ -363,4 +370,21 @@ fn what_hardly_fits_says_so_and_what_hardly_does_not_has_digits_for_it() {
     let (json, _) = fit(&format!("{trtllm} --max-seq-len 24000 --format json"));
     let json: Value = serde_json::from_str(&json).unwrap();
     assert!(json["spare_bytes"].is_null(), "{json}");
+}
+
+#[test]
+fn all_that_lies_in_the_memory_of_a_card_is_no_more_than_it_has() {
+    let small =
+        "NousResearch/Meta-Llama-3-8B-Instruct --gpu RTX-5080-16GB --quantization fp8 --kv-cache-dtype fp8";
+    for line in [
+        &format!("{small} --max-seq-len 8192"),
+        "THUDM/GLM-4-32B-0414 --gpu rtx-4080-16gb --quantization awq -tp 2",
+    ] {
+        let (text, _) = fit(&format!("{line} --engine tensorrt-llm@1.2 --format json"));
+        let json: Value = serde_json::from_str(&text).unwrap();
+        let parts = ["weight", "activation", "cuda_graph", "runtime", "kv_pool"];
+        let bytes = |part: &str| json[format!("{part}_bytes")].as_u64().unwrap();
+        let all: u64 = parts.into_iter().map(bytes).sum();
+        assert!(all <= bytes("memory"), "{line}: {all} B; {json}");
+    }
 }

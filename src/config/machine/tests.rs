@@ -33,6 +33,30 @@ fn a_cell_that_does_not_fit_is_named() {
 }
 
 #[test]
+fn an_engine_that_runs_vllm_s_kernels_has_their_limits() {
+    let on = |flags: &str| {
+        said(&format!(
+            "meta-llama/Llama-3.2-1B --max-model-len 8192 {TRAFFIC} {flags}"
+        ))
+    };
+    for engine in ["vllm@0.33", "vllm@0.11", "vllm@0.6", "hf-cb", "static"] {
+        let told = on(&format!(
+            "--gpu b200 --quantization int8 --max-num-seqs 8 --engine {engine}"
+        ));
+        assert!(told.contains("8-bit integers end at 9.0"), "{engine}: {told}");
+    }
+    let is_noted = |gpu: &str, engine: &str| {
+        on(&format!("--gpu {gpu} --engine {engine}")).contains("newer than vLLM 0.6.6 of December 2024")
+    };
+    for gpu in ["b200", "rtx-5090", "gb10", "mi355x", "r9700"] {
+        assert!(is_noted(gpu, "vllm@0.6") && !is_noted(gpu, "hf-cb"), "{gpu}");
+    }
+    for gpu in ["h200", "l40s", "mi300x", "mi210", "rx-7900-xtx"] {
+        assert!(!is_noted(gpu, "vllm@0.6"), "{gpu}");
+    }
+}
+
+#[test]
 fn formats_that_the_card_or_the_model_lacks_are_not_taken_in_silence() {
     let on = |flags: &str| {
         said(&format!(
@@ -66,6 +90,14 @@ fn formats_that_the_card_or_the_model_lacks_are_not_taken_in_silence() {
             "--gpu v100-sxm-16gb --engine sglang",
             "compute capability 7.0, and SGLang begins at 7.5",
         ),
+        (
+            "--gpu t4 --quantization fp8 --engine vllm@0.6",
+            "fp8 needs 8.0 in vllm@0.6",
+        ),
+        (
+            "--gpu h100 --quantization nvfp4 --engine vllm@0.6",
+            "vllm@0.6 is older than its kernels for nvfp4",
+        ),
     ] {
         let told = on(flags);
         assert!(told.contains(part), "{flags}: {told}");
@@ -76,6 +108,10 @@ fn formats_that_the_card_or_the_model_lacks_are_not_taken_in_silence() {
         "openai/gpt-oss-20b --gpu t4 --tensor-parallel-size 4 {TRAFFIC}"
     ));
     assert!(told.contains("mxfp4 needs 8.0"), "{told}");
+    let told = said(&format!(
+        "openai/gpt-oss-20b --gpu h100 --engine vllm@0.6 {TRAFFIC}"
+    ));
+    assert!(told.contains("older than its kernels for mxfp4"), "{told}");
 }
 
 #[test]

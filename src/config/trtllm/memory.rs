@@ -1,7 +1,8 @@
-//! What of TensorRT-LLM's flags decides its memory: a fraction of what weights and the activations of one full step leave
-//! (`_torch/pyexecutor/_util.py`, `KvCacheCreator`).
+//! What of TensorRT-LLM's flags decides its memory: a fraction of what weights, CUDA graphs and the activations of one full step leave
+//! (`_torch/pyexecutor/_util.py`, `KvCacheCreator`). Graphs are captured before that step runs, and are in its peak: "memory used
+//! outside torch (e.g., NCCL and CUDA graphs)", as the server logs it.
 //!
-//! Left out: what the server measures while it runs that step; CUDA graphs lie in the rest of the fraction.
+//! Left out: what the server measures while it runs that step.
 
 use super::TrtllmFlags;
 use crate::engine::memory::{Budget, MemoryOptions, PoolRules, StateBlocks, Windowed};
@@ -35,7 +36,7 @@ impl TrtllmFlags {
             max_num_seqs: config.max_batch_size,
             // A longest sequence beyond the pool is cut, not refused at start-up; two blocks are the least that serves.
             max_model_len: 2 * config.tokens_per_block,
-            charge_cuda_graphs: false,
+            charge_cuda_graphs: true,
             enforce_eager: self.captured.is_none(),
             kv_cache_memory_bytes: None,
             num_gpu_blocks_override: None,

@@ -56,6 +56,10 @@ pub(in crate::config) fn check_context(
 ) {
     let (prompt, output, key) = longest(spec);
     let prompt = prompt.min(u64::from(context.most_prompt));
+    if !context.refuses {
+        let needed = prompt.saturating_add(u64::from(context.door));
+        judge.least_context = judge.least_context.max(u32::try_from(needed).unwrap_or(u32::MAX));
+    }
     let most = context.longest_prompt();
     if prompt <= u64::from(most) {
         return note_cut(judge, (prompt, output), context);

@@ -16,7 +16,7 @@ pub struct DoesNotFit {
     pub device: String,
     /// What is short.
     pub shortage: Shortage,
-    /// Changes that make it fit, each planned anew; the smallest first. Empty where none of those tried does.
+    /// Changes that make it fit, each judged anew; the smallest first. Empty where none of those tried does.
     pub remedies: Vec<Remedy>,
 }
 
@@ -77,7 +77,9 @@ pub enum PoolSize {
 }
 
 impl PoolSize {
-    pub(super) fn of(options: &MemoryOptions) -> PoolSize {
+    /// Who that is under these options.
+    #[must_use]
+    pub fn of(options: &MemoryOptions) -> PoolSize {
         match (options.num_gpu_blocks_override, options.kv_cache_memory_bytes) {
             (Some(_), _) => PoolSize::Blocks,
             (None, Some(_)) => PoolSize::Bytes,
@@ -176,7 +178,9 @@ impl Shortage {
         (1..MOST_PLACES).find(is_told).unwrap_or(MOST_PLACES)
     }
 
-    fn told_of(self, device: &str) -> String {
+    /// The same in words.
+    #[must_use]
+    pub fn told_of(self, device: &str) -> String {
         let places = self.places();
         let gib = |bytes: Bytes| format!("{:.places$} GiB", bytes.gib());
         match self {

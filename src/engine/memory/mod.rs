@@ -15,20 +15,20 @@
 //! requested memory to the byte, with less than a block over.
 
 mod layout;
+mod longest;
 mod misfit;
 mod options;
 mod plan;
-mod remedies;
 mod unlike;
 
 pub use layout::{KvLayout, StateLayout, block_unit, kv_groups};
+pub use longest::longest_context;
 pub use misfit::{DoesNotFit, PoolSize, Remedy, Shortage};
 pub use options::{
     Budget, ESTIMATES_OFF, Estimates, MemoryOptions, PoolRules, StateBlocks, Windowed, bytes_per_logit,
     sparse_kv_dtype,
 };
 pub use plan::{MemoryPlan, plan};
-pub use remedies::longest_context;
 pub use unlike::KindLayout;
 
 #[cfg(test)]

@@ -1,9 +1,8 @@
 //! The division of one rank's memory.
 
 use super::layout::{KvLayout, kv_layout, rank_weights, stage_weights};
-use super::misfit::{DoesNotFit, PoolSize, Shortage};
+use super::misfit::{PoolSize, Shortage};
 use super::options::{ESTIMATES_OFF, Estimates, MemoryOptions, PoolRules};
-use super::remedies::remedies;
 use super::unlike::KindLayout;
 use crate::hardware::Device;
 use crate::kv::WindowGroups;
@@ -21,6 +20,8 @@ pub struct MemoryPlan {
     pub estimates: Estimates,
     /// The KV pool.
     pub kv_pool: Bytes,
+    /// What the pool might have beyond it, of an engine that takes no more blocks.
+    pub unused: Bytes,
     /// How tokens lie in it.
     pub layout: KvLayout,
     /// Blocks of `block_size` tokens in the layers of one group, the null block included (V1-29): what the engine is given.
@@ -118,7 +119,11 @@ impl MemoryPlan {
     pub fn is_tight(&self, options: &MemoryOptions) -> bool {
         let is_the_rest = PoolSize::of(options) == PoolSize::TheRest;
         let is_estimated = is_the_rest && options.budget.holds_activations && options.estimates.is_none();
-        is_estimated && !options.budget.is_of_rest && self.spare().is_some_and(|spare| spare < ESTIMATES_OFF)
+        is_estimated
+            && !options.budget.is_of_rest
+            && self
+                .spare()
+                .is_some_and(|spare| spare + self.unused < ESTIMATES_OFF)
     }
 
     /// The plan of an engine that takes `most` blocks at most, and a sentence where the memory holds more.
@@ -135,6 +140,7 @@ impl MemoryPlan {
         let plan = MemoryPlan {
             num_gpu_blocks: most,
             kv_pool,
+            unused: self.kv_pool - kv_pool,
             ..self
         };
         (plan, Some(note))
@@ -152,25 +158,12 @@ impl MemoryPlan {
     }
 }
 
-/// Divides the memory of one rank, or says what does not fit and which changes would.
+/// Divides the memory of one rank, or says what is short.
 ///
 /// # Panics
 /// If `tensor_parallel`, `pipeline_parallel` or `block_size` is zero, or the utilisation is not within (0, 1]: the
 /// configuration is checked before.
-pub fn plan(device: &Device, model: &ModelShape, options: &MemoryOptions) -> Result<MemoryPlan, DoesNotFit> {
-    attempt(device, model, options).map_err(|shortage| DoesNotFit {
-        device: device.id.clone(),
-        shortage,
-        remedies: remedies(device, model, options),
-    })
-}
-
-/// The plan, or what is short; no remedies are looked for.
-pub(super) fn attempt(
-    device: &Device,
-    model: &ModelShape,
-    options: &MemoryOptions,
-) -> Result<MemoryPlan, Shortage> {
+pub fn plan(device: &Device, model: &ModelShape, options: &MemoryOptions) -> Result<MemoryPlan, Shortage> {
     let utilization = options.gpu_memory_utilization;
     assert!(utilization > 0.0 && utilization <= 1.0, "utilisation is a share");
     assert!(options.block_size > 0, "a block holds tokens");
@@ -224,6 +217,7 @@ fn divide(
         weights,
         estimates,
         kv_pool: Bytes(0),
+        unused: Bytes(0),
         layout,
         num_gpu_blocks: 0,
         max_in_flight_tokens: options.max_in_flight_tokens,

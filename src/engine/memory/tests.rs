@@ -1,6 +1,5 @@
 //! Plans against the engine's worked numbers and published logs, and laws of any plan.
 
-use super::plan::attempt;
 use super::*;
 use crate::hardware::Device;
 use crate::model::ModelShape;
@@ -142,23 +141,7 @@ fn the_largest_flags_that_can_be_written_overflow_nothing() {
             ..options
         };
         let error = plan(&device, &model, &given).unwrap_err();
-        assert!(matches!(error.shortage, Shortage::PoolBeyondMemory { .. }));
-    }
-}
-
-#[test]
-fn every_shipped_model_fits_somewhere_within_eight_of_the_largest_gpu() {
-    let device = hardware::find("B300").unwrap().0;
-    for name in model::names() {
-        let model = model::find(name).unwrap().0;
-        let options = MemoryOptions {
-            max_model_len: 4096.min(model.max_position),
-            ..MemoryOptions::vllm_defaults(&device, &model)
-        };
-        match plan(&device, &model, &options) {
-            Ok(plan) => assert!(plan.num_gpu_blocks > 0),
-            Err(error) => assert!(!error.remedies.is_empty(), "{name}: {error}"),
-        }
+        assert!(matches!(error, Shortage::PoolBeyondMemory { .. }));
     }
 }
 
@@ -177,20 +160,15 @@ proptest! {
             max_model_len: length,
             ..MemoryOptions::vllm_defaults(&device, &model)
         };
-        match plan(&device, &model, &options) {
-            Ok(plan) => {
-                prop_assert_eq!(plan.charged(true) + plan.kv_pool, plan.requested);
-                let used = plan.layout.block_bytes * u64::from(plan.num_gpu_blocks);
-                prop_assert!(used <= plan.kv_pool);
-                prop_assert!((plan.kv_pool - used) < plan.layout.block_bytes);
-                prop_assert!(plan.concurrency(length) >= 1);
-                let more = MemoryOptions { gpu_memory_utilization: 1.0, ..options };
-                let more = attempt(&device, &model, &more).unwrap();
-                prop_assert!(more.num_gpu_blocks >= plan.num_gpu_blocks);
-            }
-            Err(error) => for remedy in error.remedies {
-                prop_assert!(remedy.tokens > 0);
-            },
+        if let Ok(planned) = plan(&device, &model, &options) {
+            prop_assert_eq!(planned.charged(true) + planned.kv_pool, planned.requested);
+            let used = planned.layout.block_bytes * u64::from(planned.num_gpu_blocks);
+            prop_assert!(used <= planned.kv_pool);
+            prop_assert!((planned.kv_pool - used) < planned.layout.block_bytes);
+            prop_assert!(planned.concurrency(length) >= 1);
+            let more = MemoryOptions { gpu_memory_utilization: 1.0, ..options };
+            let more = plan(&device, &model, &more).unwrap();
+            prop_assert!(more.num_gpu_blocks >= planned.num_gpu_blocks);
         }
     }
 }
