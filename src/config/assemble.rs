@@ -228,6 +228,7 @@ impl Layers {
         let traffic = bench.traffic;
         let by = By::Command(from);
         self.problems.extend(flags::apply_traffic(document, &traffic, by));
+        self.notes.extend(flags::random_ids(&traffic));
         self.problems.extend(flags::apply_slo(document, &bench.slo, by));
         self.notes.extend(flags::meant_in_seconds(&bench.slo));
         self.problems.extend(apply_report(document, &bench.results, from));
