@@ -15,7 +15,7 @@ impl Files for Disk {
         std::path::Path::new(path).exists()
     }
 
-    fn from_root(&self, path: &str) -> Option<String> {
+    fn whole_path(&self, path: &str) -> Option<String> {
         let whole = std::path::absolute(path).ok().filter(|_| path != "-")?;
         whole.to_str().map(str::to_owned)
     }

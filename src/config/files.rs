@@ -11,7 +11,7 @@ pub trait Files {
     }
 
     /// A path from the root; `None` where there is no working folder to begin at. Only a disk has one.
-    fn from_root(&self, _path: &str) -> Option<String> {
+    fn whole_path(&self, _path: &str) -> Option<String> {
         None
     }
 

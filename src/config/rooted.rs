@@ -25,7 +25,7 @@ pub(super) fn of(document: &Document, files: &dyn Files) -> Vec<Rooted> {
     let mut table = Value::Table(document.table().clone());
     each_text("", &mut table, &mut |key, given| {
         let file = file_of(key, given, files);
-        let path = file.and_then(|file| files.from_root(&file));
+        let path = file.and_then(|file| files.whole_path(&file));
         found.extend(path.filter(|path| path != given).map(|path| Rooted {
             key: key.to_owned(),
             given: given.clone(),
@@ -148,7 +148,7 @@ mod tests {
             Ok(text.into_bytes())
         }
 
-        fn from_root(&self, path: &str) -> Option<String> {
+        fn whole_path(&self, path: &str) -> Option<String> {
             Some(match path.starts_with('/') {
                 true => path.to_owned(),
                 false => format!("/desk/{path}"),
