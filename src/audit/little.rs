@@ -16,7 +16,11 @@ pub(super) const FEW: f64 = 20.0;
 pub(super) const FULL: f64 = 0.9;
 
 pub(super) fn check(case: &Case<'_>, found: &mut Vec<Finding>) {
-    let limit = case.row.setup.max_concurrency;
+    let limit = match case.load() {
+        // Nobody has two of them in flight.
+        Load::Users { users } => Some(users),
+        _ => case.row.setup.max_concurrency,
+    };
     if let (Some(limit), Some(in_flight)) = (limit, case.in_flight()) {
         above_the_limit(case, limit as f64, &in_flight, found);
         if matches!(case.load(), Load::Closed { .. }) {

@@ -230,7 +230,7 @@ pub fn plan(row: &Measured, trace: &dyn Fn(&str) -> Option<String>) -> Result<Pl
 /// engine, for what else is missing is then told by itself.
 fn missing(row: &Measured, trace: &dyn Fn(&str) -> Option<String>) -> Option<String> {
     let setup = &row.setup;
-    if setup.pools.is_some() {
+    if setup.pools.is_some_and(|pools| pools > 1) {
         return None;
     }
     let names = [

@@ -119,6 +119,11 @@ fn is_descriptor(path: &Path) -> bool {
 fn make_folder(path: &Path) -> anyhow::Result<()> {
     match path.parent().filter(|folder| !folder.as_os_str().is_empty()) {
         Some(folder) if !folder.is_dir() => std::fs::create_dir_all(folder)
+            // Folders above it are made, too: none that could be named is missing, and the place takes no folder.
+            .map_err(|error| match error.kind() {
+                std::io::ErrorKind::NotFound => std::io::Error::other(error),
+                _ => error,
+            })
             .with_context(|| format!("cannot make the folder {}", folder.display())),
         _ => Ok(()),
     }

@@ -2,9 +2,9 @@
 
 use crate::analysis::{RunResult, Verdict};
 use crate::config::Resolved;
-use crate::report::counted;
 use crate::report::figures::significant;
-use crate::workload::{Arrivals, WorkloadSpec, mean_rate};
+use crate::report::{Turns, counted};
+use crate::workload::{Arrivals, Prefix, WorkloadSpec, mean_rate};
 
 /// The load where it is no plain rate: `with 200 users`.
 pub(super) fn load(workload: &WorkloadSpec) -> Option<String> {
@@ -36,6 +36,27 @@ pub(super) fn clients(workload: &WorkloadSpec) -> u32 {
     match &workload.arrivals {
         Arrivals::Superposed { streams } => streams.len() as u32,
         _ => 1,
+    }
+}
+
+/// Who of one client's sends only once an answer is there.
+pub(super) fn turns(workload: &WorkloadSpec) -> Option<Turns> {
+    match (&workload.arrivals, &workload.prefix) {
+        (Arrivals::Users { users, think_time }, _) => Some(Turns::Users {
+            users: *users,
+            think_time_s: think_time.seconds(),
+        }),
+        (Arrivals::Superposed { .. }, _) => None,
+        (
+            _,
+            Prefix::Sessions {
+                turns, think_time, ..
+            },
+        ) => Some(Turns::Sessions {
+            turns: *turns,
+            think_time_s: think_time.seconds(),
+        }),
+        _ => None,
     }
 }
 

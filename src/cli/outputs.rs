@@ -98,6 +98,8 @@ pub struct Outputs {
     pub result_filename: Option<String>,
     /// Flags that were given and change nothing, as sentences.
     pub notes: Vec<String>,
+    /// What else is to be said once all places are checked: a form that a name chooses, folders that are made.
+    pub told: Vec<String>,
 }
 
 impl OutputFlags {
@@ -115,11 +117,12 @@ impl OutputFlags {
             .map(|(flag, why)| format!("in --bench-cmd: {flag} has no effect: {why}"))
             .collect();
         notes.extend(self.unseen(writer));
+        let mut told = Vec::new();
         if let (None, Some(format), Some(file)) = (self.format, self.by_name(), &self.output) {
             let name = format
                 .to_possible_value()
                 .map_or(String::new(), |value| value.get_name().to_owned());
-            notes.push(format!(
+            told.push(format!(
                 "{file} is written as {name} because of its name; --format would choose another kind"
             ));
         }
@@ -140,7 +143,7 @@ impl OutputFlags {
         let result_dir = either(&own.result_dir, &pasted.result_dir).unwrap_or_else(|| ".".to_owned());
         let of_file = self.output.as_deref().and_then(|file| Path::new(file).parent());
         let of_results = save_result.then_some(Path::new(&result_dir));
-        notes.extend(folders_made([of_file, of_results]));
+        told.extend(folders_made([of_file, of_results]));
         Ok(Outputs {
             format: self.form(),
             file: self.output.clone().filter(|file| file != "-"),
@@ -152,6 +155,7 @@ impl OutputFlags {
             result_dir,
             result_filename,
             notes,
+            told,
         })
     }
 
@@ -460,7 +464,7 @@ mod tests {
                 ..OutputFlags::default()
             };
             let outputs = flags.resolve(&ResultFlags::default(), Writer::Run).unwrap();
-            (outputs.format, outputs.notes.len())
+            (outputs.format, outputs.told.len())
         };
         assert_eq!(form("out.json", None), (Format::Json, 1));
         // A folder that is not there is told of, too.
@@ -479,7 +483,12 @@ mod tests {
             ..OutputFlags::default()
         };
         flags.results.save_result = true;
-        let notes = |flags: &OutputFlags| flags.resolve(&ResultFlags::default(), Writer::Run).unwrap().notes;
+        let notes = |flags: &OutputFlags| {
+            let outputs = flags.resolve(&ResultFlags::default(), Writer::Run).unwrap();
+            // It is nothing without effect.
+            assert_eq!(outputs.notes, [""; 0]);
+            outputs.told
+        };
         let one = ["the folder no/such/folder is not there and is made"];
         assert_eq!(notes(&flags), one);
         flags.results.result_dir = Some("no/such/folder".into());

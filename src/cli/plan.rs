@@ -18,7 +18,9 @@ use super::interrupt;
 use super::outputs::OutputFlags;
 use crate::config::axes::{self, Axis, Cell};
 use crate::config::flags::ScenarioFlags;
-use crate::config::{Assembled, Diagnostic, Diagnostics, Document, Place, Resolved, resolve, resolved_toml};
+use crate::config::{
+    Assembled, Diagnostic, Diagnostics, Document, Place, Resolved, resolve, resolved_as_given,
+};
 use crate::report::sweep::SweepRow;
 use crate::sweep;
 
@@ -114,7 +116,7 @@ impl Plan {
     pub(super) fn cells(&self, kept: Option<&str>) -> Vec<sweep::Cell> {
         let named = |text: &str| kept.map(|beside| fingerprint(&[text, beside].concat()));
         let runs = self.runs.iter().map(|cell| {
-            let told = kept.and_then(|_| named(&resolved_toml(&cell.resolved)));
+            let told = kept.and_then(|_| named(&resolved_as_given(&cell.resolved)));
             (cell.index, &cell.labels, told)
         });
         let refused = self

@@ -200,6 +200,7 @@ fn meta(resolved: &Resolved, result: &RunResult) -> ResultMeta {
             .or_else(|| mean_rate(&heard))
             .unwrap_or(f64::INFINITY),
         clients: mix::clients(&heard),
+        turns: mix::turns(&heard),
         load: mix::load_of(&heard, result),
         burstiness,
         max_concurrency: workload.client.max_concurrency,

@@ -122,6 +122,7 @@ pub fn run(args: &Args, out: &mut dyn Write, terminal: &Terminal) -> anyhow::Res
         return Ok(Exit::Ok.into());
     }
     outputs.check_places()?;
+    terminal.notes(&outputs.told);
     if let Some(name) = outputs.result_filename.as_ref().filter(|_| outputs.save_result) {
         outputs.claim_saved(name)?;
     }

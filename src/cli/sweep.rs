@@ -118,6 +118,7 @@ pub fn run(args: &Args, out: &mut dyn Write, terminal: &Terminal) -> anyhow::Res
         return Ok(Exit::Ok.into());
     }
     outputs.check_places()?;
+    terminal.notes(&outputs.told);
     let folder = outputs.charts.as_deref();
     let drawn = folder.map(|folder| charts::layout(&plan).map(|layout| (folder, layout)));
     let drawn = drawn.transpose()?;

@@ -5,9 +5,19 @@ use clap::error::{ContextKind, ContextValue, ErrorKind};
 
 use super::{Cli, SPEAK_VLLM, command_of};
 use crate::config::argv;
+use crate::nearest::nearest;
 
 /// An error about an argument that is unknown says what is meant by it, where that is known.
 pub(super) fn explained(mut error: clap::Error, args: &[String]) -> clap::Error {
+    if let Some(ContextValue::String(word)) = error.get(ContextKind::InvalidSubcommand) {
+        let cli = Cli::command();
+        let known = cli.get_subcommands().map(clap::Command::get_name);
+        if let [near] = nearest(word, known, 1)[..] {
+            let near = ContextValue::Strings(vec![near.to_owned()]);
+            error.insert(ContextKind::SuggestedSubcommand, near);
+        }
+        return error;
+    }
     let Some(ContextValue::String(argument)) = error.get(ContextKind::InvalidArg) else {
         return error;
     };

@@ -228,6 +228,7 @@ impl Layers {
         let traffic = bench.traffic;
         let by = By::Command(from);
         self.problems.extend(flags::apply_traffic(document, &traffic, by));
+        self.notes.extend(flags::random_ids(&traffic));
         self.problems.extend(flags::apply_slo(document, &bench.slo, by));
         self.notes.extend(flags::meant_in_seconds(&bench.slo));
         self.problems.extend(apply_report(document, &bench.results, from));
@@ -319,7 +320,9 @@ fn has_alias(flags: &ScenarioFlags) -> bool {
 
 /// Whether a positional argument is a scenario rather than a model.
 pub(super) fn is_scenario(target: &str) -> bool {
-    target.ends_with(".toml") || files::SHIPPED.iter().any(|(name, _)| *name == target)
+    target.ends_with(".toml")
+        || files::is_standard_input(target)
+        || files::SHIPPED.iter().any(|(name, _)| *name == target)
 }
 
 /// What to say of a positional that is no model and nearly the name of a scenario: without it nothing else is given, and
@@ -370,6 +373,10 @@ fn scenario(
     };
     // A path that exists is what the user means, also where a shipped scenario has that name.
     let by_path = files.read(name);
+    let name = match files::is_standard_input(name) {
+        true => "standard input",
+        false => name,
+    };
     if let Ok(bytes) = by_path {
         let text = String::from_utf8(bytes).map_err(|_| Diagnostic::new(format!("{name} is not text")))?;
         return Ok(Document::parse(name, &text)?);

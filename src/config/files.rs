@@ -10,10 +10,20 @@ pub trait Files {
         false
     }
 
+    /// A path from the root; `None` where there is no working folder to begin at. Only a disk has one.
+    fn whole_path(&self, _path: &str) -> Option<String> {
+        None
+    }
+
     /// Whether a path is that of a folder. Only a disk has any.
     fn is_folder(&self, _path: &str) -> bool {
         false
     }
+}
+
+/// Whether a path is that of standard input, by the sign for it or by its place.
+pub(super) fn is_standard_input(path: &str) -> bool {
+    matches!(path, "-" | "/dev/stdin")
 }
 
 /// The text of a file; else what to say of its path, `cannot be read`, and why.

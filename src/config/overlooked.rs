@@ -13,7 +13,7 @@ use super::{pasted, trtllm};
 /// Lengths that are given beside a data set which has its own.
 pub(super) fn lengths(flags: &TrafficFlags, from: &str) -> Vec<String> {
     let (why, takes_output) = match flags.dataset_name {
-        Some(Dataset::Random) => return Vec::new(),
+        Some(Dataset::Random | Dataset::RandomIds) => return Vec::new(),
         None if flags.dataset_path.is_none() => return Vec::new(),
         None => ("the lengths are those of --dataset-path", true),
         Some(Dataset::Sharegpt | Dataset::Burstgpt | Dataset::Custom) => {

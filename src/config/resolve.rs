@@ -19,6 +19,7 @@ use super::pools::{self, PoolDraft};
 use super::raw::RawScenario;
 use super::raw::{RawClass, RawGoodput, RawWorkload};
 use super::report::{self, Report};
+use super::rooted::{self, Rooted};
 use super::server::{Server, serves_class};
 use super::slo::{self, Slo};
 use super::speculation;
@@ -70,6 +71,8 @@ pub struct Resolved {
     pub ignored: Vec<String>,
     /// The input with every assumed value spelt out.
     document: Document,
+    /// Those of its values that name files.
+    rooted: Vec<Rooted>,
 }
 
 impl Resolved {
@@ -250,6 +253,7 @@ pub fn resolve(mut document: Document, files: &dyn Files) -> Result<Resolved, Di
         seed,
     };
     let first = servers[0].clone();
+    let rooted = rooted::of(&judge.document, files);
     Ok(Resolved {
         scenario,
         model: first.model,
@@ -267,6 +271,7 @@ pub fn resolve(mut document: Document, files: &dyn Files) -> Result<Resolved, Di
         notes: judge.notes,
         ignored: judge.ignored,
         document: judge.document,
+        rooted,
     })
 }
 
@@ -399,9 +404,26 @@ pub(super) fn underlay(
     Ok(())
 }
 
-/// The input that reproduces a run to the last bit with this version: every assumed value is written out.
+/// The input that reproduces a run to the last bit with this version, in any folder: every assumed value is written out, and
+/// every file is named from the root.
 #[must_use]
 pub fn resolved_toml(resolved: &Resolved) -> String {
+    written(resolved, &resolved.rooted)
+}
+
+/// The same with files named as they were given: what tells inputs apart, wherever their folder lies.
+#[must_use]
+pub fn resolved_as_given(resolved: &Resolved) -> String {
+    written(resolved, &[])
+}
+
+fn written(resolved: &Resolved, rooted: &[Rooted]) -> String {
+    let said = |sentences: &[String]| -> Vec<String> {
+        sentences
+            .iter()
+            .map(|sentence| rooted::said(sentence, rooted))
+            .collect()
+    };
     let mut text = format!(
         "# Everything that this run depends on; plimsoll {} reproduces it from this file.\n",
         env!("CARGO_PKG_VERSION")
@@ -426,14 +448,14 @@ pub fn resolved_toml(resolved: &Resolved) -> String {
     text += &assumed::told(
         "ignored",
         "What the first command line said without effect.",
-        &resolved.ignored,
+        &said(&resolved.ignored),
     );
     text += &assumed::told(
         "notes",
         "What else was said beside its result.",
-        &resolved.other_notes(),
+        &said(&resolved.other_notes()),
     );
-    text += &toml::to_string(resolved.document.table())
+    text += &toml::to_string(&rooted::spelt_out(resolved.document.table(), rooted))
         .expect("a table that was read from TOML can be written as TOML");
     text
 }

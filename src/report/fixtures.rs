@@ -87,6 +87,7 @@ pub(super) fn meta() -> ResultMeta {
         load: None,
         request_rate: 10.0,
         clients: 1,
+        turns: None,
         burstiness: 1.0,
         max_concurrency: None,
         ramp_up: None,

@@ -2,7 +2,7 @@
 
 use std::fmt::Write;
 
-use super::figures::{percent, significant, time};
+use super::figures::{interval_outwards, percent, significant, significant_down, time};
 use crate::analysis::Estimate;
 
 /// One way to share the replicas out.
@@ -130,9 +130,9 @@ impl Splits {
         let rates = format!(
             "{} {} req/s, all {} doing both {} req/s",
             best.name(),
-            significant(apart),
+            significant_down(apart),
             self.replicas,
-            significant(both)
+            significant_down(both)
         );
         if both == 0.0 {
             return format!("{gpus} GPUs: only apart is the promise kept: {rates}");
@@ -142,6 +142,11 @@ impl Splits {
         let by = if ratio > 1.0 { ratio - 1.0 } else { 1.0 - ratio };
         if by < 0.02 {
             return format!("{gpus} GPUs: apart or not is the same here: {rates}");
+        }
+        if overlap(best, together) {
+            return format!(
+                "{gpus} GPUs: NOT DECIDED whether apart is better, the intervals overlap: {rates}"
+            );
         }
         format!("{gpus} GPUs: {word} by {}: {rates}", percent(by))
     }
@@ -165,6 +170,7 @@ impl Splits {
             ));
         }
         let (prefill, decode) = best.busy?;
+        let is_late = limit(best).contains("TTFT");
         let (idle, share) = if prefill < decode {
             ("prefill", prefill)
         } else {
@@ -182,6 +188,16 @@ impl Splits {
                     split_prefill + split_decode
                 )
             });
+        if is_late {
+            // A step of a few sequences keeps a decode pool busy, too: how busy it is does not tell what it could hold.
+            return Some(format!(
+                "at {split_prefill}:{split_decode} the prefill pool is the limit, busy {} where {} breaks first, and what \
+                 the decode pool has left no prompt can use{prompts}; the transfer is {} of TTFT",
+                percent(prefill),
+                limit(best),
+                percent(transfer)
+            ));
+        }
         Some(format!(
             "at {split_prefill}:{split_decode} the {idle} pool is busy only {}, and what it leaves idle the other cannot \
              use{prompts}; {} breaks first there, and the transfer is {} of TTFT",
@@ -192,6 +208,12 @@ impl Splits {
     }
 }
 
+/// Whether the rates of two ways may be the same.
+fn overlap(one: &SplitRow, other: &SplitRow) -> bool {
+    let both = one.within_slo.zip(other.within_slo);
+    both.is_some_and(|(one, other)| one.low <= other.high && other.low <= one.high)
+}
+
 impl SplitRow {
     /// Where its replicas' time and places go at its rate, by Little's law (PD-6).
     fn arithmetic(&self, replicas: u32) -> Option<String> {
@@ -200,7 +222,7 @@ impl SplitRow {
         let sequences = rate * costs.output_tokens * costs.tpot_s / f64::from(decoding);
         let answers = format!(
             "{} req/s × {} tokens × {} TPOT / {decoding} = {} sequences on each replica that decodes",
-            significant(rate),
+            significant_down(rate),
             significant(costs.output_tokens),
             time(costs.tpot_s),
             significant(sequences),
@@ -215,7 +237,7 @@ impl SplitRow {
         let need = rate * prompt_s;
         let prompts = format!(
             "{} req/s × {} of prompt = {} prefill replicas at work of {prefill}",
-            significant(rate),
+            significant_down(rate),
             time(prompt_s),
             significant(need),
         );
@@ -260,11 +282,11 @@ pub fn text(splits: &Splits) -> String {
         let dash = || "–".to_owned();
         let rate = match (row.within_slo, row.bound) {
             (_, Some(bound)) => format!("≤ {}", significant(bound)),
-            (rate, None) => rate.map_or_else(dash, |rate| significant(rate.value)),
+            (rate, None) => rate.map_or_else(dash, |rate| significant_down(rate.value)),
         };
-        let interval = row.within_slo.map_or_else(dash, |rate| {
-            format!("[{}, {}]", significant(rate.low), significant(rate.high))
-        });
+        let interval = row
+            .within_slo
+            .map_or_else(dash, |rate| interval_outwards(rate.low, rate.high));
         let saturation = row.saturation.map_or_else(dash, |rate| significant(rate.value));
         let busy = row.busy.map_or_else(
             || (dash(), dash()),
@@ -406,7 +428,18 @@ mod tests {
         );
         assert!(text(&all(8.0)).contains("where all do both, p99 TPOT breaks first"));
         assert!(text(&all(8.0)).lines().all(|line| line.chars().count() <= 110));
-        assert!(text(&all(16.0)).contains("the prefill pool is busy only 50.0 %"));
+        assert!(
+            text(&all(16.0)).contains("at 2:2 the prefill pool is the limit, busy 50.0 % where p99 TTFT")
+        );
+        // A decode pool at its limit leaves the other's time unused.
+        let mut decode = all(16.0);
+        decode.rows[1].breaks = Some("p99 TPOT".to_owned());
+        assert!(text(&decode).contains("the prefill pool is busy only 50.0 %"));
+        assert_eq!(
+            first(11.5),
+            "4 GPUs: NOT DECIDED whether apart is better, the intervals overlap: 2 prefill + 2 decode 12.0 req/s, all 4 \
+             doing both 11.5 req/s"
+        );
         assert!(first(0.0).contains("only apart is the promise kept"));
         let none = splits(vec![row(Some((1, 3)), 0.0, ""), row(None, 0.0, "")]);
         assert!(!none.is_kept());

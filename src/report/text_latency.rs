@@ -62,7 +62,7 @@ pub(super) fn latencies(page: &mut Page, result: &RunResult, shown: &Summary, me
 }
 
 /// Answers that leave whole have no time between their tokens, which is not the same as one of 0 ms.
-fn is_without_gaps(key: &str, distribution: &Distribution) -> bool {
+pub(super) fn is_without_gaps(key: &str, distribution: &Distribution) -> bool {
     matches!(key, "tpot" | "itl") && distribution.max_s() == Some(0.0)
 }
 

@@ -4,6 +4,7 @@ use super::figures::{count, percent, significant, time};
 use super::page::Page;
 use super::tables::{Column, table};
 use super::text::per_second;
+use super::text_latency::is_without_gaps;
 use super::views::ResultMeta;
 use crate::analysis::RunResult;
 use crate::metrics::{Distribution, PartSummary, ReplicaSummary, of_pools};
@@ -18,9 +19,10 @@ pub(super) fn parts(page: &mut Page, result: &RunResult, meta: &ResultMeta) {
         columns.push(Column::right("busy"));
         let replicas = of_pools(&result.by_replica, meta.pools.iter().map(|pool| pool.replicas));
         let mut rows = Vec::new();
-        for ((pool, part), own) in meta.pools.iter().zip(&result.by_pool).zip(replicas) {
+        let pools = meta.pools.iter().zip(&result.by_pool).zip(replicas);
+        for (index, ((pool, part), own)) in pools.enumerate() {
             let busy = busy(own.unwrap_or_default(), result);
-            let mut row = row(&pool.name, part, result);
+            let mut row = row(&pool.name, part, result, good_of_pool(result, meta, index));
             row.push(percent(busy));
             rows.push(row);
         }
@@ -36,9 +38,10 @@ pub(super) fn classes(result: &RunResult, meta: &ResultMeta) -> Option<(Vec<Colu
     if result.by_class.is_empty() {
         return None;
     }
-    let names = meta.classes.iter().map(|class| class.name.as_str());
-    let rows = names.zip(&result.by_class).map(|(name, part)| {
-        let mut row = row(name, part, result);
+    let rows = meta.classes.iter().zip(&result.by_class).map(|(class, part)| {
+        let is_promised = !class.limits.is_empty();
+        let good = is_promised.then_some((part.good, part.ended_requests()));
+        let mut row = row(&class.name, part, result, good);
         // Over the same time as its tokens, whenever it sent.
         row.insert(2, significant(per_second(part.sent, result.whole.duration_s)));
         row
@@ -72,7 +75,11 @@ pub fn class_means(result: &RunResult, meta: &ResultMeta) -> String {
         vec![
             name.to_owned(),
             cell(part.ttft.mean_s()),
-            cell(part.tpot.mean_s()),
+            cell(
+                part.tpot
+                    .mean_s()
+                    .filter(|_| !is_without_gaps("tpot", &part.tpot)),
+            ),
             cell(part.e2el.mean_s()),
             cell(part.queue_time.mean_s()),
             cell(part.queue_time.quantile_s(0.5)),
@@ -92,7 +99,35 @@ fn columns(of: &str, requests: &str) -> Vec<Column> {
     columns
 }
 
-fn row(name: &str, part: &PartSummary, result: &RunResult) -> Vec<String> {
+/// Good requests of a pool and all that left it, of those to which something is promised.
+fn good_of_pool(result: &RunResult, meta: &ResultMeta, pool: usize) -> Option<(u64, u64)> {
+    if meta.classes.is_empty() {
+        return result
+            .by_pool
+            .get(pool)
+            .map(|part| (part.good, part.ended_requests()));
+    }
+    good_of_promised(result, meta, |part| {
+        let served = part.by_pool.get(pool);
+        served.map_or((0, 0), |served| (served.good, served.ended))
+    })
+}
+
+/// Good requests and all that left, of the classes to which something is promised; `None` where there is none of them.
+pub(super) fn good_of_promised(
+    result: &RunResult,
+    meta: &ResultMeta,
+    of: impl Fn(&PartSummary) -> (u64, u64),
+) -> Option<(u64, u64)> {
+    let classes = meta.classes.iter().zip(&result.by_class);
+    let promised = classes.filter(|(class, _)| !class.limits.is_empty());
+    promised
+        .map(|(_, part)| of(part))
+        .reduce(|sum, one| (sum.0 + one.0, sum.1 + one.1))
+}
+
+/// A row of a class or a pool; `good` are its good requests and all that left, where anything is promised to them.
+fn row(name: &str, part: &PartSummary, result: &RunResult, good: Option<(u64, u64)>) -> Vec<String> {
     let seconds = result.whole.duration_s.max(f64::MIN_POSITIVE);
     let lost = part.ended_requests() - part.completed;
     let mut row = vec![
@@ -101,14 +136,15 @@ fn row(name: &str, part: &PartSummary, result: &RunResult) -> Vec<String> {
         if lost > 0 { count(lost) } else { "–".into() },
         significant(part.output_tokens as f64 / seconds),
     ];
-    let quantile = |of: &Distribution, p: f64| of.quantile_s(p).map_or("–".into(), time);
-    for of in [&part.ttft, &part.tpot] {
-        row.extend([0.5, 0.95, 0.99].map(|p| quantile(of, p)));
+    let quantile = |key: &str, of: &Distribution, p: f64| {
+        let known = of.quantile_s(p).filter(|_| !is_without_gaps(key, of));
+        known.map_or("–".into(), time)
+    };
+    for (key, of) in [("ttft", &part.ttft), ("tpot", &part.tpot)] {
+        row.extend([0.5, 0.95, 0.99].map(|p| quantile(key, of, p)));
     }
-    row.push(match (result.whole.good, part.ended_requests()) {
-        (None, _) | (_, 0) => "–".into(),
-        (Some(_), ended) => percent(part.good as f64 / ended as f64),
-    });
+    let good = good.filter(|(_, ended)| result.whole.good.is_some() && *ended > 0);
+    row.push(good.map_or("–".into(), |(good, ended)| percent(good as f64 / ended as f64)));
     row
 }
 
@@ -126,7 +162,7 @@ pub(super) fn busy(replicas: &[ReplicaSummary], result: &RunResult) -> f64 {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::report::{ClassPromise, fixtures};
+    use crate::report::{ClassPromise, Limit, fixtures};
     use crate::units::Picos;
 
     #[test]
@@ -146,6 +182,57 @@ mod tests {
         assert!(
             row.contains("chat") && row.matches("250 ms").count() == 3,
             "{told}"
+        );
+    }
+
+    #[test]
+    fn a_class_whose_answers_leave_whole_has_no_time_between_tokens() {
+        let (mut run, mut meta) = (fixtures::stable_run(), fixtures::meta());
+        let mut part = PartSummary::default();
+        part.tpot.record(Picos::ZERO, 3);
+        run.by_class = vec![part];
+        meta.classes = vec![ClassPromise {
+            name: "chat".to_owned(),
+            limits: Vec::new(),
+            request_rate: None,
+        }];
+        let (_, rows) = classes(&run, &meta).unwrap();
+        assert_eq!(rows[0][8..11], ["–", "–", "–"]);
+        assert!(!class_means(&run, &meta).contains("0 ms"));
+    }
+
+    #[test]
+    fn a_class_to_which_nothing_is_promised_has_no_share_of_good_requests() {
+        let (mut run, mut meta) = (fixtures::stable_run(), fixtures::meta());
+        run.whole.good = Some(150);
+        let part = |good| {
+            let mut part = PartSummary::default();
+            (part.completed, part.good) = (100, good);
+            part
+        };
+        run.by_class = vec![part(50), part(100)];
+        let class = |name: &str, limits| ClassPromise {
+            name: name.to_owned(),
+            limits,
+            request_rate: None,
+        };
+        let limit = Limit {
+            metric: "ttft".to_owned(),
+            limit_s: 1.0,
+        };
+        meta.classes = vec![class("chat", vec![limit]), class("batch", Vec::new())];
+        let (_, rows) = classes(&run, &meta).unwrap();
+        let good: Vec<&str> = rows.iter().map(|row| row.last().unwrap().as_str()).collect();
+        assert_eq!(good, ["50.0 %", "–"]);
+        // Nor does it count in that of all.
+        meta.goodput = Vec::new();
+        let printed = crate::report::text::run(&run, &meta, crate::report::Style::default());
+        let printed = printed.split_whitespace().collect::<Vec<_>>().join(" ");
+        assert!(
+            printed.contains(
+                "50.0 % of 100 requests, over the whole run (each class's own limits, and batch has none)"
+            ),
+            "{printed}"
         );
     }
 }

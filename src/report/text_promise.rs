@@ -3,15 +3,16 @@
 use super::figures::{count, counted, percent, percent_beside, significant, time, time_interval};
 use super::page::Page;
 use super::text::per_second;
+use super::text_parts::good_of_promised;
 use super::views::{Limit, Promise, ResultMeta};
 use crate::analysis::knee::{Constraint, Statistic};
 use crate::analysis::{CONFIDENCE, Estimate, RunResult, Verdict};
-use crate::metrics::{Metric, Summary};
+use crate::metrics::{Metric, PartSummary, Summary};
 
 /// A line of all requests, and one of each promise: of the classes where each has one, else of all requests, and of every
 /// percentile that is limited.
 pub(super) fn promise(page: &mut Page, result: &RunResult, shown: &Summary, meta: &ResultMeta) {
-    goodput(page, shown, meta);
+    goodput(page, result, shown, meta);
     for promise in promises(result, shown, meta) {
         page.fact("promise", &promise);
     }
@@ -143,8 +144,32 @@ fn kept(is_kept: bool, is_open: bool) -> &'static str {
     }
 }
 
-fn goodput(page: &mut Page, shown: &Summary, meta: &ResultMeta) {
+fn goodput(page: &mut Page, result: &RunResult, shown: &Summary, meta: &ResultMeta) {
     let Some(good) = shown.good else { return };
+    let free: Vec<&str> = (meta.classes.iter())
+        .filter(|class| class.limits.is_empty())
+        .map(|class| class.name.as_str())
+        .collect();
+    if !free.is_empty() {
+        // Requests of a class are counted over the whole run.
+        let counts = |part: &PartSummary| (part.good, part.ended_requests());
+        let Some((good, ended)) = good_of_promised(result, meta, counts) else {
+            return;
+        };
+        let have = if free.len() > 1 { "have" } else { "has" };
+        page.fact(
+            "goodput",
+            &format!(
+                "{} req/s, {} of {}, over the whole run ({}, and {} {have} none)",
+                significant(per_second(good, result.whole.duration_s)),
+                percent(good as f64 / ended.max(1) as f64),
+                counted(ended, "request"),
+                limits(meta),
+                free.join(", ")
+            ),
+        );
+        return;
+    }
     page.fact(
         "goodput",
         &format!(
@@ -238,7 +263,6 @@ fn class_promise(result: &RunResult, meta: &ResultMeta) -> Option<String> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::metrics::PartSummary;
     use crate::report::ClassPromise;
     use crate::report::fixtures;
 

@@ -227,6 +227,23 @@ mod tests {
     }
 
     #[test]
+    fn the_first_line_says_where_the_steady_stretches_say_the_contrary() {
+        let mut compared = two();
+        let at = MEASURES
+            .iter()
+            .position(|measure| measure.key == "mean_ttft_s")
+            .unwrap();
+        for (own, other) in [(0, 1), (1, 0)] {
+            compared.variants[own].steady[at] = two().variants[other].figures[at].clone();
+        }
+        let first = answer(&compared);
+        assert!(
+            first.starts_with("B trades: mean TTFT −50 % [−50, −50] (in the steady stretches +100 %"),
+            "{first}"
+        );
+    }
+
+    #[test]
     fn the_table_has_values_and_paired_differences() {
         let shown = text(&two(), None);
         assert!(shown.contains("+50 points [+48, +53]"), "{shown}");

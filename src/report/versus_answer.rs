@@ -2,6 +2,7 @@
 
 use super::figures::{counted, percent};
 use super::versus::{Row, Versus};
+use super::versus_caveats::contrary_move;
 use super::versus_measures::{Better, is_significant, moved, told, written};
 
 /// Relative difference from which one speaks of better and worse.
@@ -86,7 +87,7 @@ fn of_two(versus: &Versus, rows: &[Row]) -> String {
     let moves = |wanted: bool| -> Vec<String> {
         rows.iter()
             .filter(|row| judged(row, 0) == Some(wanted))
-            .map(|row| format!("{} {}", row.measure.label, moved(row, 0)))
+            .map(|row| format!("{} {}{}", row.measure.label, moved(row, 0), beside(versus, row)))
             .collect()
     };
     let (gains, losses) = (moves(true), moves(false));
@@ -102,6 +103,12 @@ fn of_two(versus: &Versus, rows: &[Row]) -> String {
             counted(versus.seeds() as u64, "seed")
         ),
     }
+}
+
+/// What the steady stretches say of a figure of the second of two, where that is the contrary.
+fn beside(versus: &Versus, row: &Row) -> String {
+    let contrary = contrary_move(versus, row.measure, 0);
+    contrary.map_or_else(String::new, |moved| format!(" (in the steady stretches {moved})"))
 }
 
 /// Whether a variant is no worse than the best by more than chance and by enough for a word.

@@ -6,6 +6,7 @@ use std::collections::BTreeSet;
 use super::figures::{counted, percent};
 use super::text_caveats::{model_interval, trust_lines};
 use super::versus::{MEASURES, Remark, Versus, judged, moved};
+use super::versus_measures::Measure;
 use super::views::verdict_word;
 use crate::analysis::Verdict;
 
@@ -150,25 +151,27 @@ fn words(remark: &str) -> BTreeSet<String> {
 /// Figures that the steady stretches move the other way than the whole runs.
 fn contrary(versus: &Versus) -> Vec<String> {
     let mut lines = Vec::new();
-    for (at, &measure) in MEASURES.iter().enumerate().filter(|(_, measure)| measure.decides) {
-        let whole = versus.row(at, measure);
-        let steady = versus.row_of(measure, |variant| &variant.steady[at]);
-        for other in 0..whole.differences.len() {
-            let (Some(said), Some(contrary)) = (judged(&whole, other), judged(&steady, other)) else {
-                continue;
-            };
-            if said == contrary {
-                continue;
-            }
-            lines.push(format!(
-                "{}: in the steady stretches {} goes the other way, {}",
-                versus.variants[other + 1].name,
-                measure.label,
-                moved(&steady, other)
-            ));
+    for &measure in MEASURES.iter().filter(|measure| measure.decides) {
+        for other in 0..versus.variants.len() - 1 {
+            let contrary = contrary_move(versus, measure, other);
+            lines.extend(contrary.map(|moved| {
+                format!(
+                    "{}: in the steady stretches {} goes the other way, {moved}",
+                    versus.variants[other + 1].name,
+                    measure.label,
+                )
+            }));
         }
     }
     lines
+}
+
+/// How a figure of a variant moves in the steady stretches, where that is the other way than in the whole runs.
+pub(super) fn contrary_move(versus: &Versus, measure: Measure, other: usize) -> Option<String> {
+    let at = MEASURES.iter().position(|known| known.key == measure.key)?;
+    let whole = judged(&versus.row(at, measure), other)?;
+    let steady = versus.row_of(measure, |variant| &variant.steady[at]);
+    (judged(&steady, other)? != whole).then(|| moved(&steady, other))
 }
 
 #[cfg(test)]

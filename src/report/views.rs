@@ -76,6 +76,8 @@ pub struct ResultMeta {
     pub request_rate: f64,
     /// Clients that send side by side, each in its own way: 1 where there is one workload.
     pub clients: u32,
+    /// Who sends a request only once an answer is there; `None` where nobody does.
+    pub turns: Option<super::Turns>,
     /// The load in words where it is no rate: `with 200 users`.
     pub load: Option<String>,
     /// Shape of the gamma law of gaps; 1 is Poisson.
@@ -205,8 +207,7 @@ pub struct Utilisation {
     pub mfu: f64,
     /// Bytes moved per second over the peak bandwidth, in 0..=1.
     pub memory_bandwidth: f64,
-    /// Mean time per output token if memory bandwidth were the only limit, in seconds: a decode step's, over the tokens that
-    /// it brings each sequence.
+    /// Mean time per output token were memory bandwidth the only limit, in seconds: a decode step's over what it brings a sequence.
     pub bandwidth_bound_tpot_s: f64,
 }
 

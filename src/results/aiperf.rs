@@ -7,7 +7,8 @@ use serde_json::{Map, Value};
 
 use super::error::Problems;
 use super::json::{self, Fields, plain_number};
-use super::measured::{Load, Measured, RequestTimes, Stats, Tool};
+use super::load::Load;
+use super::measured::{Measured, RequestTimes, Stats, Tool};
 use super::vllm;
 
 pub(super) fn is_record(map: &Map<String, Value>) -> bool {

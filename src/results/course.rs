@@ -6,7 +6,8 @@
 use serde_json::Value;
 
 use super::json::{self, Fields, plain_number};
-use super::measured::{Load, Measured, Tool};
+use super::load::Load;
+use super::measured::{Measured, Tool};
 
 const IGNORED: [&str; 2] = ["arithmetic_found", "answer_sketch"];
 

@@ -7,7 +7,8 @@
 
 use super::error::Problems;
 use super::json::{Fields, whole};
-use super::measured::{Load, Measured, Stats, Tool};
+use super::load::Load;
+use super::measured::{Measured, Stats, Tool};
 
 /// `--output-json` of `vllm bench latency`.
 pub(super) fn vllm(fields: &Fields<'_>, place: &str) -> Measured {

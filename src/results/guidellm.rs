@@ -5,7 +5,8 @@
 //! each request, so it is our TPOT. `*_per_second` are distributions over time whose mean is not total over duration.
 
 use super::json::Fields;
-use super::measured::{Load, Measured, Stats, Tool};
+use super::load::Load;
+use super::measured::{Measured, Stats, Tool};
 
 pub(super) fn read(fields: &Fields<'_>) -> Vec<Measured> {
     let list = fields.list("benchmarks").unwrap_or_default();

@@ -7,7 +7,8 @@
 
 use super::json::Fields;
 use super::llmperf::tpot_of_means;
-use super::measured::{Load, Measured, Stats, Tool};
+use super::load::Load;
+use super::measured::{Measured, Stats, Tool};
 
 /// A median gap below this share of the mean is no time between tokens: most gaps are to empty events.
 const EMPTY_EVENT_SHARE: f64 = 0.2;

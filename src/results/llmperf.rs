@@ -7,7 +7,8 @@ use serde_json::{Map, Value};
 
 use super::error::Problems;
 use super::json::Fields;
-use super::measured::{Load, Measured, RequestTimes, Setup, Stats, Tool};
+use super::load::Load;
+use super::measured::{Measured, RequestTimes, Setup, Stats, Tool};
 use super::vllm;
 
 const NOT_A_GAP: &str =

@@ -5,6 +5,7 @@
 //! chunks, of all requests together; `e2el` is send to last token. Times are seconds. A figure that a tool defines
 //! otherwise is converted where its file allows it, else it is not here and a [`Left`] says why.
 
+use super::load::Load;
 use crate::stats;
 
 /// What stands in the words of a workload before the share of their means that lengths lie within.
@@ -213,8 +214,10 @@ pub struct Setup {
     pub pipeline_parallel: Option<u32>,
     /// Data-parallel ranks.
     pub data_parallel: Option<u32>,
-    /// Pools of unlike servers, where there are any.
+    /// Pools of unlike servers, 1 where there are none; `None` where the file does not say.
     pub pools: Option<u32>,
+    /// Whether some servers prefill and others decode; `None` where the file does not say.
+    pub is_disaggregated: Option<bool>,
     /// The router between as many servers as there are data-parallel ranks; `None` where one server has them.
     pub router: Option<String>,
     /// Expert-parallel ranks.
@@ -261,65 +264,6 @@ pub struct Setup {
     pub suggested_use: String,
     /// Who vouches for it: `high`, `medium` …; empty where not said.
     pub confidence: String,
-}
-
-/// How requests were sent.
-#[derive(Clone, Copy, Debug, Default, PartialEq)]
-pub enum Load {
-    /// At a rate of requests per second, whatever the server does.
-    Open {
-        /// Requests per second.
-        rate: f64,
-    },
-    /// A number of clients, each of which sends when its answer is there.
-    Closed {
-        /// Clients.
-        clients: u64,
-    },
-    /// All at once.
-    Burst,
-    /// One batch, from its start to its end.
-    StaticBatch {
-        /// Requests in it.
-        batch: u64,
-    },
-    /// Requests handed to the engine without a server.
-    Offline,
-    /// At recorded instants.
-    Trace,
-    /// By several clients, each in its own way and time.
-    Mixed {
-        /// Requests per second of those that have a rate, or of all on average.
-        rate: f64,
-    },
-    /// The file does not say.
-    #[default]
-    Unknown,
-}
-
-impl std::fmt::Display for Load {
-    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        match self {
-            Load::Open { rate } => write!(f, "{} req/s", figures(*rate)),
-            Load::Mixed { rate } => write!(f, "several clients at {} req/s", figures(*rate)),
-            Load::Closed { clients } => write!(f, "{clients} in flight"),
-            Load::Burst => write!(f, "all at once"),
-            Load::StaticBatch { batch } => write!(f, "one batch of {batch}"),
-            Load::Offline => write!(f, "offline"),
-            Load::Trace => write!(f, "a trace"),
-            Load::Unknown => write!(f, "unknown load"),
-        }
-    }
-}
-
-/// Four figures of a rate, and all of one that is a whole number of hundredths.
-fn figures(rate: f64) -> f64 {
-    if (rate * 100.0).fract() == 0.0 || !(rate.is_finite() && rate > 0.0) {
-        return rate;
-    }
-    let digits = (3 - rate.log10().floor() as i32).clamp(0, 12);
-    let scale = 10f64.powi(digits);
-    (rate * scale).round() / scale
 }
 
 /// What came out, but for latencies.

@@ -18,6 +18,7 @@ mod inference_perf;
 mod inferencex;
 mod json;
 mod llmperf;
+mod load;
 mod measured;
 mod names;
 mod recognise;
@@ -30,9 +31,8 @@ mod vllm;
 
 pub use columns::{no_figure, strange_columns};
 pub use error::{PROBLEMS_SHOWN, Problem, ReadError};
-pub use measured::{
-    AROUND, Left, Load, Measured, Outcome, Own, RequestTimes, ResultFile, Setup, Stats, Tool,
-};
+pub use load::Load;
+pub use measured::{AROUND, Left, Measured, Outcome, Own, RequestTimes, ResultFile, Setup, Stats, Tool};
 pub use table::{RowOfLine, columns as columns_of_table, rows_by_line};
 pub use text::csv_rows;
 

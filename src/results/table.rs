@@ -10,7 +10,8 @@ use std::collections::BTreeMap;
 
 use super::columns::{NOT_A_NUMBER, STRANGE};
 use super::error::{Problem, Problems};
-use super::measured::{Load, Measured, Own, Stats, Tool};
+use super::load::Load;
+use super::measured::{Measured, Own, Stats, Tool};
 use super::names::{KNOWN, MEASURES, canonical, is_figure};
 use super::text::{self, Lines};
 use super::vllm;

@@ -494,3 +494,29 @@ fn several_clients_side_by_side_are_no_open_loop() {
     assert_eq!(mixed, Load::Mixed { rate: 11.2487 });
     assert_eq!(mixed.to_string(), "several clients at 11.25 req/s");
 }
+
+#[test]
+fn who_waits_for_an_answer_sends_neither_at_a_rate_nor_all_at_once() {
+    let of = |rate: &str, told: &str| {
+        let text = format!(
+            r#"{{"backend": "vllm", "request_rate": {rate}, "max_concurrency": null, "duration": 10.0, "completed": 100,
+                "total_input_tokens": 1000, "total_output_tokens": 1000, "request_throughput": 10.0,
+                "output_throughput": 100.0, "plimsoll": {{"scenario": {{"gpu": "H100", {told}, "replicas": 1}}}}}}"#
+        );
+        read(text.as_bytes(), "turns.json")
+            .unwrap()
+            .rows
+            .remove(0)
+            .setup
+            .load
+    };
+    let think = "\"think_time_s\": 5.0";
+    let users = of("\"inf\"", &format!("\"users\": 50, {think}"));
+    assert_eq!(users, Load::Users { users: 50 });
+    assert_eq!(users.to_string(), "50 users who think");
+    let turns = format!("\"turns_per_session\": 4.0, {think}");
+    assert_eq!(of("8.0", &turns), Load::Sessions { rate: 8.0 });
+    assert_eq!(of("8.0", &turns).to_string(), "conversations of 8 req/s");
+    assert_eq!(of("\"inf\"", &turns).to_string(), "conversations");
+    assert_eq!(of("\"inf\"", "\"clients\": 2"), Load::Unknown);
+}

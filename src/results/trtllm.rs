@@ -5,7 +5,8 @@
 
 use super::error::Problems;
 use super::json;
-use super::measured::{Load, Measured, Stats, Tool};
+use super::load::Load;
+use super::measured::{Measured, Stats, Tool};
 use super::text::number;
 
 pub(super) fn read(text: &str, problems: &Problems) -> Vec<Measured> {

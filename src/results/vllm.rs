@@ -6,7 +6,8 @@
 
 use super::columns::NOT_A_NUMBER;
 use super::json::{Fields, plain_number};
-use super::measured::{AROUND, Load, Measured, Own, RequestTimes, Setup, Stats, Tool};
+use super::load::Load;
+use super::measured::{AROUND, Measured, Own, RequestTimes, Setup, Stats, Tool};
 
 pub(super) fn read(fields: &Fields<'_>, place: &str) -> Measured {
     let ours = fields.value("plimsoll").is_some();
@@ -34,7 +35,7 @@ pub(super) fn read(fields: &Fields<'_>, place: &str) -> Measured {
     let judged = fields.object("plimsoll");
     row.own = judged.as_ref().map(own);
     row.outcome.cached_share = judged.as_ref().and_then(cached_share);
-    if let Some(scenario) = judged.and_then(|judged| judged.object("scenario")) {
+    if let Some(scenario) = judged.as_ref().and_then(|judged| judged.object("scenario")) {
         row.setup.gpu = scenario.text("gpu");
         row.setup.precision = scenario.text("precision");
         // Under the client's name for it the model may not be known.
@@ -50,15 +51,35 @@ pub(super) fn read(fields: &Fields<'_>, place: &str) -> Measured {
         row.setup.n_gpus = count("gpus").or(gpus.and_then(|gpus| gpus.checked_mul(replicas)));
         row.setup.engine = scenario.text("engine");
         row.setup.answers_whole = row.setup.engine.as_deref() == Some("static");
-        row.setup.pools = count("pools");
-        if let (Some(2..), Load::Open { rate }) = (count("clients"), row.setup.load) {
-            row.setup.load = Load::Mixed { rate };
-        }
+        // One's own results name pools where there are several.
+        row.setup.pools = count("pools").or(Some(1));
+        row.setup.is_disaggregated = judged.as_ref().map(|own| own.value("disaggregation").is_some());
+        row.setup.load = told_load(&scenario, row.setup.load);
         row.setup.router = scenario
             .text("router")
             .filter(|router| router != "vllm_data_parallel");
     }
     row.complete()
+}
+
+/// How requests were sent, by what the client's keys have no words for.
+fn told_load(scenario: &Fields<'_>, by_client: Load) -> Load {
+    let rate = match by_client {
+        Load::Open { rate } => rate,
+        _ => f64::INFINITY,
+    };
+    if let Some(users) = scenario.count("users") {
+        return Load::Users { users };
+    }
+    if scenario.value("turns_per_session").is_some() {
+        return Load::Sessions { rate };
+    }
+    match (scenario.count("clients"), by_client) {
+        (Some(2..), Load::Open { rate }) => Load::Mixed { rate },
+        // Who of several has a limit, or thinks, the client's keys do not say.
+        (Some(2..), Load::Burst) => Load::Unknown,
+        _ => by_client,
+    }
 }
 
 /// What its simulated caches say of themselves.

@@ -1,5 +1,7 @@
 //! What is wrong with the input is told at once, with its place; nothing in it reaches the terminal as it is.
 
+use std::process::Stdio;
+
 use crate::{Desk, SMALL, fixture, text};
 
 #[test]
@@ -437,8 +439,90 @@ fn folders_that_are_made_are_told_alike() {
             told.contains("the folder new is not there and is made"),
             "{words}\n{told}"
         );
+        let was_ignored = told
+            .lines()
+            .any(|line| line.contains("ignored") && line.contains("is made"));
+        assert!(!was_ignored, "{told}");
         std::fs::remove_dir_all(desk.path().join("new")).unwrap();
     }
+}
+
+/// Of a file system that takes no folders the reason is another than of one that may not be written, and the code is the same.
+#[cfg(target_os = "linux")]
+#[test]
+fn a_folder_that_cannot_be_made_is_one_failure_and_is_not_told_as_made() {
+    let desk = Desk::new();
+    for folder in ["/proc/plimsoll", "/sys/plimsoll"] {
+        let output = desk.run(&format!("{SMALL} --save-result --result-dir {folder}"));
+        let told = text(&output.stderr);
+        assert_eq!(output.status.code(), Some(1), "{told}");
+        assert!(
+            told.contains("cannot make the folder") && !told.contains("is made"),
+            "{told}"
+        );
+    }
+}
+
+#[test]
+fn a_scenario_is_read_from_standard_input() {
+    use std::io::Write;
+    let desk = Desk::new();
+    let scenario = desk.expect(0, &format!("{SMALL} --dry-run"));
+    for name in ["-", "/dev/stdin"] {
+        let mut child = desk
+            .command(&format!("run {name} --format json"))
+            .stdin(Stdio::piped())
+            .stdout(Stdio::piped())
+            .spawn()
+            .unwrap();
+        child
+            .stdin
+            .take()
+            .unwrap()
+            .write_all(scenario.as_bytes())
+            .unwrap();
+        let output = child.wait_with_output().unwrap();
+        assert_eq!(output.status.code(), Some(0));
+        assert!(text(&output.stdout).contains("\"completed\": 200"));
+    }
+}
+
+#[test]
+fn a_command_is_guessed_from_a_slip() {
+    let told = text(&Desk::new().run("rn quickstart").stderr);
+    assert!(told.contains("'run'") && !told.contains("working-set"), "{told}");
+}
+
+#[test]
+fn what_a_run_saves_names_its_files_from_the_root() {
+    let desk = Desk::new();
+    let trace = "TIMESTAMP,ContextTokens,GeneratedTokens\n2023-11-16 18:17:03.97,374,44\n2023-11-16 18:17:04.03,396,109\n";
+    std::fs::write(desk.path().join("tr.csv"), trace).unwrap();
+    let own = include_str!("../../calibrations/h100-sxm-80gb-vllm.toml");
+    std::fs::write(desk.path().join("mine.toml"), own).unwrap();
+    let words = "run meta-llama/Llama-3.1-8B-Instruct --gpu h100 --trace tr.csv --calibration mine.toml --save-result \
+                 --result-dir D --result-filename a.json";
+    desk.expect(0, words);
+    let saved = desk.path().join("D/a.resolved.toml");
+    let again = format!("run {} --save-result --result-filename a.json", saved.display());
+    let elsewhere = Desk::new();
+    elsewhere.expect(0, &again);
+    let result = |path: std::path::PathBuf| std::fs::read(path).unwrap();
+    let first: serde_json::Value = serde_json::from_slice(&result(desk.path().join("D/a.json"))).unwrap();
+    let second: serde_json::Value = serde_json::from_slice(&result(elsewhere.path().join("a.json"))).unwrap();
+    assert_eq!(first["mean_ttft_ms"], second["mean_ttft_ms"]);
+    assert_eq!(
+        first["plimsoll"]["notes"].as_array().unwrap().len(),
+        second["plimsoll"]["notes"].as_array().unwrap().len()
+    );
+    // What is spelt out is the same file again.
+    assert_eq!(result(saved), result(elsewhere.path().join("a.resolved.toml")));
+    // A path of one's own is one of the folder that one is in, and an error says which that is.
+    let told = text(&elsewhere.run("run --model m --gpu h100 --trace tr.csv").stderr);
+    assert!(
+        told.contains("there is no file `tr.csv` in the working folder, "),
+        "{told}"
+    );
 }
 
 #[test]

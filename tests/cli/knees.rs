@@ -495,3 +495,12 @@ fn one_of_a_kind_is_told_as_one() {
     let shown = desk.expect(0, "models show ibm-granite/granite-4.0-h-small");
     assert!(shown.contains(" in 1 group, "), "{shown}");
 }
+
+#[test]
+fn what_one_replica_of_each_kind_would_not_need_is_not_said_of_every_way() {
+    let desk = Desk::new();
+    let words = "knee pd-together --disaggregated --gpus 2 --router random --min-rate 1 --max-rate 2";
+    let told = text(&desk.run(words).stderr);
+    assert!(!told.contains("router = random has no effect"), "{told}");
+    assert_eq!(told.matches("KV crosses").count(), 1, "{told}");
+}

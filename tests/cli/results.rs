@@ -390,3 +390,38 @@ fn a_file_that_is_named_is_replaced_and_that_is_told() {
     let nowhere = told("--append-result");
     assert!(nowhere.contains("add --result-filename"), "{nowhere}");
 }
+
+#[test]
+fn one_s_own_results_pass_the_audit_where_requests_wait_for_answers() {
+    let desk = Desk::new();
+    for (words, key) in [
+        ("run multi-turn", "turns_per_session"),
+        (
+            "run meta-llama/Llama-3.1-8B-Instruct --gpu h100 --input-len 512 --output-len 64 --users 50 --think-time 5s \
+             --duration 100s",
+            "users",
+        ),
+    ] {
+        desk.run(&format!("{words} --save-result --result-filename {key}.json"));
+        let saved = std::fs::read(desk.path().join(format!("{key}.json"))).unwrap();
+        let result: serde_json::Value = serde_json::from_slice(&saved).unwrap();
+        let scenario = &result["plimsoll"]["scenario"];
+        assert!(scenario[key].is_number() && scenario["think_time_s"].is_number());
+        desk.expect(0, &format!("audit {key}.json"));
+    }
+}
+
+#[test]
+fn prefill_and_decode_apart_is_another_setup_than_together() {
+    let desk = Desk::new();
+    let small = SMALL.replace("--input-len 512", "--input-len 2000");
+    desk.run(&format!("{small} --replicas 2 -o together.json"));
+    desk.run(&format!("{small} --prefill 1 --decode 1 -o apart.json"));
+    let told = desk.run("diff together.json apart.json");
+    let told = text(&told.stdout);
+    assert!(
+        told.contains("1 against 2 pools; prefill and decode together against apart"),
+        "{told}"
+    );
+    assert!(!told.contains("step-time"), "{told}");
+}

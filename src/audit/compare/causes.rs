@@ -232,6 +232,11 @@ fn steps(predicted: &Measured, measured: &Measured, comparison: &Comparison) -> 
     } else {
         ("less", "faster")
     };
+    let is_against = |figure: &&Moved| {
+        let is_of_steps = figure.name.ends_with(" itl") || figure.name.ends_with(" tpot");
+        is_of_steps && figure.is_real() && (figure.measured > figure.predicted) != (by > 0.0)
+    };
+    let is_doubtful = comparison.figures.iter().any(|figure| is_against(&figure));
     let of_gaps = shape(&predicted.itl, &measured.itl).or_else(|| shape(&predicted.tpot, &measured.tpot));
     Some(match of_gaps {
         Some(Shape::Shift(shift)) => Cause {
@@ -255,6 +260,8 @@ fn steps(predicted: &Measured, measured: &Measured, comparison: &Comparison) -> 
                     stalls of the host"
                 .to_owned(),
         },
+        // Longer at the median and shorter on average, or the other way round: no step is just slower.
+        _ if is_doubtful => return None,
         _ => Cause {
             kind: "step-time",
             words: format!(

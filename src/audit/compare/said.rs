@@ -43,6 +43,7 @@ fn servers(a: &Setup, b: &Setup) -> (Vec<String>, Vec<String>) {
         counts("replicas", a.data_parallel, b.data_parallel),
         counts("expert-parallel ranks", a.expert_parallel, b.expert_parallel),
         counts("pools", a.pools, b.pools),
+        is_apart(a, b),
         unlike("precision", &a.precision, &b.precision, is_other_type),
         unlike("KV cache", &a.kv_cache_dtype, &b.kv_cache_dtype, is_other_type),
     ];
@@ -55,6 +56,13 @@ fn servers(a: &Setup, b: &Setup) -> (Vec<String>, Vec<String>) {
         machine.into_iter().flatten().collect(),
         server.into_iter().flatten().collect(),
     )
+}
+
+/// Whether only one of the two has prefill and decode apart.
+fn is_apart(a: &Setup, b: &Setup) -> Option<String> {
+    let (one, other) = a.is_disaggregated.zip(b.is_disaggregated)?;
+    let word = |is_apart: bool| if is_apart { "apart" } else { "together" };
+    (one != other).then(|| format!("prefill and decode {} against {}", word(one), word(other)))
 }
 
 /// Everything in how two were run that differs by their own word, whether anything moved or not.
@@ -93,7 +101,10 @@ pub(super) fn other_length(what: &str, one: Option<f64>, other: Option<f64>) -> 
 fn is_same_load(one: Load, other: Load) -> bool {
     match (one, other) {
         (Load::Open { rate: a }, Load::Open { rate: b })
-        | (Load::Mixed { rate: a }, Load::Mixed { rate: b }) => a == b || (a / b - 1.0).abs() < SAME_RATE,
+        | (Load::Mixed { rate: a }, Load::Mixed { rate: b })
+        | (Load::Sessions { rate: a }, Load::Sessions { rate: b }) => {
+            a == b || (a / b - 1.0).abs() < SAME_RATE
+        }
         _ => one == other,
     }
 }

@@ -452,3 +452,17 @@ fn a_move_is_told_with_a_cause_of_its_own() {
     assert_eq!(of_it.map(|cause| cause.kind), Some("prefill"));
     assert!(crate::report::diffed::answer(&[compared]).contains("the first token takes 2.00 times as long"));
 }
+
+#[test]
+fn a_step_that_is_longer_at_the_median_and_shorter_on_average_is_not_blamed() {
+    let told = |mean: f64| {
+        causes_after(|row| {
+            // With its answers, but for the gaps at the median and in the tail.
+            steps(row, |gap| gap * mean);
+            row.itl.median = run().itl.median.map(|gap| gap * 1.1);
+            row.itl.percentiles = run().itl.percentiles;
+        })
+    };
+    assert!(told(1.1).contains("step-time"), "{}", told(1.1));
+    assert!(!told(0.9).contains("step-time"), "{}", told(0.9));
+}

@@ -21,7 +21,7 @@ pub(super) fn of(row: &Measured, resolved: &Resolved) -> Found {
         Load::Open { rate } if !is_queue(row, rate) => of_loop(row, true, false, ""),
         Load::Trace => of_loop(row, true, false, ""),
         Load::Open { .. } => of_loop(row, false, true, SATURATED),
-        Load::Mixed { .. } => of_loop(row, true, false, ""),
+        Load::Mixed { .. } | Load::Users { .. } | Load::Sessions { .. } => of_loop(row, true, false, ""),
         Load::Burst | Load::Offline | Load::Unknown => of_loop(row, false, true, BURST),
     };
     found.retain(|(figure, value)| {

@@ -212,7 +212,7 @@ impl Draft<'_> {
     /// In lower case.
     fn engine_name(&self) -> Result<String, String> {
         let setup = &self.row.setup;
-        if let Some(pools) = setup.pools {
+        if let Some(pools @ 2..) = setup.pools {
             return Err(format!(
                 "the result is that of {pools} pools, which a row does not describe: run their scenario again"
             ));

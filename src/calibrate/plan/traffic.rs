@@ -97,7 +97,7 @@ impl Draft<'_> {
                 self.assume("a static batch is sent all at once to an engine that batches continuously");
                 self.line("\n[workload.arrivals.all_at_once]");
             }
-            Load::Trace | Load::Mixed { .. } | Load::Unknown => {
+            Load::Trace | Load::Mixed { .. } | Load::Users { .. } | Load::Sessions { .. } | Load::Unknown => {
                 return Err(Unplanned::Load);
             }
         }

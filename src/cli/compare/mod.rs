@@ -100,6 +100,7 @@ pub fn run(args: &Args, out: &mut dyn Write, terminal: &Terminal) -> anyhow::Res
         return Ok(Exit::Ok.into());
     }
     outputs.check_places()?;
+    terminal.notes(&outputs.told);
     let is_trace = planned
         .iter()
         .all(|one| matches!(one.resolved.scenario.workload.arrivals, Arrivals::Replay { .. }));

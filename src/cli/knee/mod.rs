@@ -130,6 +130,7 @@ pub fn run(args: &Args, out: &mut dyn Write, terminal: &Terminal) -> anyhow::Res
         return Ok(Exit::Ok.into());
     }
     outputs.check_places()?;
+    terminal.notes(&outputs.told);
     if let Some(gpus) = splits {
         return splits::execute(&input.document, gpus, bracket, &outputs, out, terminal);
     }

@@ -59,6 +59,7 @@ pub(super) fn execute(
         return Ok(Exit::Ok.into());
     }
     outputs.check_places()?;
+    terminal.notes(&outputs.told);
     let bracket = Bracket {
         min_rate: args.min_rate,
         max_rate: args.max_rate,

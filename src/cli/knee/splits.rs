@@ -111,7 +111,6 @@ pub(super) fn execute(
             of(1)
         );
     }
-    terminal.notes(&pair.notes);
     let objective = present::objective(&pair);
     let asked = ways.len() + 1;
     let try_one = |way: Option<(u32, u32)>| {
@@ -252,7 +251,17 @@ pub(super) fn one_of_each(document: &Document) -> anyhow::Result<Resolved> {
     if !problems.is_empty() {
         return Err(Diagnostics(problems).into());
     }
-    split(document, 1, 1)
+    let mut pair = split(document, 1, 1)?;
+    // What has no effect on one replica each may have one on the other ways.
+    if let Ok(several) = split(document, 2, 2) {
+        let (lone, ignored) = std::mem::take(&mut pair.ignored)
+            .into_iter()
+            .partition(|sentence| !several.ignored.contains(sentence));
+        let lone: Vec<String> = lone;
+        pair.ignored = ignored;
+        pair.notes.retain(|sentence| !lone.contains(sentence));
+    }
+    Ok(pair)
 }
 
 /// The scenario with so many replicas of each role.

@@ -32,9 +32,19 @@ pub(super) fn lengths(editor: &mut Editor<'_>, flags: &TrafficFlags) {
             editor.set("workload.prefix.groups.count", 1, flag);
             editor.set("workload.prefix.groups.prefix_len", 200, flag);
         }
-        Some(Dataset::Random) | None => random(editor, flags),
+        Some(Dataset::Random | Dataset::RandomIds) | None => random(editor, flags),
     }
     strays(editor, flags);
+}
+
+/// What is known of `random-ids` (SGLang 0.5.4 `sample_random_requests`): its lengths are those of `random`, and behind them it
+/// draws a token of the vocabulary for each prompt, ahead of the gaps.
+pub(in crate::config) fn random_ids(flags: &TrafficFlags) -> Option<String> {
+    let is_asked = flags.client == Some(ClientKind::Sglang) && flags.dataset_name == Some(Dataset::RandomIds);
+    is_asked.then(|| {
+        "random-ids has the lengths of random, and here its instants, too: its own lie behind draws that depend on the tokenizer"
+            .to_owned()
+    })
 }
 
 /// Flags of a data set that is not the chosen one.

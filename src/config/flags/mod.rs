@@ -25,6 +25,7 @@ pub use traffic::{ClientKind, Dataset, GroupDistribution, TrafficFlags};
 pub(super) use arrivals::{apply_traffic, client_defaults};
 pub(super) use editor::By;
 pub(super) use gsp::prompts as gsp_prompts;
+pub(super) use lengths::random_ids;
 pub(super) use promises::{apply_slo, meant_in_seconds, replaced_limits, without_last_limit};
 pub(super) use server::apply_serve;
 

@@ -140,6 +140,9 @@ pub struct TrafficFlags {
 pub enum Dataset {
     /// Lengths around the given ones.
     Random,
+    /// SGLang's name for those of prompts that are made of random tokens.
+    #[value(name = "random-ids", alias = "random_ids")]
+    RandomIds,
     /// Lengths of a ShareGPT file, filtered as vLLM does.
     Sharegpt,
     /// Lengths of a BurstGPT file; its arrival times are not used (--trace uses them).

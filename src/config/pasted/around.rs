@@ -277,10 +277,22 @@ fn wrapper(words: &[&str]) -> Option<String> {
     if INTRODUCE.contains(first) && words.len() == 1 {
         return None;
     }
-    let reason = match name(first) {
-        "docker" | "podman" | "nerdctl" | "apptainer" => "a container changes nothing that is simulated",
-        "kubectl" => "where it runs is not simulated",
-        "numactl" | "taskset" => "which cores and memory of the host it may use is not modelled",
+    let mut words: Vec<String> = words.iter().map(|word| (*word).to_string()).collect();
+    let image = image(&words);
+    let tag = image.as_ref().and_then(|(_, image)| image.tag.clone());
+    let tag = tag.filter(|tag| super::tagged(tag).is_some());
+    let reason = match (name(first), tag) {
+        ("docker" | "podman" | "nerdctl" | "apptainer", Some(tag)) => {
+            words.retain(|word| !has_engine(word));
+            &format!(
+                "of a container only the image's tag is read, {tag}, which says what version of the engine runs"
+            )
+        }
+        ("docker" | "podman" | "nerdctl" | "apptainer", None) => {
+            "a container changes nothing that is simulated"
+        }
+        ("kubectl", _) => "where it runs is not simulated",
+        ("numactl" | "taskset", _) => "which cores and memory of the host it may use is not modelled",
         _ => "what runs the command is not simulated",
     };
     let all = words.join(" ");
@@ -357,6 +369,23 @@ mod tests {
         check("vllm serve m && bash -c 'echo done'", "m");
         assert_eq!(bare("docker run vllm"), None);
         assert_eq!(bare("docker compose up"), None);
+    }
+
+    #[test]
+    fn what_a_container_s_image_decides_is_not_said_to_have_no_effect() {
+        let told = |image: &str| {
+            bare(&format!("docker run {image} python3 -m api_server --model m"))
+                .unwrap()
+                .dropped
+        };
+        assert_eq!(
+            told("lmsysorg/sglang:v0.5.4"),
+            [
+                "`docker run` before the command has no effect: of a container only the image's tag is read, v0.5.4, which says \
+                 what version of the engine runs"
+            ]
+        );
+        assert!(told("lmsysorg/sglang:latest")[0].ends_with("a container changes nothing that is simulated"));
     }
 
     #[test]

@@ -178,6 +178,25 @@ fn a_pasted_benchmark_draws_as_its_client_does() {
 }
 
 #[test]
+fn random_ids_has_the_lengths_of_random_and_says_whose_its_instants_are() {
+    let resolved = |name: &str| {
+        let line = format!(
+            "--gpu h100 --model Qwen/Qwen3-8B --engine sglang --bench-cmd 'python -m sglang.bench_serving --dataset-name {name} \
+             --random-input 512 --random-output 64 --request-rate 4 --num-prompts 100'"
+        );
+        resolve_line(&line).unwrap_or_else(|problems| panic!("{problems}"))
+    };
+    let (ids, plain) = (resolved("random-ids"), resolved("random"));
+    assert_eq!(ids.scenario.workload, plain.scenario.workload);
+    let said = |notes: &[String]| {
+        notes
+            .iter()
+            .any(|note| note.starts_with("random-ids has the lengths of random"))
+    };
+    assert!(said(&ids.notes) && !said(&plain.notes));
+}
+
+#[test]
 fn a_pasted_sglang_benchmark_has_that_clients_habits() {
     let command = "python -m sglang.bench_serving --backend sglang --port 8001 --dataset-name generated-shared-prefix \
                    --num-prompts 200 --request-rate 4 --gsp-range-ratio 1";

@@ -25,7 +25,8 @@ pub(super) fn classes(result: &RunResult, meta: &ResultMeta) -> Vec<Value> {
             object.put("attainment", share.value);
             object.put("attainment_95", vec![share.low, share.high]);
         }
-        figures(&mut object, part, result);
+        let is_promised = result.whole.good.is_some() && !class.limits.is_empty();
+        figures(&mut object, part, result, is_promised.then_some(part.good));
         object.into()
     };
     parts.enumerate().map(object).collect()
@@ -52,14 +53,15 @@ pub(super) fn pools(result: &RunResult, meta: &ResultMeta) -> Vec<Value> {
         }
         object.put("utilisation", plimsoll::utilisation(pool.utilisation.as_ref()));
         if let Some(part) = result.by_pool.get(index) {
-            figures(&mut object, part, result);
+            figures(&mut object, part, result, result.whole.good.map(|_| part.good));
         }
         object.into()
     };
     meta.pools.iter().enumerate().map(object).collect()
 }
 
-fn figures(object: &mut Object, part: &PartSummary, result: &RunResult) {
+/// What became of a part's requests; `good` of them kept what is promised to them, where anything is.
+fn figures(object: &mut Object, part: &PartSummary, result: &RunResult, good: Option<u64>) {
     for (key, number) in [
         ("sent", part.sent),
         ("completed", part.completed),
@@ -80,8 +82,7 @@ fn figures(object: &mut Object, part: &PartSummary, result: &RunResult) {
         }
     };
     object.put("request_throughput", per_second(part.completed));
-    let good = result.whole.good.map(|_| per_second(part.good));
-    object.put("request_goodput", good);
+    object.put("request_goodput", good.map(per_second));
     object.put("output_throughput", per_second(part.output_tokens));
     for (name, of) in [
         ("ttft", &part.ttft),

@@ -1,6 +1,7 @@
 //! What the client's keys cannot say: the verdict, the steady state with intervals, audits, trust and assumptions.
 
 use super::super::standing::run_word;
+use super::super::turns::Turns;
 use super::super::views::{PoolMeta, Promise, ResultMeta, ScalingMeta, Utilisation, trust_word};
 use super::value::{Object, Value};
 use super::{FORMAT_VERSION, distribution_ms};
@@ -287,6 +288,17 @@ fn scenario(meta: &ResultMeta) -> Object {
     object.put("replicas", meta.replicas);
     if meta.clients > 1 {
         object.put("clients", meta.clients);
+    }
+    match meta.turns {
+        Some(Turns::Users { users, think_time_s }) => {
+            object.put("users", users);
+            object.put("think_time_s", think_time_s);
+        }
+        Some(Turns::Sessions { turns, think_time_s }) => {
+            object.put("turns_per_session", turns);
+            object.put("think_time_s", think_time_s);
+        }
+        None => {}
     }
     if let Some(router) = &meta.router {
         object.put("router", router.as_str());
