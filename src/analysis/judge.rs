@@ -98,6 +98,8 @@ pub(super) struct Evidence<'a> {
     pub(super) replicas: u32,
     /// Seconds of sending until conversations are as many as they will be; 0 where there are none.
     pub(super) opening_s: f64,
+    /// Requests per second from then on, where they are known.
+    pub(super) then_per_s: Option<f64>,
 }
 
 impl Evidence<'_> {
@@ -153,13 +155,19 @@ pub(super) fn assess(evidence: &Evidence<'_>, kind: LoadKind, max_requests: u64)
     // How long it would take is not seen from a run that shows no end of it: twice as long at least.
     let times = if wanders { WANDERING } else { 0.0 };
     let opens_s = OPENINGS * evidence.opening_s;
-    let is_opening = last_arrival_s - first_arrival_s < opens_s;
-    let needed_s = generations.needed_s().map(|needed_s| needed_s.max(opens_s));
+    let is_opening = opens_s > 0.0 && last_arrival_s - first_arrival_s < opens_s;
+    let opens = Some(opens_s).filter(|_| is_opening);
+    let needed_s = generations
+        .needed_s()
+        .map(|needed_s| needed_s.max(opens_s))
+        .or(opens);
     let needed_s = needed_s.filter(|_| kind == LoadKind::Open);
     let requests_needed = match needed_s.filter(|_| steady.is_none()) {
-        Some(needed_s) if generations.count() <= STEADY_MIN || is_opening => {
-            needed_s * evidence.offered_per_s()
+        // Fewer come per second until then.
+        Some(needed_s) if is_opening => {
+            needed_s * evidence.then_per_s.unwrap_or_else(|| evidence.offered_per_s())
         }
+        Some(needed_s) if generations.count() <= STEADY_MIN => needed_s * evidence.offered_per_s(),
         Some(_) => evidence.sent as f64 * WANDERING,
         None => ended as f64 * (width / STABLE_WITHIN).powi(2).max(times),
     };
@@ -225,6 +233,7 @@ pub(super) fn judge_beside(
         output_tokens: output_tokens.or_else(|| mean_output_tokens(&seen.stretches)),
         replicas: seen.fleet.replicas(),
         opening_s: load.opening_s(batches, last.seconds()),
+        then_per_s: load.conversations.and_then(|law| law.requests_per_s),
     };
     let mut assessment = assess(&evidence, kind, precision.max_requests);
     if assessment.growth.is_by_load()

@@ -24,7 +24,7 @@ pub enum Decision {
 /// Growth this significant stops a run at once; a final judgement asks for less, once.
 const T_STOP: f64 = 4.0;
 /// How many times as many requests as one is ready to simulate a run may have while everybody inside was not replaced often
-/// enough: without a steady stretch all of them were in vain.
+/// enough, or the first conversations go on: without a steady stretch all of them were in vain.
 const FOR_GENERATIONS: u64 = 4;
 
 /// Decides whether to go on. The same run always gives the same answer.
@@ -51,6 +51,7 @@ pub fn decide(recorder: &Recorder, load: impl Into<Load>, precision: &Precision)
         output_tokens: output_tokens.or_else(|| mean_output_tokens(batches)),
         replicas: recorder.replicas(),
         opening_s: load.opening_s(batches, last_arrival_s),
+        then_per_s: load.conversations.and_then(|law| law.requests_per_s),
     };
     let seen = assess(&evidence, kind, precision.max_requests);
     let spanned_s = last_arrival_s - first_arrival_s;

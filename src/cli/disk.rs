@@ -47,13 +47,8 @@ fn looked_in(path: &str) -> String {
 }
 
 fn standard_input() -> Result<Vec<u8>, String> {
-    /// No scenario and no trace of text is longer.
-    const MOST: u64 = 512 << 20;
     let mut bytes = Vec::new();
-    let read = std::io::stdin().take(MOST + 1).read_to_end(&mut bytes);
+    let read = std::io::stdin().read_to_end(&mut bytes);
     read.map_err(|error| format!("standard input: {error}"))?;
-    match bytes.len() as u64 > MOST {
-        true => Err(format!("standard input has more than {} MiB", MOST >> 20)),
-        false => Ok(super::files::without_mark(bytes)),
-    }
+    Ok(super::files::without_mark(bytes))
 }

@@ -1,9 +1,10 @@
 //! What there is to say of the API servers before the engines: how much of their time prompts take, and what they stream.
 
-use crate::analysis::Outcome;
+use crate::analysis::{Outcome, RunResult};
 use crate::cluster::Frontend;
 use crate::config::Resolved;
 use crate::metrics::{ReplicaSummary, of_pools};
+use crate::report::EngineWords;
 use crate::report::figures::percent;
 use crate::sim::Pool;
 
@@ -24,6 +25,8 @@ struct Front<'a> {
     most_requests: u64,
     /// Mean tokens of a prompt.
     prompt_tokens: f64,
+    /// The flag that gives it more of them, where the engine has one.
+    more: Option<&'static str>,
 }
 
 /// Each pool's.
@@ -32,7 +35,7 @@ fn fronts<'a>(resolved: &'a Resolved, outcome: &Outcome) -> Vec<Front<'a>> {
     let whole = &result.whole;
     let pools = &resolved.scenario.pools;
     let replicas = of_pools(&result.by_replica, pools.iter().map(|pool| pool.replicas));
-    let front = |(pool, own): (&'a Pool, Option<&[ReplicaSummary]>)| {
+    let front = |(index, (pool, own)): (usize, (&'a Pool, Option<&[ReplicaSummary]>))| {
         let own = own.unwrap_or_default();
         // What processes of all have to do is what all do.
         let most = |of: fn(&ReplicaSummary) -> u64| match pool.frontend.is_shared {
@@ -45,10 +48,19 @@ fn fronts<'a>(resolved: &'a Resolved, outcome: &Outcome) -> Vec<Front<'a>> {
             // What each replica did is told where there are several.
             most_tokens: most(|replica| replica.output_tokens).unwrap_or(whole.output_tokens),
             most_requests: most(|replica| replica.admitted).unwrap_or(whole.completed),
-            prompt_tokens: whole.input_tokens as f64 / whole.completed.max(1) as f64,
+            prompt_tokens: prompt_tokens(result, index),
+            more: EngineWords::of(&pool.engine).more_api_servers,
         }
     };
-    pools.iter().zip(replicas).map(front).collect()
+    pools.iter().zip(replicas).enumerate().map(front).collect()
+}
+
+/// Mean tokens of the prompts of a pool, of which only those that were answered are known.
+pub(super) fn prompt_tokens(result: &RunResult, pool: usize) -> f64 {
+    let whole = (result.whole.input_tokens, result.whole.completed);
+    let own = result.by_pool.get(pool).filter(|own| own.completed > 0);
+    let (tokens, requests) = own.map_or(whole, |own| (own.input_tokens, own.completed));
+    tokens as f64 / requests.max(1) as f64
 }
 
 /// Both.
@@ -88,14 +100,19 @@ fn tokenizing(fronts: &[Front<'_>], duration_s: f64) -> Vec<String> {
         let per_s = front.most_requests as f64 / duration_s;
         let taken = front.frontend.taken(per_s, front.prompt_tokens);
         let servers = f64::from(front.frontend.servers.get());
+        let more = front.more.map_or(String::new(), |flag| {
+            format!(
+                " ({flag} {:.0} would have them busy for half of it)",
+                (2.0 * taken * servers).ceil()
+            )
+        });
         (taken >= BUSY).then(|| {
             format!(
-                "API servers{} spend {} of their time on taking requests in, of {:.0} prompt tokens each: requests wait for each other \
-                 there, before the engine (--api-server-count {:.0} would have them busy for half of it)",
+                "API servers{} spend {} of their time on taking requests in, of {:.0} prompt tokens each: requests wait for each \
+                 other there, before the engine{more}",
                 of_pool(front.pool),
                 percent(taken.min(1.0)),
                 front.prompt_tokens,
-                (2.0 * taken * servers).ceil()
             )
         })
     });
@@ -140,6 +157,7 @@ mod tests {
             most_tokens: 0,
             most_requests: 0,
             prompt_tokens: 1000.0,
+            more: Some("--api-server-count"),
         }
     }
 

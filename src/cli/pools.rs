@@ -189,7 +189,7 @@ fn of_pool(
         front_end: fronts::taken(
             pool,
             done.completed as f64 / result.whole.duration_s,
-            summary.input_tokens as f64 / summary.completed.max(1) as f64,
+            fronts::prompt_tokens(result, index),
         ),
         ..Pressure::of(&own, &limits, used.mfu, used.memory_bandwidth, host)
     })

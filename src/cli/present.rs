@@ -462,7 +462,7 @@ pub(super) fn pressure(resolved: &Resolved, result: &RunResult) -> Option<Pressu
         front_end: fronts::taken(
             pool,
             summary.completed as f64 / summary.duration_s,
-            summary.input_tokens as f64 / summary.completed.max(1) as f64,
+            fronts::prompt_tokens(result, 0),
         ),
         ..Pressure::of(summary, &limits, used.mfu, used.memory_bandwidth, host)
     })

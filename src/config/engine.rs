@@ -11,6 +11,7 @@ use batch::batch;
 pub(super) use batch::check_budget;
 use graphs::{Launches, launches};
 
+use super::cluster::REPLICAS_MAX;
 use super::document::Source;
 use super::formats;
 use super::judge::Judge;
@@ -206,8 +207,8 @@ fn api_servers(judge: &mut Judge, raw: &RawEngine) -> Option<NonZeroU32> {
     NonZeroU32::new(judge.required("engine.api_server_count", given, (1, API_SERVERS_MAX)))
 }
 
-/// More than any machine has cores for.
-const API_SERVERS_MAX: u64 = 1024;
+/// As many as engines, where nobody says, of which there may be so many.
+const API_SERVERS_MAX: u64 = REPLICAS_MAX;
 
 /// `long_prefill_token_threshold` and `prefill_schedule_interval`.
 fn prefill_limits(judge: &mut Judge, raw: &RawEngine, profile: &Profile) -> (u32, u32) {

@@ -101,7 +101,7 @@ pub(super) fn check_scheduled(judge: &mut Judge, profile: &str, model: &ModelSha
             "a newer profile runs it",
         );
     }
-    if is_of_2025(device) {
+    if is_newer_than_vllm_0_6(device) {
         judge.notes.push(format!(
             "{} is newer than vLLM 0.6.6 of December 2024, whose published packages hold no kernels for it: {profile} takes one of your \
              own build",
@@ -111,7 +111,7 @@ pub(super) fn check_scheduled(judge: &mut Judge, profile: &str, model: &ModelSha
 }
 
 /// Blackwell, CDNA4 and RDNA4; the generations of AMD before lack the formats by which they are told.
-fn is_of_2025(device: &Device) -> bool {
+fn is_newer_than_vllm_0_6(device: &Device) -> bool {
     let is_of_amd = match device.architecture {
         Architecture::Cdna => device.peaks.fp4.is_some(),
         Architecture::Rdna => device.peaks.fp8.is_some(),

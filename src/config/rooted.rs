@@ -106,8 +106,9 @@ pub(super) fn spelt_out(table: &Table, rooted: &[Rooted]) -> Table {
 /// A sentence about files that it names as they were given, with their names from the root: a run of the scenario that says it
 /// again says it once.
 pub(super) fn said(sentence: &str, rooted: &[Rooted]) -> String {
-    // A GPU and a model have names of their own.
-    let has_no_name = |known: &&Rooted| known.key.ends_with(".path") || known.key.ends_with(".calibration");
+    // A GPU and a model have names of their own, and a file may be called by a word.
+    let is_file = |known: &Rooted| known.key.ends_with(".path") || known.key.ends_with(".calibration");
+    let has_no_name = |known: &&Rooted| is_file(known) && known.given.contains(['.', '/']);
     let renamed = |word: &str| {
         let name = word.trim_end_matches(':');
         let known = rooted

@@ -136,7 +136,7 @@ pub const THROTTLE_S: f64 = 250e-6;
 /// Seconds of one GEMM.
 ///
 /// `occupancy-pnorm`: `t = o + (Tc^p + Tb^p)^(1/p) + q0 + q1·M·K/BW` with
-/// `Tc = 2·pad(M)·pad(N)·(K + k0)·occ^a/(ec·PEAK)`, `Tb = bytes/(eb·BW)`, `pad` to whole tiles, or to fewer `rows`; `occ = max(1, SMs/tiles)` or, with whole waves,
+/// `Tc = 2·pad(M)·pad(N)·(K + k0)·occ^a/(ec·PEAK)`, `Tb = bytes/(eb·BW)`, `occ = max(1, SMs/tiles)` or, with whole waves,
 /// `ceil(tiles/SMs)·SMs/tiles`; what `Tc` exceeds [`THROTTLE_S`] by takes `1/s` times as long.
 /// `C5`: `t = t0 + κK + ((F/P)^p + (B/W)^p)^(1/p)`.
 /// `compute_derate` ≤ 1 scales the compute rate: sustained over burst clocks. Of it and `s` the smaller one counts, not both:
@@ -175,8 +175,7 @@ fn burst_seconds(form: &OccupancyPnorm, ceilings: &Ceilings, shape: &GemmShape) 
         Occupancy::Wave => (tiles / sms).ceil() * sms / tiles,
     };
     let channels = shape.k as f64 + form.fill_k;
-    let rows = (tiles_m * tile_m).min(shape.m.next_multiple_of(u64::from(form.rows)));
-    let padded_flops = 2.0 * rows as f64 * (tiles_n * tile_n) as f64 * channels;
+    let padded_flops = 2.0 * (tiles_m * tile_m) as f64 * (tiles_n * tile_n) as f64 * channels;
     let rate = form.compute_efficiency * ceilings.flops_per_s;
     padded_flops * occupancy.powf(form.occupancy_exponent) / rate
 }

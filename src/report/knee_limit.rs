@@ -53,10 +53,14 @@ pub(super) fn limited_by(
     );
     let shares = match limiter {
         Limiter::KvBlocks => format!("{pool}; of a step {step}"),
-        Limiter::FrontEnd => format!(
-            "{} of its time, which --api-server-count shares out; of a step {step}",
-            percent(pressure.front_end.min(1.0))
-        ),
+        Limiter::FrontEnd => {
+            let more = words.more_api_servers;
+            let more = more.map_or(String::new(), |flag| format!(", which {flag} shares out"));
+            format!(
+                "{} of its time{more}; of a step {step}",
+                percent(pressure.front_end.min(1.0))
+            )
+        }
         Limiter::Loads => format!(
             "{} of step time; {step}; not full: {pool}",
             percent(pressure.loads)

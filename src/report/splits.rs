@@ -170,7 +170,7 @@ impl Splits {
             ));
         }
         let (prefill, decode) = best.busy?;
-        let is_late = limit(best).contains("TTFT");
+        let is_late = limit(best).contains("TTFT") && prefill >= BUSY_WITH_PROMPTS;
         let (idle, share) = if prefill < decode {
             ("prefill", prefill)
         } else {
@@ -207,6 +207,9 @@ impl Splits {
         ))
     }
 }
+
+/// Share of its time from which prompts wait for each other in a prefill pool, so that a late first token is its.
+const BUSY_WITH_PROMPTS: f64 = 0.6;
 
 /// Whether the rates of two ways may be the same.
 fn overlap(one: &SplitRow, other: &SplitRow) -> bool {
@@ -428,9 +431,11 @@ mod tests {
         );
         assert!(text(&all(8.0)).contains("where all do both, p99 TPOT breaks first"));
         assert!(text(&all(8.0)).lines().all(|line| line.chars().count() <= 110));
-        assert!(
-            text(&all(16.0)).contains("at 2:2 the prefill pool is the limit, busy 50.0 % where p99 TTFT")
-        );
+        let mut prefill = all(16.0);
+        prefill.rows[1].busy = Some((0.8, 0.9));
+        assert!(text(&prefill).contains("at 2:2 the prefill pool is the limit, busy 80.0 % where p99 TTFT"));
+        // Half of the time it waits for prompts, and a late first token is not its.
+        assert!(text(&all(16.0)).contains("at 2:2 the prefill pool is busy only 50.0 %"));
         // A decode pool at its limit leaves the other's time unused.
         let mut decode = all(16.0);
         decode.rows[1].breaks = Some("p99 TPOT".to_owned());

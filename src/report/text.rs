@@ -180,7 +180,7 @@ mod tests {
             critical.verdict = verdict;
             let said = first(&critical, &meta);
             assert!(
-                said.contains("p99 87.7 ms (too wide: [0.0807, 9.00] s), TPOT"),
+                said.contains("p99 87.7 ms (too wide: [0.0810, 9.00] s), TPOT"),
                 "{said}"
             );
         }

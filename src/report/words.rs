@@ -17,6 +17,8 @@ pub struct EngineWords {
     pub pool_share: &'static str,
     /// What a sequence loses where the pool is short.
     pub preempted: &'static str,
+    /// The flag for more processes of the API server, where there is one.
+    pub more_api_servers: Option<&'static str>,
 }
 
 impl Default for EngineWords {
@@ -28,6 +30,7 @@ impl Default for EngineWords {
             pool: "the pool of KV blocks",
             pool_share: "KV blocks",
             preempted: "sequences lose their KV blocks and are computed again",
+            more_api_servers: Some("--api-server-count"),
         }
     }
 }
@@ -37,7 +40,11 @@ impl EngineWords {
     #[must_use]
     pub fn of(engine: &EngineSpec) -> EngineWords {
         match engine {
-            EngineSpec::Vllm(_) | EngineSpec::Scheduled(_) => EngineWords::default(),
+            EngineSpec::Vllm(_) => EngineWords::default(),
+            EngineSpec::Scheduled(_) => EngineWords {
+                more_api_servers: None,
+                ..EngineWords::default()
+            },
             EngineSpec::Trtllm(_) => EngineWords {
                 running: "--max-batch-size",
                 prompt_tokens: "--max-num-tokens",
@@ -45,6 +52,7 @@ impl EngineWords {
                 pool: "the KV cache (--kv-cache-free-gpu-memory-fraction)",
                 pool_share: "KV blocks",
                 preempted: "requests are paused, lose their KV blocks and are computed again",
+                more_api_servers: None,
             },
             EngineSpec::Sglang(config) => EngineWords {
                 running: "--max-running-requests",
@@ -56,6 +64,7 @@ impl EngineWords {
                 pool: "the token pool (--mem-fraction-static)",
                 pool_share: "token pool",
                 preempted: "sequences are retracted from the token pool (--mem-fraction-static) and computed again",
+                more_api_servers: None,
             },
         }
     }

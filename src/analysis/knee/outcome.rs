@@ -7,6 +7,7 @@
 use super::binding::Binding;
 use super::limiter::Limiter;
 use super::point::{Lost, Point};
+use super::working_off;
 use crate::analysis::{Estimate, Verdict};
 use crate::metrics::Metric;
 
@@ -218,19 +219,24 @@ pub(super) fn saturation_rate(points: &[Point]) -> Option<Estimate> {
     let is_finite = points[..first_over]
         .last()
         .is_some_and(|point| point.verdict == Verdict::Finite);
-    let served = points[first_over].throughput;
+    let over = &points[first_over];
+    let has_fallen = is_finite && !over.has_steady_state() && over.throughput.is_some();
+    let served = match has_fallen {
+        true => Some(working_off::served(over, &points[..first_over])),
+        false => over.throughput,
+    };
     // Next to saturation a run of a search's length may be stable by chance: the rate below it is not, too. Traffic with an end
     // is one and the same at every rate, and no sample: its end alone may hide that it is not kept up with, down to what was
     // worked off in a second.
     let kept = match stable[..] {
-        _ if is_finite && served.is_some() => 0.0,
+        _ if has_fallen => 0.0,
         _ if is_finite => low,
         [.., kept, _] => kept,
         [kept] => kept,
         [] => 0.0,
     };
     let least = served
-        .filter(|_| is_finite)
+        .filter(|_| has_fallen)
         .map_or(low, |served| served.low.min(low));
     let value = served.map_or((low + high) / 2.0, |served| served.value.clamp(least, high));
     Some(Estimate {

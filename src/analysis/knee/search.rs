@@ -2,6 +2,7 @@
 
 use super::outcome::{EQUAL, Knee, bracket, knee_rate, known, saturation_rate};
 use super::point::Point;
+use super::working_off;
 use crate::analysis::{Estimate, Verdict};
 use crate::units::{PICOS_PER_SECOND, Picos};
 
@@ -109,14 +110,10 @@ impl<F: FnMut(f64, u64) -> Option<Point>> Tried<F> {
             self.is_stopped = true;
             return false;
         };
-        let point = match point.falls_behind(&self.points) {
-            Some(kept) => point.fallen_behind(kept),
-            None => point,
-        };
-        let keeps_up = point.keeps_up();
         let place = self.points.partition_point(|other| other.rate < rate);
         self.points.insert(place, point);
-        keeps_up
+        working_off::judge(&mut self.points);
+        self.points[place].keeps_up()
     }
 
     fn is_spent(&self) -> bool {
@@ -138,6 +135,14 @@ impl<F: FnMut(f64, u64) -> Option<Point>> Tried<F> {
         }
         let mut step = EXPANSION;
         let floor = options.floor();
+        // Whether a load with an end is worked off is told beside a rate that is held for long.
+        for _ in 0..EXPANSIONS_MAX {
+            let sending = self.points.first().and_then(Point::sending);
+            match sending.filter(|sending| sending.is_short() && sending.rate > floor && !self.is_spent()) {
+                Some(sending) => self.run((sending.rate / EXPANSION).max(floor)),
+                None => break,
+            };
+        }
         for _ in 0..EXPANSIONS_MAX {
             let Some(lowest) = self.points.first().filter(|_| !self.is_spent()) else {
                 break;

@@ -9,46 +9,88 @@ use crate::analysis::{Estimate, Verdict};
 
 /// A rate is beside another that is so many times as high: closer ones differ by who happens to come last.
 const BESIDE: f64 = 1.1;
-/// Share of the time saved in sending that must be saved in all, or it is spent on working off.
+/// Share of the time saved in sending that must be saved in all, or it is spent on working off: half-way between the two.
 const SAVED_MIN: f64 = 0.5;
+/// Of fewer requests a single long answer is what working off takes.
+const FEWEST: u64 = 32;
+/// Share of the requests that may be lost while what is left is the same traffic.
+const LOST_MAX: f64 = 0.01;
+
+/// Tells those rates that are sent faster than can be worked off, by all that were tried.
+pub(super) fn judge(points: &mut [Point]) {
+    for place in 0..points.len() {
+        if points[place].falls_behind(&points[..place]) {
+            points[place] = points[place].clone().fallen_behind();
+        }
+    }
+}
+
+/// What can be worked off, by a rate that has fallen behind and those below it: at least what it did in all, and about that without
+/// the time that the last ones take where the system keeps up.
+pub(super) fn served(over: &Point, below: &[Point]) -> Estimate {
+    let in_all = over.worked_off_per_s();
+    let kept = below
+        .iter()
+        .rev()
+        .find(|point| point.is_whole() && point.rate <= in_all);
+    let drain_s = kept.map_or(0.0, Point::drain_s);
+    let value = match over.lasted_s > drain_s {
+        true => over.answered() / (over.lasted_s - drain_s),
+        false => in_all,
+    };
+    Estimate {
+        value,
+        low: in_all,
+        high: value,
+    }
+}
 
 impl Point {
-    /// From the end of sending until the last request was done, in seconds.
+    /// From the first arrival to the last, in seconds.
+    fn sending_s(&self) -> f64 {
+        self.requests.saturating_sub(1) as f64 / self.rate
+    }
+
+    /// From the last arrival until the last request was done, in seconds.
     fn drain_s(&self) -> f64 {
-        self.lasted_s - self.sent_for_s()
+        (self.lasted_s - self.sending_s()).max(0.0)
     }
 
-    /// Whether all of it is seen, with nothing lost to the load.
+    fn answered(&self) -> f64 {
+        self.requests as f64 * (1.0 - self.lost.unanswered())
+    }
+
+    /// All that was answered in all the time that it took, requests per second.
+    fn worked_off_per_s(&self) -> f64 {
+        self.answered() / self.lasted_s.max(f64::MIN_POSITIVE)
+    }
+
+    /// Whether all of it is seen, with hardly anything lost to the load.
     fn is_whole(&self) -> bool {
-        self.verdict == Verdict::Finite && self.lost.share() == 0.0 && self.lost.failed == 0.0
+        let lost = self.lost.share() + self.lost.failed;
+        self.verdict == Verdict::Finite && lost <= LOST_MAX && self.requests >= FEWEST
     }
 
-    /// The highest of the lower rates of the same traffic beside which this one is sent faster than it can be worked off: less than half of
-    /// the time that is saved in sending is saved in all, and working off takes longer by more than a stay. What is sent within a stay has
-    /// no rate.
-    pub(super) fn falls_behind<'a>(&self, others: &'a [Point]) -> Option<&'a Point> {
+    /// Whether it is sent faster than it can be worked off, beside a lower rate of the same traffic: less than half of the time that is
+    /// saved in sending is saved in all, and working off takes longer by more than a stay. What is sent within a stay has no rate.
+    fn falls_behind(&self, lower: &[Point]) -> bool {
         let is_burst = self.sending().is_none_or(|sending| sending.is_burst());
-        let has_fallen = |kept: &&Point| {
+        let has_fallen = |kept: &Point| {
             let saved_s = kept.lasted_s - self.lasted_s;
-            let saved_in_sending_s = kept.sent_for_s() - self.sent_for_s();
+            let saved_in_sending_s = kept.sending_s() - self.sending_s();
             let longer_s = self.drain_s() - kept.drain_s();
             saved_s < SAVED_MIN * saved_in_sending_s
                 && kept.e2el_s.is_some_and(|(stay_s, _)| longer_s > stay_s)
         };
-        let lower = others.iter().filter(|other| other.rate * BESIDE <= self.rate);
-        let kept =
-            lower.filter(|other| other.is_whole() && other.requests == self.requests && other.keeps_up());
-        kept.filter(has_fallen)
-            .max_by(|a, b| a.rate.total_cmp(&b.rate))
-            .filter(|_| self.is_whole() && !is_burst)
+        let mut beside = lower.iter().filter(|other| {
+            other.rate * BESIDE <= self.rate && other.is_whole() && other.requests == self.requests
+        });
+        self.is_whole() && !is_burst && beside.any(has_fallen)
     }
 
-    /// The same rate, told that it is more than can be worked off: its latencies are those of a backlog, and what the system can do
-    /// is what it did in all, without the time that the last ones take where it keeps up.
-    pub(super) fn fallen_behind(self, kept: &Point) -> Point {
-        let answered = self.requests as f64 * (1.0 - self.lost.unanswered());
-        let in_all = answered / self.lasted_s;
-        let served = answered / (self.lasted_s - kept.drain_s());
+    /// The same rate, told that it is more than can be worked off: its latencies are those of a backlog.
+    fn fallen_behind(self) -> Point {
+        let served = self.worked_off_per_s();
         Point {
             verdict: Verdict::Unstable,
             reason: "sent faster than it can be worked off: slower, it is done as soon".into(),
@@ -56,7 +98,7 @@ impl Point {
             attainment: None,
             throughput: Some(Estimate {
                 value: served,
-                low: in_all,
+                low: served,
                 high: served,
             }),
             output_tokens_per_s: None,
@@ -101,18 +143,27 @@ mod tests {
     }
 
     #[test]
-    fn saturation_of_a_trace_grows_as_the_capacity_does() {
+    fn saturation_of_a_trace_grows_as_the_capacity_does_from_any_start() {
         for capacity in [20.0, 80.0, 320.0] {
-            let knee = search(server(capacity, 20_000), &SearchOptions::default());
-            let saturation = knee.saturation.unwrap();
-            assert!(
-                (saturation.low..=saturation.high).contains(&capacity),
-                "{saturation:?} of {capacity}"
-            );
-            let error = saturation.value / capacity - 1.0;
-            assert!(error.abs() < 0.12, "{saturation:?} of {capacity}");
-            assert!(knee.converged);
+            for start in [0.05, 0.9, 1.3, 2.0, 9.0] {
+                let options = SearchOptions {
+                    start_rate: start * capacity,
+                    ..SearchOptions::default()
+                };
+                let knee = search(server(capacity, 20_000), &options);
+                let saturation = knee.saturation.unwrap();
+                let label = format!("{saturation:?} of {capacity} from {start}: {:?}", knee.within_slo);
+                assert!((saturation.low..=saturation.high).contains(&capacity), "{label}");
+                assert!((saturation.value / capacity - 1.0).abs() < 0.12, "{label}");
+                assert!(knee.converged, "{label}");
+            }
         }
+    }
+
+    #[test]
+    fn two_requests_have_no_saturation() {
+        let knee = search(server(20.0, 2), &SearchOptions::default());
+        assert_eq!(knee.saturation, None);
     }
 
     #[test]

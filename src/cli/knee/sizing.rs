@@ -7,7 +7,7 @@ use super::super::{interrupt, mix, present};
 use super::one::{Asked, GoesOn};
 use super::rate::{judged, long_enough};
 use crate::analysis::knee::{CountEnding, CountOptions, Demand, Knee, Objective, Point, count};
-use crate::analysis::{LoadKind, Precision};
+use crate::analysis::{LoadKind, Precision, Verdict};
 use crate::config::{Diagnostic, Diagnostics, Document, Place, Resolved, resolve};
 use crate::report::{Counted, Sizing};
 
@@ -132,6 +132,7 @@ pub(super) fn counted(
         return by_knee("this scenario cannot have several replicas");
     };
     let inside = inside_each(knee);
+    let saturation = knee.saturation.filter(|_| varies && !is_bursty);
     let mut tried = 0;
     let evaluate = |replicas: u64| {
         let many = match replicas {
@@ -149,7 +150,12 @@ pub(super) fn counted(
         if !goes_on(tried) || interrupt::is_asked() {
             return None;
         }
-        Some(judged(many, rate, objective, &outcome))
+        let mut point = judged(many, rate, objective, &outcome);
+        // What is sent for a few stays hides in one run that it is more than can be worked off.
+        if saturation.is_some_and(|each| rate > each.high * replicas as f64) {
+            point.verdict = Verdict::Unstable;
+        }
+        Some(point)
     };
     let options = CountOptions {
         start: guess as u64,

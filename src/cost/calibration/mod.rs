@@ -190,8 +190,6 @@ pub struct OccupancyPnorm {
     pub occupancy: Occupancy,
     /// Rows and columns of an output tile.
     pub tile: (u32, u32),
-    /// Rows that the kernel for the fewest rows computes, at most a tile's.
-    pub rows: u32,
     /// `q0` in µs: launch of a separate activation quantization.
     pub quantize_us: f64,
     /// `q1`: bytes moved by it for each activation element, at full bandwidth.

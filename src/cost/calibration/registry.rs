@@ -229,8 +229,8 @@ fn narrowed(mut prior: Calibration, device: &Device) -> Calibration {
         }) = prior.gemm.get_mut(&format)
         {
             let scarcer = balance(device, format) / balance(&measured, format);
-            let rows = (f64::from(form.rows) * scarcer).floor() as u32;
-            form.rows = rows.clamp(FEWEST.min(form.rows), form.rows);
+            let rows = (f64::from(form.tile.0) * scarcer).floor() as u32;
+            form.tile.0 = rows.clamp(FEWEST.min(form.tile.0), form.tile.0);
         }
     }
     prior
@@ -315,14 +315,14 @@ mod tests {
             ("A2-16GB", KernelFormat::Int8),
             ("RTX-3090-24GB", KernelFormat::Bf16),
             ("H200-NVL-141GB", KernelFormat::Int8),
-            ("T4-16GB", KernelFormat::Bf16),
-            ("MI300X-192GB", KernelFormat::Bf16),
+            ("RTX-3080-10GB", KernelFormat::Bf16),
+            ("H20-96GB", KernelFormat::Bf16),
         ] {
             let (mut card, _) = crate::hardware::find(id).expect("it ships");
             card.id = "of one's own".to_owned();
             card.like = None;
-            for m in [1, 16, 48, 100, 300] {
-                let mut before = f64::INFINITY;
+            for m in [1, 16, 512, 4096] {
+                let mut fastest = f64::INFINITY;
                 for percent in 50..200 {
                     let mut faster = card.clone();
                     let times = f64::from(percent) / 100.0;
@@ -339,12 +339,12 @@ mod tests {
                     let gemm = &for_device(&faster, "vllm").calibration.gemm[&format];
                     let ceilings = Ceilings::of(&faster, peak(&faster.peaks, format).0);
                     let now = gemm_seconds(gemm, &ceilings, &shape, 0.9);
-                    // Rows are whole, and some are padding.
+                    // Rows are whole: a tile of one more may pad more rows, and a product of few rows by a sixteenth.
                     assert!(
-                        now < 1.06 * before,
-                        "{id} {format:?} of {percent} %, {m} rows: {now} after {before}"
+                        now < 1.08 * fastest,
+                        "{id} {format:?} of {percent} %, {m} rows: {now} after {fastest}"
                     );
-                    before = now;
+                    fastest = fastest.min(now);
                 }
             }
         }
@@ -377,7 +377,7 @@ mod tests {
         }
         // A seventh of H100's compute beside more bandwidth: no row of a decode step may be padded to 128.
         let rows = |id: &str| match &named(id).calibration.gemm[&KernelFormat::Bf16].form {
-            GemmForm::OccupancyPnorm(form) => form.rows,
+            GemmForm::OccupancyPnorm(form) => form.tile.0,
             GemmForm::C5(_) => panic!("{id} has another form"),
         };
         assert_eq!((rows("H20-96GB"), rows("RTX-3090-24GB")), (16, 31));

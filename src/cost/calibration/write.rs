@@ -217,9 +217,6 @@ fn occupancy_table(form: &OccupancyPnorm) -> Table {
     table.insert("occupancy".to_owned(), Value::String(occupancy.to_owned()));
     let tile = [form.tile.0, form.tile.1].map(|size| Value::Integer(i64::from(size)));
     table.insert("tile".to_owned(), Value::Array(tile.to_vec()));
-    if form.rows < form.tile.0 {
-        table.insert("rows".to_owned(), Value::Integer(i64::from(form.rows)));
-    }
     table
 }
 

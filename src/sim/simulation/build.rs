@@ -78,7 +78,11 @@ impl<T: Traffic> Simulation<T> {
     }
 
     fn with_cluster(cluster: Serving, frontends: Vec<Frontend>, mut traffic: T) -> Simulation<T> {
-        let is_shared = frontends.iter().all(|frontend| frontend.is_shared);
+        let is_shared = frontends.iter().any(|frontend| frontend.is_shared);
+        debug_assert!(
+            !is_shared || frontends.windows(2).all(|pair| pair[0] == pair[1]),
+            "of one server"
+        );
         let own = if is_shared { 1 } else { frontends.len() };
         Simulation {
             entrances: frontends.into_iter().take(own).map(Entrance::new).collect(),

@@ -56,11 +56,6 @@ fn read_occupancy_pnorm(fields: &mut Fields) -> OccupancyPnorm {
             "must be two integers from 1 to 4096, `[rows, columns]`".to_owned(),
         );
     }
-    let tile = match tile[..] {
-        [rows @ 1..=4096, columns @ 1..=4096] => (rows as u32, columns as u32),
-        _ => (128, 128),
-    };
-    let rows = fields.optional_number("rows", 1.0..=f64::from(tile.0));
     let occupancy = match fields.text("occupancy").as_deref() {
         None | Some("smooth") => Occupancy::Smooth,
         Some("wave") => Occupancy::Wave,
@@ -77,8 +72,10 @@ fn read_occupancy_pnorm(fields: &mut Fields) -> OccupancyPnorm {
         // Above 1 a product with more tiles could be faster than one with fewer.
         occupancy_exponent: fields.number_or("a", 0.0..=1.0, 0.0),
         occupancy,
-        tile,
-        rows: rows.map_or(tile.0, |rows| rows as u32),
+        tile: match tile[..] {
+            [rows @ 1..=4096, columns @ 1..=4096] => (rows as u32, columns as u32),
+            _ => (128, 128),
+        },
         quantize_us: fields.number_or("q0_us", NOT_NEGATIVE, 0.0),
         quantize_passes: fields.number_or("q1", NOT_NEGATIVE, 0.0),
         fill_k: fields.number_or("fill_k", NOT_NEGATIVE, 0.0),
