@@ -72,20 +72,21 @@ impl Point {
     }
 
     /// Whether it is sent faster than it can be worked off, beside a lower rate of the same traffic: less than half of the time that is
-    /// saved in sending is saved in all, and working off takes longer by more than a stay. What is sent within a stay has no rate.
+    /// saved in sending is saved in all, and working off takes longer by more than a stay. What is sent within such a stay has no rate.
     fn falls_behind(&self, lower: &[Point]) -> bool {
-        let is_burst = self.sending().is_none_or(|sending| sending.is_burst());
         let has_fallen = |kept: &Point| {
+            let Some((stay_s, _)) = kept.e2el_s.filter(|(stay_s, _)| self.sending_s() >= *stay_s) else {
+                return false;
+            };
             let saved_s = kept.lasted_s - self.lasted_s;
             let saved_in_sending_s = kept.sending_s() - self.sending_s();
             let longer_s = self.drain_s() - kept.drain_s();
-            saved_s < SAVED_MIN * saved_in_sending_s
-                && kept.e2el_s.is_some_and(|(stay_s, _)| longer_s > stay_s)
+            saved_s < SAVED_MIN * saved_in_sending_s && longer_s > stay_s
         };
         let mut beside = lower.iter().filter(|other| {
             other.rate * BESIDE <= self.rate && other.is_whole() && other.requests == self.requests
         });
-        self.is_whole() && !is_burst && beside.any(has_fallen)
+        self.is_whole() && beside.any(has_fallen)
     }
 
     /// The same rate, told that it is more than can be worked off: its latencies are those of a backlog.

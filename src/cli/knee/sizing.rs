@@ -132,7 +132,7 @@ pub(super) fn counted(
         return by_knee("this scenario cannot have several replicas");
     };
     let inside = inside_each(knee);
-    let saturation = knee.saturation.filter(|_| varies && !is_bursty);
+    let saturation = knee.saturation.filter(|_| varies);
     let mut tried = 0;
     let evaluate = |replicas: u64| {
         let many = match replicas {
@@ -152,7 +152,8 @@ pub(super) fn counted(
         }
         let mut point = judged(many, rate, objective, &outcome);
         // What is sent for a few stays hides in one run that it is more than can be worked off.
-        if saturation.is_some_and(|each| rate > each.high * replicas as f64) {
+        let is_short = point.sending().is_some_and(|sending| sending.is_short());
+        if is_short && saturation.is_some_and(|each| rate > each.high * replicas as f64) {
             point.verdict = Verdict::Unstable;
         }
         Some(point)
