@@ -1,5 +1,6 @@
 //! What there is to say of the API servers before the engines: how much of their time prompts take, and what they stream.
 
+use crate::analysis::knee::FRONT_END_FULL;
 use crate::analysis::{Outcome, RunResult};
 use crate::cluster::Frontend;
 use crate::config::Resolved;
@@ -11,8 +12,6 @@ use crate::sim::Pool;
 /// What one API server process was seen to stream at most, tokens a second: 14,300 and 16,000 of a small model on an A100
 /// (vllm-project/vllm#12287). Its time for each token is not modelled, so a run above that has a caveat.
 const STREAMED_BY_ONE: f64 = 14_000.0;
-/// Share of the time of API servers that prompts take, from which on requests wait there for several others.
-const BUSY: f64 = 0.8;
 
 /// The API servers of a pool's replicas, and what the busiest of them had to do.
 struct Front<'a> {
@@ -106,7 +105,7 @@ fn tokenizing(fronts: &[Front<'_>], duration_s: f64) -> Vec<String> {
                 (2.0 * taken * servers).ceil()
             )
         });
-        (taken >= BUSY).then(|| {
+        (taken >= FRONT_END_FULL).then(|| {
             format!(
                 "API servers{} spend {} of their time on taking requests in, of {:.0} prompt tokens each: requests wait for each \
                  other there, before the engine{more}",

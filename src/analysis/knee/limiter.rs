@@ -165,7 +165,7 @@ const PREEMPTING: f64 = 0.001;
 /// Of the token budget in steps with a prompt, from which on it is full; such steps end with what is left of prompts.
 const BUDGET_FULL: f64 = 0.9;
 /// Of an API server's time, from which on requests wait there for several others.
-const FRONT_END_FULL: f64 = 0.8;
+pub const FRONT_END_FULL: f64 = 0.8;
 /// Of its arithmetic below which a device waits for more tokens.
 const IDLE_DEVICE: f64 = 0.5;
 

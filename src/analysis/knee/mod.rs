@@ -17,7 +17,7 @@ mod working_off;
 
 pub use binding::Binding;
 pub use count::{Count, CountEnding, CountOptions, Crew, count};
-pub use limiter::{EngineLimits, Limiter, Pressure};
+pub use limiter::{EngineLimits, FRONT_END_FULL, Limiter, Pressure};
 pub use objective::{Constraint, Objective, Statistic};
 pub use outcome::{ClientLimit, Knee};
 pub use point::{Lost, Point};

@@ -89,6 +89,17 @@ impl Point {
         self.is_whole() && beside.any(has_fallen)
     }
 
+    /// The same rate where so many share it, each of which saturates at `each`: what is sent for a few stays hides in one run that it is
+    /// more than can be worked off, and no other rate of theirs is there to tell.
+    #[must_use]
+    pub fn shared_by(self, replicas: u64, each: &Estimate) -> Point {
+        let is_short = self.sending().is_some_and(|sending| sending.is_short());
+        match is_short && self.rate > each.high * replicas as f64 {
+            true => self.fallen_behind(),
+            false => self,
+        }
+    }
+
     /// The same rate, told that it is more than can be worked off: its latencies are those of a backlog.
     fn fallen_behind(self) -> Point {
         let served = self.worked_off_per_s();
@@ -162,9 +173,42 @@ mod tests {
     }
 
     #[test]
-    fn two_requests_have_no_saturation() {
-        let knee = search(server(20.0, 2), &SearchOptions::default());
-        assert_eq!(knee.saturation, None);
+    fn a_long_answer_among_a_few_requests_is_no_backlog() {
+        let sent = |requests: u64, rate: f64, drain_s: f64| Point {
+            rate,
+            requests,
+            verdict: Verdict::Finite,
+            lasted_s: (requests - 1) as f64 / rate + drain_s,
+            e2el_s: Some((1.0, 6.0)),
+            ..exact(1.0)
+        };
+        // Sent in half of the time, it is done no sooner.
+        let behind = |requests: u64| {
+            let slow_s = (requests - 1) as f64 / 0.1;
+            let mut points = [sent(requests, 0.1, 1.0), sent(requests, 0.2, 1.0 + 0.5 * slow_s)];
+            judge(&mut points);
+            points[1].verdict
+        };
+        assert_eq!(behind(2), Verdict::Finite);
+        assert_eq!(behind(200), Verdict::Unstable);
+    }
+
+    #[test]
+    fn several_carry_no_more_of_a_short_load_than_each_alone() {
+        let point = |rate: f64| Point {
+            rate,
+            requests: 300,
+            verdict: Verdict::Finite,
+            e2el_s: Some((2.0, 5.0)),
+            ..exact(1.0)
+        };
+        let each = Estimate {
+            value: 40.0,
+            low: 35.0,
+            high: 45.0,
+        };
+        assert_eq!(point(80.0).shared_by(2, &each).verdict, Verdict::Finite);
+        assert_eq!(point(100.0).shared_by(2, &each).verdict, Verdict::Unstable);
     }
 
     #[test]

@@ -7,7 +7,7 @@ use super::super::{interrupt, mix, present};
 use super::one::{Asked, GoesOn};
 use super::rate::{judged, long_enough};
 use crate::analysis::knee::{CountEnding, CountOptions, Demand, Knee, Objective, Point, count};
-use crate::analysis::{LoadKind, Precision, Verdict};
+use crate::analysis::{LoadKind, Precision};
 use crate::config::{Diagnostic, Diagnostics, Document, Place, Resolved, resolve};
 use crate::report::{Counted, Sizing};
 
@@ -150,13 +150,11 @@ pub(super) fn counted(
         if !goes_on(tried) || interrupt::is_asked() {
             return None;
         }
-        let mut point = judged(many, rate, objective, &outcome);
-        // What is sent for a few stays hides in one run that it is more than can be worked off.
-        let is_short = point.sending().is_some_and(|sending| sending.is_short());
-        if is_short && saturation.is_some_and(|each| rate > each.high * replicas as f64) {
-            point.verdict = Verdict::Unstable;
-        }
-        Some(point)
+        let point = judged(many, rate, objective, &outcome);
+        Some(match saturation {
+            Some(each) => point.shared_by(replicas, &each),
+            None => point,
+        })
     };
     let options = CountOptions {
         start: guess as u64,
