@@ -13,6 +13,7 @@
 //! `tests/queueing/alarms.rs` holds 14 %. The price is a run that is long enough and called too short: 3 of 40 runs of 10,000
 //! requests to a batch at 0.8 of its capacity, none of 40,000.
 
+use super::conversations::Conversations;
 use super::generations::{Generations, STEADY_MIN};
 use super::growth::{Growth, T_RETURNING};
 use super::load::{Load, LoadKind};
@@ -96,13 +97,17 @@ pub(super) struct Evidence<'a> {
     pub(super) output_tokens: Option<f64>,
     /// Replicas that serve them.
     pub(super) replicas: u32,
-    /// Seconds of sending until conversations are as many as they will be; 0 where there are none.
-    pub(super) opening_s: f64,
-    /// Requests per second from then on, where they are known.
-    pub(super) then_per_s: Option<f64>,
+    /// What requests belong to, where it is conversations that others begin.
+    pub(super) conversations: Option<Conversations>,
 }
 
 impl Evidence<'_> {
+    /// Seconds of sending until conversations are as many as they will be, by the stays of those who have left; 0 where there are none.
+    pub(super) fn opening_s(&self) -> f64 {
+        let stay_s = || steady::stay_s(self.batches, self.last_arrival_s).unwrap_or(0.0);
+        self.conversations.map_or(0.0, |law| law.settle_s(stay_s()))
+    }
+
     /// Requests sent per second.
     pub(super) fn offered_per_s(&self) -> f64 {
         self.sent as f64 / (self.last_arrival_s - self.first_arrival_s).max(f64::MIN_POSITIVE)
@@ -154,7 +159,8 @@ pub(super) fn assess(evidence: &Evidence<'_>, kind: LoadKind, max_requests: u64)
     let wanders = wanders || steady.as_ref().is_some_and(is_calm_part);
     // How long it would take is not seen from a run that shows no end of it: twice as long at least.
     let times = if wanders { WANDERING } else { 0.0 };
-    let opens_s = OPENINGS * evidence.opening_s;
+    let opening_s = evidence.opening_s();
+    let opens_s = OPENINGS * opening_s;
     let is_opening = opens_s > 0.0 && last_arrival_s - first_arrival_s < opens_s;
     let opens = Some(opens_s).filter(|_| is_opening);
     let needed_s = generations
@@ -162,11 +168,10 @@ pub(super) fn assess(evidence: &Evidence<'_>, kind: LoadKind, max_requests: u64)
         .map(|needed_s| needed_s.max(opens_s))
         .or(opens);
     let needed_s = needed_s.filter(|_| kind == LoadKind::Open);
+    let then_per_s = evidence.conversations.and_then(|law| law.requests_per_s);
     let requests_needed = match needed_s.filter(|_| steady.is_none()) {
         // Fewer come per second until then.
-        Some(needed_s) if is_opening => {
-            needed_s * evidence.then_per_s.unwrap_or_else(|| evidence.offered_per_s())
-        }
+        Some(needed_s) if is_opening => needed_s * then_per_s.unwrap_or_else(|| evidence.offered_per_s()),
         Some(needed_s) if generations.count() <= STEADY_MIN => needed_s * evidence.offered_per_s(),
         Some(_) => evidence.sent as f64 * WANDERING,
         None => ended as f64 * (width / STABLE_WITHIN).powi(2).max(times),
@@ -191,7 +196,7 @@ pub(super) fn assess(evidence: &Evidence<'_>, kind: LoadKind, max_requests: u64)
         generations: generations.count(),
         needed_s,
         settles_in: None,
-        opening_s: is_opening.then_some(evidence.opening_s),
+        opening_s: is_opening.then_some(opening_s),
     }
 }
 
@@ -232,8 +237,7 @@ pub(super) fn judge_beside(
         last_arrival_s: last.seconds(),
         output_tokens: output_tokens.or_else(|| mean_output_tokens(&seen.stretches)),
         replicas: seen.fleet.replicas(),
-        opening_s: load.opening_s(batches, last.seconds()),
-        then_per_s: load.conversations.and_then(|law| law.requests_per_s),
+        conversations: load.conversations,
     };
     let mut assessment = assess(&evidence, kind, precision.max_requests);
     if assessment.growth.is_by_load()

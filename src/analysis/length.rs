@@ -50,8 +50,7 @@ pub fn decide(recorder: &Recorder, load: impl Into<Load>, precision: &Precision)
         last_arrival_s,
         output_tokens: output_tokens.or_else(|| mean_output_tokens(batches)),
         replicas: recorder.replicas(),
-        opening_s: load.opening_s(batches, last_arrival_s),
-        then_per_s: load.conversations.and_then(|law| law.requests_per_s),
+        conversations: load.conversations,
     };
     let seen = assess(&evidence, kind, precision.max_requests);
     let spanned_s = last_arrival_s - first_arrival_s;

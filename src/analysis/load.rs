@@ -3,9 +3,8 @@
 use super::bursts::CYCLES_MIN;
 use super::conversations::Conversations;
 use super::generations::interval_s;
-use super::steady;
 use super::users::Thinkers;
-use crate::metrics::{Sending, SeriesPoint, Stretch};
+use crate::metrics::{Sending, SeriesPoint};
 use crate::sim::Scenario;
 use crate::units::Picos;
 use crate::workload::{AllSend, Arrivals, WorkloadSpec};
@@ -122,13 +121,6 @@ impl Load {
             Some(AllSend { from, until }) => (first.max(from), last.min(until)),
             None => (first, last),
         }
-    }
-
-    /// Seconds of sending until conversations are as many as they will be, by the stays of those who have left.
-    pub(super) fn opening_s(&self, batches: &[Stretch], last_arrival_s: f64) -> f64 {
-        let stay_s = || steady::stay_s(batches, last_arrival_s).unwrap_or(0.0);
-        self.conversations
-            .map_or(0.0, |conversations| conversations.settle_s(stay_s()))
     }
 
     /// How often traffic whose rate changes by chance went through its states, on average, where that is too seldom to judge it.

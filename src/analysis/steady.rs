@@ -32,7 +32,7 @@ const LITTLE_WITHIN: f64 = 0.02;
 pub const CONFIDENCE: f64 = 0.95;
 
 /// Of the time until conversations are as many as they will be, how long a steady stretch lasts at least: what is said in the
-/// same ones is not independent.
+/// same ones is not independent. A run lasts twice that time (`judge::OPENINGS`), of which whole batches may miss a tenth.
 const IN_CONVERSATION: f64 = 0.9;
 
 /// Where the steady stretch lies among the batches, if there is one; sending ended at `last_arrival_s`.
@@ -59,9 +59,9 @@ pub(super) fn open_batches(evidence: &Evidence<'_>, generations: &Generations) -
         batches,
         first_arrival_s,
         last_arrival_s,
-        opening_s,
         ..
     } = *evidence;
+    let opening_s = evidence.opening_s();
     let warm_s = generations.warm_s()?.max(first_arrival_s + opening_s);
     let range = steady_batches(batches, first_arrival_s, last_arrival_s)?;
     let cold = batches[range.clone()]

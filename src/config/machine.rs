@@ -205,7 +205,7 @@ fn card(judge: &mut Judge, raw: &RawCluster, files: &dyn Files) -> Option<Device
 }
 
 /// Path and text of the working folder's own profile of that name.
-fn own_profile(name: &str, files: &dyn Files) -> Option<(String, String)> {
+pub(super) fn own_profile(name: &str, files: &dyn Files) -> Option<(String, String)> {
     let stem = name.to_lowercase().replace(['_', ' '], "-");
     [name, &stem].into_iter().find_map(|stem| {
         let path = format!("hardware_profiles/{stem}.toml");

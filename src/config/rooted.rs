@@ -8,7 +8,7 @@ use toml::{Table, Value};
 use super::checkpoint;
 use super::document::Document;
 use super::files::Files;
-use super::machine::is_path;
+use super::machine::{is_path, own_profile};
 use crate::hardware::{self, Device};
 
 /// A value that names a file, as it was given and from the root.
@@ -59,14 +59,10 @@ fn profile_of(name: &str, files: &dyn Files) -> Option<String> {
     if is_path(name, ".toml") {
         return Some(name.to_owned());
     }
-    let own = |stem: &str| format!("hardware_profiles/{stem}.toml");
     let Ok((shipped, _)) = hardware::find(name) else {
-        let stem = name.to_lowercase().replace(['_', ' '], "-");
-        return [own(name), own(&stem)]
-            .into_iter()
-            .find(|path| files.read(path).is_ok());
+        return own_profile(name, files).map(|(path, _)| path);
     };
-    let path = own(&shipped.id.to_lowercase());
+    let path = format!("hardware_profiles/{}.toml", shipped.id.to_lowercase());
     let text = String::from_utf8(files.read(&path).ok()?).ok()?;
     let is_other = Device::from_toml(&text, &path).is_ok_and(|device| device != shipped);
     is_other.then_some(path)
