@@ -178,10 +178,12 @@ pub enum Fact<'a> {
     },
     /// One step, or a run of identical decode steps, was executed.
     Steps(&'a Steps<'a>),
-    /// A sequence emitted its first token at `now`, the end of a step; the front end's delay is not in it.
+    /// A sequence emitted its first token at `now`, the end of a step; what the front end adds is not in it.
     FirstToken {
         /// When.
         now: Picos,
+        /// Where.
+        replica: ReplicaId,
         /// Which.
         id: RequestId,
         /// When it was sent.
@@ -192,10 +194,14 @@ pub enum Fact<'a> {
     Gap {
         /// When the later token came.
         now: Picos,
+        /// Where.
+        replica: ReplicaId,
         /// Which.
         id: RequestId,
-        /// How long.
+        /// How long, between the ends of the two steps.
         gap: Picos,
+        /// How long its client waited: another time where the front end was not equally busy at both.
+        seen: Picos,
     },
     /// More tokens reach a client in one piece with the one told last: nobody sees a gap between them. An answer that
     /// leaves whole is told so.
@@ -319,7 +325,7 @@ impl TierAccount {
 ///
 /// Step `i` (from 0) lasts `duration + i·duration_increment` and ends that much after step `i − 1` ends; only the
 /// first may have started after an idle time, so its token gap is `gap` and may exceed its duration.
-#[derive(Debug)]
+#[derive(Clone, Copy, Debug)]
 pub struct Steps<'a> {
     /// Where.
     pub replica: ReplicaId,
@@ -337,6 +343,10 @@ pub struct Steps<'a> {
     pub gap_seqs: u32,
     /// Their gap in the first step: end of this step minus end of the one that brought the token before.
     pub gap: Picos,
+    /// Sequences that are handed something at the end of each step: those, and whoever has a gap of its own or a first token.
+    pub handed: u32,
+    /// Their gaps as clients see them, where a front end that takes time for each token makes them others.
+    pub seen: Option<SeenGaps>,
     /// What the first step computes. In step `i` `decode_kv_tokens` is larger by `i·decode_seqs`.
     pub load: &'a StepLoad,
     /// Tokens computed again because of preemptions, within the load.
@@ -355,28 +365,26 @@ pub struct Steps<'a> {
     pub kv_slots: u32,
 }
 
+/// The gaps of a run of steps as clients see them. A front end that has fallen behind hands tokens on `each` apart until it has
+/// caught up; from then on they are as far apart as their steps.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct SeenGaps {
+    /// That of the first step.
+    pub first: Picos,
+    /// Steps behind the first whose tokens are handed on as soon as those before are.
+    pub behind: u64,
+    /// The gap of each of them.
+    pub each: Picos,
+    /// That of the step after them, if the run has one.
+    pub caught_up: Picos,
+}
+
 impl Steps<'_> {
     /// The same with the load at another place.
     #[inline(always)]
     #[must_use]
     pub fn with_load<'b>(&self, load: &'b StepLoad) -> Steps<'b> {
-        Steps {
-            replica: self.replica,
-            begin: self.begin,
-            end: self.end,
-            count: self.count,
-            duration: self.duration,
-            duration_increment: self.duration_increment,
-            gap_seqs: self.gap_seqs,
-            gap: self.gap,
-            load,
-            recomputed_tokens: self.recomputed_tokens,
-            running: self.running,
-            waiting: self.waiting,
-            free_blocks: self.free_blocks,
-            free_meanwhile: self.free_meanwhile,
-            kv_slots: self.kv_slots,
-        }
+        Steps { load, ..*self }
     }
 }
 

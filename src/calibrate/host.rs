@@ -24,11 +24,14 @@ use families::families;
 use loads::{Loads, OWN_WEIGHT, loads, weights};
 use rayon::prelude::*;
 use std::collections::BTreeMap;
-use terms::{BANDWIDTH, MOVES, SLOW_LAUNCHES, host_term, launches, parameters};
+use terms::{
+    BANDWIDTH, MOVES, SLOW_LAUNCHES, SLOW_STREAMING, STREAMING_MOVES, host_term, launches, parameters,
+    streaming,
+};
 
 use super::component::{Options, bias, intervals, percent, rounded, unidentified};
 use super::doubts;
-use super::runs::Run;
+use super::runs::{Figure, Run};
 use super::solve::{Loss, Parameter, Task};
 use crate::cost::calibration::{
     BlockEvidence, Calibration, FamilyEvidence, GemmForm, Host, KernelFormat, RunEvidence, for_device,
@@ -216,22 +219,34 @@ struct Trial<'a> {
     rows: Vec<usize>,
     weights: Vec<f64>,
     loads: Loads,
-    /// Launches of steps without a graph are among the parameters.
-    seeks_launches: bool,
+    sought: Sought,
+}
+
+/// Terms that only some runs speak about.
+#[derive(Clone, Copy, Debug, Default)]
+struct Sought {
+    /// Launches of steps without a graph.
+    launches: bool,
+    /// The API server's time for a token.
+    streaming: bool,
 }
 
 impl<'a> Trial<'a> {
     /// `None` where there is nothing to fit, or nothing to fit to.
-    fn of(runs: Vec<&'a Run>, known: &'a Known<'a>, seeks_launches: bool) -> Option<Trial<'a>> {
+    fn of(runs: Vec<&'a Run>, known: &'a Known<'a>, sought: Sought) -> Option<Trial<'a>> {
         let base = known.calibration.host.get(known.engine)?;
         let mut parameters = parameters(&runs, base, known.bandwidth_of.is_some());
         if runs.is_empty() || parameters.is_empty() {
             return None;
         }
-        if seeks_launches {
+        let terms = [
+            (sought.launches, launches(base)),
+            (sought.streaming, streaming(base)),
+        ];
+        for (_, term) in terms.into_iter().filter(|(is_sought, _)| *is_sought) {
             // A factor on the bandwidth stays the last of the parameters.
             let place = parameters.len() - usize::from(known.bandwidth_of.is_some());
-            parameters.insert(place, launches(base));
+            parameters.insert(place, term);
         }
         let figures = runs.iter().enumerate();
         let rows: Vec<usize> = figures
@@ -246,23 +261,32 @@ impl<'a> Trial<'a> {
             loads: loads(&runs),
             rows,
             runs,
-            seeks_launches,
+            sought,
         })
     }
 
     /// The trial of all runs that were given. Launches are sought where slow ones would show in a figure: in steps beyond the largest
-    /// captured graph, or of an engine without any.
+    /// captured graph, or of an engine without any; the time for a token where so many are streamed that it shows.
     fn of_all(runs: &'a [Run], known: &'a Known<'a>) -> Option<Trial<'a>> {
-        let without = Trial::of(runs.iter().collect(), known, false)?;
-        let mut slow = without.base.clone();
-        slow.eager_launch_us *= SLOW_LAUNCHES;
+        let without = Trial::of(runs.iter().collect(), known, Sought::default())?;
         let as_believed = without.errors_under(without.base, None);
-        let slowly = without.errors_under(&slow, None);
-        let mut pairs = as_believed.iter().zip(&slowly);
-        match pairs.any(|(believed, slow)| (slow - believed).abs() > MOVES) {
-            true => Trial::of(runs.iter().collect(), known, true),
-            false => Some(without),
-        }
+        let figures = || without.runs.iter().flat_map(|run| &run.measured);
+        let moves = |term: &str, factor: f64, least: f64, counts: fn(Figure) -> bool| {
+            let mut slow = without.base.clone();
+            *host_term(&mut slow, term) *= factor;
+            let slowly = without.errors_under(&slow, None);
+            let moved = as_believed.iter().zip(&slowly).zip(figures());
+            let mut counted = moved.filter(|(_, (figure, _))| counts(*figure));
+            counted.any(|((believed, slow), _)| (slow - believed).abs() > least)
+        };
+        let sought = Sought {
+            launches: moves("eager_launch_us", SLOW_LAUNCHES, MOVES, |_| true),
+            streaming: without.base.per_output_token_us > 0.0
+                && moves("per_output_token_us", SLOW_STREAMING, STREAMING_MOVES, |figure| {
+                    !matches!(figure, Figure::TtftP50 | Figure::TtftMean)
+                }),
+        };
+        Trial::of(runs.iter().collect(), known, sought)
     }
 
     fn priors(&self) -> Vec<f64> {

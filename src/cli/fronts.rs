@@ -1,16 +1,17 @@
-//! What there is to say of the API servers before the engines: how much of their time prompts take, and what they stream.
+//! What there is to say of the API servers around the engines: how much of their time requests and tokens take.
 
 use crate::analysis::knee::FRONT_END_FULL;
 use crate::analysis::{Outcome, RunResult};
-use crate::cluster::Frontend;
+use crate::cluster::{Frontend, Taken};
 use crate::config::Resolved;
 use crate::metrics::{ReplicaSummary, of_pools};
 use crate::report::EngineWords;
 use crate::report::figures::percent;
 use crate::sim::Pool;
+use crate::units::Picos;
 
 /// What one API server process was seen to stream at most, tokens a second: 14,300 and 16,000 of a small model on an A100
-/// (vllm-project/vllm#12287). Its time for each token is not modelled, so a run above that has a caveat.
+/// (vllm-project/vllm#12287). A run above that has a caveat where its calibration does not say what a token takes.
 const STREAMED_BY_ONE: f64 = 14_000.0;
 
 /// The API servers of a pool's replicas, and what the busiest of them had to do.
@@ -62,28 +63,30 @@ pub(super) fn prompt_tokens(result: &RunResult, pool: usize) -> f64 {
     tokens as f64 / requests.max(1) as f64
 }
 
-/// Both.
+/// All of it.
 pub(super) fn of_run(resolved: &Resolved, outcome: &Outcome) -> Vec<String> {
     let fronts = fronts(resolved, outcome);
     let duration_s = outcome.result.whole.duration_s;
-    let mut said = tokenizing(&fronts, duration_s);
+    let mut said = busy(&fronts, duration_s);
     said.extend(streaming(&fronts, duration_s));
     said
 }
 
-/// What there is to say of the tokens that API servers stream.
+/// What there is to say of tokens that API servers stream in no time.
 pub(super) fn streamed(resolved: &Resolved, outcome: &Outcome) -> Vec<String> {
     streaming(&fronts(resolved, outcome), outcome.result.whole.duration_s)
 }
 
-/// Share of the time of its API servers that taking requests in is on a pool's replica, at so many requests a second to the pool.
-pub(super) fn taken(pool: &Pool, requests_per_s: f64, prompt_tokens: f64) -> f64 {
-    let fronts = match pool.frontend.is_shared {
+/// Share of the time of its API servers that is taken on a pool's replica, at so many requests and output tokens a second of the pool.
+pub(super) fn taken(pool: &Pool, requests_per_s: f64, prompt_tokens: f64, tokens_per_s: f64) -> f64 {
+    let fronts = f64::from(match pool.frontend.is_shared {
         true => 1,
         false => pool.replicas.max(1),
-    };
-    pool.frontend
-        .taken(requests_per_s / f64::from(fronts), prompt_tokens)
+    });
+    let taken = pool
+        .frontend
+        .taken(requests_per_s / fronts, prompt_tokens, tokens_per_s / fronts);
+    taken.whole()
 }
 
 fn of_pool(name: &str) -> String {
@@ -93,29 +96,42 @@ fn of_pool(name: &str) -> String {
     }
 }
 
-/// Says where requests wait for each other to be tokenized.
-fn tokenizing(fronts: &[Front<'_>], duration_s: f64) -> Vec<String> {
+/// Says where requests and tokens wait for each other.
+fn busy(fronts: &[Front<'_>], duration_s: f64) -> Vec<String> {
     let said = fronts.iter().filter_map(|front| {
-        let per_s = front.most_requests as f64 / duration_s;
-        let taken = front.frontend.taken(per_s, front.prompt_tokens);
+        let per_s = |count: u64| count as f64 / duration_s;
+        let taken = front.frontend.taken(
+            per_s(front.most_requests),
+            front.prompt_tokens,
+            per_s(front.most_tokens),
+        );
         let servers = f64::from(front.frontend.servers.get());
         let more = front.more.map_or(String::new(), |flag| {
             format!(
                 " ({flag} {:.0} would have them busy for half of it)",
-                (2.0 * taken * servers).ceil()
+                (2.0 * taken.whole() * servers).ceil()
             )
         });
-        (taken >= FRONT_END_FULL).then(|| {
+        (taken.whole() >= FRONT_END_FULL).then(|| {
             format!(
-                "API servers{} spend {} of their time on taking requests in, of {:.0} prompt tokens each: requests wait for each \
-                 other there, before the engine{more}",
+                "API servers{} are busy for {} of the time, {} and {}: requests and tokens wait for each other there{more}",
                 of_pool(front.pool),
-                percent(taken.min(1.0)),
-                front.prompt_tokens,
+                percent(taken.whole().min(1.0)),
+                tokens(&taken),
+                requests(&taken, front.prompt_tokens),
             )
         })
     });
     said.collect()
+}
+
+fn tokens(taken: &Taken) -> String {
+    format!("{} with tokens that they stream", percent(taken.by_tokens))
+}
+
+fn requests(taken: &Taken, prompt_tokens: f64) -> String {
+    let by = percent(taken.by_requests);
+    format!("{by} with taking requests in, of {prompt_tokens:.0} prompt tokens each")
 }
 
 /// Says where a replica streams more than its API servers were seen to keep up with.
@@ -124,10 +140,11 @@ fn streaming(fronts: &[Front<'_>], duration_s: f64) -> Vec<String> {
         let tokens_per_s = front.most_tokens as f64 / duration_s;
         let each = tokens_per_s / f64::from(front.frontend.servers.get());
         let of_pool = of_pool(front.pool);
-        (each > STREAMED_BY_ONE).then(|| {
+        let is_untold = front.frontend.per_output_token == Picos::ZERO;
+        (is_untold && each > STREAMED_BY_ONE).then(|| {
             format!(
                 "each API server process{of_pool} streams {each:.0} tokens/s; one was seen to reach 14,000 to 16,000 in chunks of \
-                 one token (vllm#12287), and its time for a chunk is not modelled: clients may see tokens later than here \
+                 one token (vllm#12287), and this calibration has no time for one (per_output_token_us): clients may see tokens later than here \
                  (--api-server-count {:.0} would do, or a longer --stream-interval)",
                 (tokens_per_s / STREAMED_BY_ONE).ceil()
             )
@@ -141,7 +158,6 @@ mod tests {
     use std::num::NonZeroU32;
 
     use super::*;
-    use crate::units::Picos;
 
     /// 1 ms a request and 4 µs a prompt token.
     fn front(pool: &str, servers: u32) -> Front<'_> {
@@ -175,21 +191,32 @@ mod tests {
     }
 
     #[test]
-    fn api_servers_that_are_busy_with_prompts_are_told_of() {
+    fn api_servers_that_are_busy_are_told_of() {
         let front = |servers, most_requests| Front {
             most_requests,
             ..front("", servers)
         };
         // 5 ms each: 150 a second are three quarters of one process, 180 are nine tenths.
-        assert!(tokenizing(&[front(1, 1500)], 10.0).is_empty());
-        let said = tokenizing(&[front(1, 1800)], 10.0);
+        assert!(busy(&[front(1, 1500)], 10.0).is_empty());
+        let said = busy(&[front(1, 1800)], 10.0);
         assert!(
             said[0].starts_with(
-                "API servers spend 90.0 % of their time on taking requests in, of 1000 prompt tokens"
+                "API servers are busy for 90.0 % of the time, 0 % with tokens that they stream and 90.0 % with taking requests in, of 1000"
             ),
             "{said:?}"
         );
         assert!(said[0].contains("--api-server-count 2 would"), "{said:?}");
-        assert!(tokenizing(&[front(2, 1800)], 10.0).is_empty());
+        assert!(busy(&[front(2, 1800)], 10.0).is_empty());
+        // And 8,000 tokens a second of 60 µs in two are nearly half a process each.
+        let streaming = Front {
+            most_tokens: 80_000,
+            frontend: Frontend {
+                per_output_token: Picos(60_000_000),
+                ..front(2, 0).frontend
+            },
+            ..front(2, 1800)
+        };
+        let said = busy(&[streaming], 10.0);
+        assert!(said.is_empty(), "0.45 and 0.24: {said:?}");
     }
 }

@@ -190,6 +190,7 @@ fn of_pool(
             pool,
             done.completed as f64 / result.whole.duration_s,
             fronts::prompt_tokens(result, index),
+            done.output_tokens as f64 / result.whole.duration_s,
         ),
         ..Pressure::of(&own, &limits, used.mfu, used.memory_bandwidth, host)
     })

@@ -463,6 +463,7 @@ pub(super) fn pressure(resolved: &Resolved, result: &RunResult) -> Option<Pressu
             pool,
             summary.completed as f64 / summary.duration_s,
             fronts::prompt_tokens(result, 0),
+            summary.output_tokens as f64 / summary.duration_s,
         ),
         ..Pressure::of(summary, &limits, used.mfu, used.memory_bandwidth, host)
     })

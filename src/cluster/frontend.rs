@@ -4,15 +4,14 @@
 //! many such processes). Parsing, templating and tokenizing hold that loop, so requests wait for each other there:
 //! a server with a queue in order of arrival and a known time for each request. What waits for the network or for
 //! another thread holds nobody up and is a plain delay.
-//! Left out: the work for each streamed token, which shares the loop. Without measured rows that show it, it would be
-//! a guess; one process was seen to stream 14,000 to 16,000 tokens a second (vllm-project/vllm#12287, #12298).
-//! Law: requests reach the engine in the order in which they were sent.
+//! Tokens that go out take time in the same loop ([`super::streaming`]): one process was seen to stream 11,000 to 16,000 a second
+//! (vllm-project/vllm#12287, #12298; `docs/probe.md`). Law: requests reach the engine in the order in which they were sent.
 
-use std::cmp::Reverse;
-use std::collections::BinaryHeap;
 use std::num::NonZeroU32;
 
+use super::streaming::Work;
 use crate::cost::calibration::{Calibration, Host};
+use crate::facts::Steps;
 use crate::units::Picos;
 
 /// What the API server adds around an engine.
@@ -26,10 +25,33 @@ pub struct Frontend {
     pub request_service: Picos,
     /// Added to that for each prompt token.
     pub per_prompt_token: Picos,
+    /// Time of one output token in its process, if each is a piece of its own.
+    pub per_output_token: Picos,
+    /// `--stream-interval`: tokens that go out in one piece.
+    pub stream_interval: NonZeroU32,
+    /// Most outputs of a step that one process puts to their streams before any of those runs.
+    pub outputs_at_once: u32,
     /// From the client's send to the engine's input queue, beside that: nobody waits for it but the request itself.
     pub request_delay: Picos,
     /// From the end of a step to the client.
     pub response_delay: Picos,
+}
+
+/// Shares of the time of API servers.
+#[derive(Clone, Copy, Debug, Default, PartialEq)]
+pub struct Taken {
+    /// Taking requests in.
+    pub by_requests: f64,
+    /// Handing tokens on.
+    pub by_tokens: f64,
+}
+
+impl Taken {
+    /// Both.
+    #[must_use]
+    pub fn whole(&self) -> f64 {
+        self.by_requests + self.by_tokens
+    }
 }
 
 impl Default for Frontend {
@@ -40,11 +62,18 @@ impl Default for Frontend {
             is_shared: false,
             request_service: Picos::ZERO,
             per_prompt_token: Picos::ZERO,
+            per_output_token: Picos::ZERO,
+            stream_interval: NonZeroU32::MIN,
+            outputs_at_once: u32::MAX,
             request_delay: Picos::ZERO,
             response_delay: Picos::ZERO,
         }
     }
 }
+
+/// Of the time of a token that is a piece of its own, what the piece takes (the event for its stream, JSON, writing) rather than the
+/// token: a half to four fifths (docs/probe.md).
+const PIECE: f64 = 2.0 / 3.0;
 
 impl Frontend {
     /// The same processes under a calibration: by the host terms of that engine, else by vLLM's, whose API server the
@@ -54,6 +83,8 @@ impl Frontend {
         Frontend {
             servers: self.servers,
             is_shared: self.is_shared,
+            stream_interval: self.stream_interval,
+            outputs_at_once: self.outputs_at_once,
             ..calibration
                 .host_of(engine)
                 .map_or_else(Frontend::default, Frontend::of)
@@ -66,29 +97,47 @@ impl Frontend {
             Picos::try_from_seconds(seconds).expect("calibrations hold finite, non-negative delays")
         };
         Frontend {
-            servers: NonZeroU32::MIN,
-            is_shared: false,
             request_service: time(host.request_serial_ms * 1e-3),
             per_prompt_token: time(host.per_prompt_token_us * 1e-6),
+            per_output_token: time(host.per_output_token_us * 1e-6),
             request_delay: time(host.request_ms * 1e-3),
             response_delay: time(host.response_ms * 1e-3),
+            ..Frontend::default()
         }
     }
 
-    /// Share of its processes' time that so many requests a second take whose prompts have so many tokens on average. From 1 on
-    /// they pile up before the engine.
+    /// What an output token takes of one process, where the piece that holds it holds others, too.
     #[must_use]
-    pub fn taken(&self, requests_per_s: f64, prompt_tokens: f64) -> f64 {
+    pub fn per_token_of_many(&self) -> Picos {
+        Picos((self.per_output_token.0 as f64 * (1.0 - PIECE)).round() as u64)
+    }
+
+    /// What an output token takes of one process, with its share of a piece of several.
+    #[must_use]
+    pub fn per_handed_token(&self) -> Picos {
+        let pieces = 1.0 / f64::from(self.stream_interval.get());
+        let share = 1.0 - PIECE + PIECE * pieces;
+        Picos((self.per_output_token.0 as f64 * share).round() as u64)
+    }
+
+    /// Shares of its processes' time that so many requests a second take with prompts of so many tokens on average, and so many output
+    /// tokens a second. From 1 on, both together, they pile up there.
+    #[must_use]
+    pub fn taken(&self, requests_per_s: f64, prompt_tokens: f64, output_tokens_per_s: f64) -> Taken {
         let each_s = self.request_service.seconds() + self.per_prompt_token.seconds() * prompt_tokens;
-        requests_per_s * each_s / f64::from(self.servers.get())
+        let servers = f64::from(self.servers.get());
+        Taken {
+            by_requests: requests_per_s * each_s / servers,
+            by_tokens: output_tokens_per_s * self.per_handed_token().seconds() / servers,
+        }
     }
 }
 
-/// The processes of a front end as they work: O(log of their number) a request.
+/// The processes of a front end as they work: O(their number) a request.
 pub(crate) struct Entrance {
     frontend: Frontend,
     /// When each process is done with all that it has taken.
-    free: BinaryHeap<Reverse<Picos>>,
+    free: Vec<Picos>,
     /// Entry time of the last request into the engine.
     last: Picos,
 }
@@ -96,23 +145,35 @@ pub(crate) struct Entrance {
 impl Entrance {
     pub(crate) fn new(frontend: Frontend) -> Entrance {
         Entrance {
-            free: (0..frontend.servers.get())
-                .map(|_| Reverse(Picos::ZERO))
-                .collect(),
+            free: vec![Picos::ZERO; frontend.servers.get() as usize],
             last: Picos::ZERO,
             frontend,
         }
     }
 
+    /// How long a request holds its process.
+    #[inline]
+    pub(crate) fn work(&self, prompt_tokens: u32) -> Picos {
+        self.frontend.request_service + self.frontend.per_prompt_token * u64::from(prompt_tokens)
+    }
+
     /// When the engine's queue has a request that was sent now.
     #[inline]
     pub(crate) fn pass(&mut self, now: Picos, prompt_tokens: u32) -> Picos {
-        let work = self.frontend.request_service + self.frontend.per_prompt_token * u64::from(prompt_tokens);
-        let Reverse(free) = self.free.pop().expect("a front end has a process");
-        let done = now.max(free) + work;
-        self.free.push(Reverse(done));
-        self.last = (done + self.frontend.request_delay).max(self.last);
+        let work = self.work(prompt_tokens);
+        let free = self.free.iter_mut().min().expect("a front end has a process");
+        *free = now.max(*free) + work;
+        self.last = (*free + self.frontend.request_delay).max(self.last);
         self.last
+    }
+
+    /// Tokens of a run of steps are handed on, by each process its share. They stand before requests that are sent later.
+    pub(crate) fn hand_on(&mut self, steps: &Steps<'_>, work: Work) {
+        let first_end = steps.begin + steps.duration;
+        for free in &mut self.free {
+            let first = work.done(*free, first_end);
+            *free = (first + work.behind * (steps.count - 1)).max(steps.end + work.whole);
+        }
     }
 
     pub(crate) fn response_delay(&self) -> Picos {
@@ -130,20 +191,30 @@ mod tests {
             servers: NonZeroU32::new(2).unwrap(),
             request_service: Picos(10_000_000_000),
             per_prompt_token: Picos(10_000_000),
+            per_output_token: Picos(60_000_000),
             ..Frontend::default()
         };
         // 40 requests of 10 + 1,000 · 0.01 ms in two processes.
-        assert!((frontend.taken(40.0, 1000.0) - 0.4).abs() < 1e-12);
+        let taken = frontend.taken(40.0, 1000.0, 8000.0);
+        assert!((taken.by_requests - 0.4).abs() < 1e-12);
+        // 8,000 tokens of 60 µs in two.
+        assert!((taken.by_tokens - 0.24).abs() < 1e-9, "{taken:?}");
+        // Pieces of ten tokens: a third of the time is the tokens', and a tenth of the rest.
+        let in_tens = Frontend {
+            stream_interval: NonZeroU32::new(10).unwrap(),
+            ..frontend
+        };
+        let taken = in_tens.taken(0.0, 0.0, 8000.0);
+        assert!((taken.whole() - 0.24 * 0.4).abs() < 1e-9, "{taken:?}");
     }
 
     fn entrance(servers: u32) -> Entrance {
         Entrance::new(Frontend {
             servers: NonZeroU32::new(servers).unwrap(),
-            is_shared: false,
             request_service: Picos(10),
             per_prompt_token: Picos(2),
             request_delay: Picos(100),
-            response_delay: Picos::ZERO,
+            ..Frontend::default()
         })
     }
 

@@ -198,6 +198,17 @@ impl Serving {
         each!(self, serving => serving.tell(now, observer));
     }
 
+    /// Everything that has happened on one replica up to `now` is told. Pools with roles tell when they are asked for all: what comes in
+    /// to prefill waits for hardly any answers.
+    #[inline]
+    pub(crate) fn tell_of<O: Observer>(&mut self, replica: usize, now: Picos, observer: &mut O) {
+        match self {
+            Serving::Fleet(fleet) => fleet.tell_of(replica, now, observer),
+            Serving::LockStep(ranks) => ranks.tell(now, observer),
+            Serving::Disaggregated(_) => {}
+        }
+    }
+
     /// Usable KV blocks of each replica.
     pub(crate) fn total_blocks(&self) -> Vec<u32> {
         each!(self, serving => serving.total_blocks().collect())

@@ -1,5 +1,6 @@
 //! Model, GPU, memory and step time: the parts of a scenario that come from registries and files.
 
+use std::num::NonZeroU32;
 use std::sync::Arc;
 
 use super::blocks;
@@ -17,6 +18,7 @@ use super::quantization;
 use super::ranks;
 use super::raw::{RawCluster, RawDtype, RawKvDtype, RawModel, RawScenario};
 use super::remedies::Asked;
+use super::scalar::Count;
 use super::serving::Flags;
 use super::skipped;
 use super::sparse;
@@ -309,9 +311,18 @@ pub(super) fn build(
         }
     };
     let engines = raw.cluster.data_parallel_size.map_or(1, |count| count.0 as u32);
+    // What is no number of tokens has been reported.
+    let interval = |count: Count| {
+        u32::try_from(count.0)
+            .ok()
+            .and_then(NonZeroU32::new)
+            .unwrap_or(NonZeroU32::MIN)
+    };
     let processes = Frontend {
         servers: flags.api_servers(judge, engines),
         is_shared: engines > 1,
+        outputs_at_once: flags.outputs_at_once(),
+        stream_interval: raw.engine.stream_interval.map_or(NonZeroU32::MIN, interval),
         ..Frontend::default()
     };
     let layers = model.layers.iter().map(|group| group.count).sum();

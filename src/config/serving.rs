@@ -202,6 +202,15 @@ impl Flags {
         flags.api_server_count.unwrap_or(by_default)
     }
 
+    /// Most outputs of a step that the API server puts to their streams before any of those runs: vLLM V1 takes them in slices of so many
+    /// (`VLLM_V1_OUTPUT_PROC_CHUNK_SIZE`), the others all.
+    pub(super) fn outputs_at_once(&self) -> u32 {
+        match self {
+            Flags::Vllm(_) => 128,
+            Flags::Sglang(_) | Flags::Trtllm(_) | Flags::Scheduled(_) => u32::MAX,
+        }
+    }
+
     /// A step is prepared while the one before runs.
     pub(super) fn asynchronous(&self) -> bool {
         match self {

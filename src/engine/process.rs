@@ -70,7 +70,7 @@ impl Replica {
             return;
         }
         let sequence = &mut self.sequences[handle.slot];
-        if let Some(fact) = sequence.story.have_token(&sequence.request, now, None) {
+        if let Some(fact) = sequence.story.have_token(&sequence.request, self.id, now, None) {
             observer.observe(&fact);
         }
         if self.stages.is_some() {

@@ -149,7 +149,7 @@ pub(super) struct Drafting {
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Verification {
     handle: Handle,
-    samples: bool,
+    pub(super) samples: bool,
     pub(super) drafts: u32,
     /// The drafts fill up the batch, and none can stand.
     are_padding: bool,
@@ -442,7 +442,7 @@ impl Replica {
         } else {
             sequence.sampled += tokens;
         }
-        if let Some(fact) = sequence.story.have_token(&sequence.request, now, None) {
+        if let Some(fact) = sequence.story.have_token(&sequence.request, self.id, now, None) {
             observer.observe(&fact);
         }
         if tokens > 1 {

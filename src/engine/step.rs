@@ -64,6 +64,13 @@ impl Step {
         self.begin + self.duration
     }
 
+    /// Sequences that have a token of it, or several.
+    #[inline]
+    pub(crate) fn handed(&self) -> u32 {
+        let verified = self.verified.iter().filter(|share| share.samples).count();
+        self.packed - self.discarded + (self.samples.len() + verified) as u32
+    }
+
     /// It is uniform, and nothing happens at its end.
     #[inline]
     pub(crate) fn is_plain(&self) -> bool {

@@ -6,7 +6,7 @@
 //! that follows both.
 
 use crate::facts::{Completion, Fact, Outcome};
-use crate::ids::ReplicaId;
+use crate::ids::{ReplicaId, RequestId};
 use crate::units::Picos;
 use crate::workload::Request;
 
@@ -31,6 +31,17 @@ pub(crate) fn common_gap<'a>(
         (from_decode, last_decode)
     } else {
         (from_last, last_end)
+    }
+}
+
+/// A gap of one sequence alone; what its client sees of it is the front end's to say.
+pub(crate) fn gap(now: Picos, replica: ReplicaId, id: RequestId, gap: Picos) -> Fact<'static> {
+    Fact::Gap {
+        now,
+        replica,
+        id,
+        gap,
+        seen: gap,
     }
 }
 
@@ -193,6 +204,7 @@ impl Story {
     pub(crate) fn have_token(
         &mut self,
         request: &Request,
+        replica: ReplicaId,
         now: Picos,
         common: Option<Picos>,
     ) -> Option<Fact<'static>> {
@@ -200,10 +212,14 @@ impl Story {
         let (id, arrival) = (request.id, request.arrival);
         if self.first_token.is_none() {
             self.first_token = Some(now);
-            return Some(Fact::FirstToken { now, id, arrival });
+            return Some(Fact::FirstToken {
+                now,
+                replica,
+                id,
+                arrival,
+            });
         }
-        let gap = now - before;
-        (common != Some(before)).then_some(Fact::Gap { now, id, gap })
+        (common != Some(before)).then(|| gap(now, replica, id, now - before))
     }
 
     /// Its client had its last token so far at `at`, as was told of the whole batch.

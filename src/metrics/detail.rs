@@ -7,6 +7,7 @@
 use rustc_hash::FxHashMap;
 
 use super::audit::Audit;
+use super::gaps::{self, GapRun};
 use super::summary::RequestRecord;
 use crate::ids::{ReplicaId, RequestId};
 use crate::sim::{Completion, Fact, Outcome, Steps};
@@ -93,7 +94,9 @@ impl Gaps {
             Fact::Admitted { replica, id, .. } => self.admitted(replica, id),
             Fact::Steps(steps) => self.log(steps.replica).push(steps),
             Fact::FirstToken { now, id, .. } => self.first_token(id, now),
-            Fact::Gap { now, id, gap } => self.gap(id, now, gap),
+            Fact::Gap {
+                now, id, gap, seen, ..
+            } => self.gap(id, now - gap, seen),
             Fact::Burst { id, tokens, .. } => self.burst(id, tokens),
             // A token may be in flight yet when its sequence is preempted: the gap after it says when the last one came.
             Fact::Loaded { .. }
@@ -102,11 +105,12 @@ impl Gaps {
             | Fact::Preempted { .. }
             | Fact::Arrived { .. }
             | Fact::Rejected { .. }
-            | Fact::Leaving { .. }
             | Fact::Sent { .. }
             | Fact::Crossing { .. }
             | Fact::Crossed { .. }
             | Fact::Ended(_) => {}
+            // All of its tokens have left the engine; when its client has the last is the front end's to say.
+            Fact::Leaving { now, id } => self.settle(id, now),
             // Its answer begins anew.
             Fact::Returned(part) => {
                 self.sequences.remove(&part.id);
@@ -160,10 +164,11 @@ impl Gaps {
         }
     }
 
-    fn gap(&mut self, id: RequestId, now: Picos, gap: Picos) {
-        self.settle(id, now.saturating_sub(gap));
+    /// It had no token since `since`; its client saw none for so long.
+    fn gap(&mut self, id: RequestId, since: Picos, seen: Picos) {
+        self.settle(id, since);
         if let Some(sequence) = self.sequences.get_mut(&id) {
-            sequence.itls.push(gap);
+            sequence.itls.push(seen);
             sequence.from = Some(self.replicas[sequence.replica].entries.len());
         }
     }
@@ -217,11 +222,10 @@ impl TokenLog {
             .map(|i| steps.duration.0 + steps.duration_increment.0 * i)
             .sum();
         let mut end = Picos(steps.end.0 - later);
-        self.entries.push((end, steps.gap));
-        for _ in 1..steps.count {
+        for gap in gaps::of_steps(steps).into_iter().flat_map(GapRun::gaps) {
+            self.entries.push((end, gap));
             duration += steps.duration_increment;
             end += duration;
-            self.entries.push((end, duration));
         }
     }
 }

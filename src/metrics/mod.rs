@@ -14,6 +14,7 @@ mod concurrent;
 mod detail;
 mod distribution;
 mod exact;
+mod gaps;
 mod in_flight;
 mod leap;
 mod metric;

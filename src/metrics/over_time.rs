@@ -255,6 +255,8 @@ mod tests {
                     duration_increment: Picos::ZERO,
                     gap_seqs: 0,
                     gap: Picos::ZERO,
+                    handed: 0,
+                    seen: None,
                     load: &load,
                     recomputed_tokens: 0,
                     running,

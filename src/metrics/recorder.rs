@@ -18,6 +18,7 @@ use super::by_replica::ByReplica;
 use super::concurrent::Concurrent;
 use super::detail::Detail;
 use super::distribution::Distribution;
+use super::gaps;
 use super::in_flight::{InFlight, Live, Place};
 use super::leap::Ends;
 use super::metric::Metric;
@@ -322,6 +323,12 @@ impl Recorder {
         }
         let (mut first, increment, mut count) = (steps.duration, steps.duration_increment, steps.count);
         let itl = &mut self.open.latencies[Metric::Itl as usize];
+        if steps.seen.is_some() {
+            for run in gaps::of_steps(steps) {
+                itl.record_progression(run.first, run.increment, run.count, seqs);
+            }
+            return self.seconds.tokens(&ends, seqs);
+        }
         if steps.gap != first {
             itl.record(steps.gap, seqs);
             (first, count) = (first + increment, count - 1);
@@ -432,9 +439,9 @@ impl Observer for Recorder {
             } => self.preempted(id, now, running_since),
             Fact::Steps(steps) => self.steps(steps),
             Fact::FirstToken { now, .. } => self.tokens_at(now, 1),
-            Fact::Gap { now, gap, .. } => {
-                self.open.latencies[Metric::Itl as usize].record(gap, 1);
-                self.series.gap(now, gap);
+            Fact::Gap { now, seen, .. } => {
+                self.open.latencies[Metric::Itl as usize].record(seen, 1);
+                self.series.gap(now, seen);
                 self.tokens_at(now, 1);
             }
             Fact::Burst { now, tokens, .. } => self.tokens_at(now, tokens.into()),

@@ -3,6 +3,7 @@
 //! A bin stores the changes of each level inside it and the area they make up to the bin's end, so that facts may
 //! come out of order (replicas are ordered only among themselves) and two bins merge exactly.
 
+use super::gaps;
 use super::leap::Ends;
 use super::summary::SeriesPoint;
 use crate::sim::Steps;
@@ -231,6 +232,9 @@ impl Series {
 /// The gaps of `count` steps of a leap from its step `first` on.
 #[inline]
 fn gaps_of(steps: &Steps<'_>, first: u64, count: u64, seqs: u64) -> Gaps {
+    if steps.seen.is_some() {
+        return seen_gaps_of(steps, first, count, seqs);
+    }
     let (duration, increment) = (steps.duration.0, steps.duration_increment.0);
     let last = first + count - 1;
     // Σ (duration + i·increment) from first to last; the very first gap may be longer than its step.
@@ -246,6 +250,22 @@ fn gaps_of(steps: &Steps<'_>, first: u64, count: u64, seqs: u64) -> Gaps {
         sum: sum * u128::from(seqs),
         longest,
     }
+}
+
+/// The same where a busy front end makes them others.
+fn seen_gaps_of(steps: &Steps<'_>, mut first: u64, mut count: u64, seqs: u64) -> Gaps {
+    let mut told = Gaps {
+        count: count * seqs,
+        ..Gaps::default()
+    };
+    for run in gaps::of_steps(steps) {
+        let part = run.part(first, count);
+        first = first.saturating_sub(run.count);
+        count -= part.count;
+        told.sum += part.sum() * u128::from(seqs);
+        told.longest = told.longest.max(part.longest().0);
+    }
+    told
 }
 
 #[cfg(test)]

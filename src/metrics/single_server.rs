@@ -163,6 +163,7 @@ fn serve(
     observer.observe(&Fact::Steps(&steps));
     observer.observe(&Fact::FirstToken {
         now: end,
+        replica: ReplicaId(place),
         id: RequestId(id),
         arrival,
     });
@@ -193,6 +194,8 @@ pub(crate) fn steps<'a>(
         duration_increment: increment,
         gap_seqs,
         gap: Picos(total / count),
+        handed: gap_seqs,
+        seen: None,
         load,
         recomputed_tokens: 0,
         running: 1,
@@ -242,6 +245,7 @@ pub(crate) fn two_sequences(observer: &mut impl Observer) -> Picos {
     for id in [0, 1] {
         observer.observe(&Fact::FirstToken {
             now: ms(100),
+            replica,
             id: RequestId(id),
             arrival: Picos::ZERO,
         });
@@ -271,8 +275,10 @@ pub(crate) fn two_sequences(observer: &mut impl Observer) -> Picos {
     observer.observe(&Fact::Steps(&leap(133, 153, 1, 0, 1)));
     observer.observe(&Fact::Gap {
         now: ms(153),
+        replica,
         id,
         gap: ms(43),
+        seen: ms(43),
     });
     let first = completion(0, Picos::ZERO, Picos::ZERO, ms(153), 5);
     observer.observe(&Fact::Ended(&Completion {

@@ -145,7 +145,7 @@ impl<T: Traffic> Simulation<T> {
         completion: &Completion,
         observer: &mut O,
     ) {
-        self.cluster.tell(self.now, observer);
+        self.cluster.tell(self.now, &mut self.ends.heard_by(observer));
         let now = self.now;
         let [last, most] = &mut self.refusals;
         if last.at != now {
@@ -172,6 +172,7 @@ impl<T: Traffic> Simulation<T> {
             return false;
         }
         self.cluster.answered(completion);
+        self.ends.forget(completion.id);
         observer.observe(&Fact::Returned(completion));
         if let Some(deadline) = gate.deadline(completion) {
             self.deadlines.push(Reverse((deadline, completion.id, None)));

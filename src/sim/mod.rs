@@ -6,7 +6,7 @@ mod scenario;
 mod simulation;
 
 pub use crate::cluster::Frontend;
-pub use crate::facts::{Completion, Fact, Observer, Outcome, Steps};
+pub use crate::facts::{Completion, Fact, Observer, Outcome, SeenGaps, Steps};
 pub use admission::{Admission, Bucket, RateLimit, Retries};
 pub use scenario::{CostFactory, LockStepRanks, Pool, Role, Scenario, SharedFactory};
 pub use simulation::{Counts, Pause, Refusals, Server, Simulation, Until};

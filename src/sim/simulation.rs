@@ -9,7 +9,7 @@ use std::collections::{BinaryHeap, VecDeque};
 
 use super::admission::Gate;
 use super::{Completion, Fact, Frontend, Observer, Outcome};
-use crate::cluster::{Entrance, LockStepAccount, Payroll, Serving, Ticket};
+use crate::cluster::{FrontEnds, LockStepAccount, Payroll, Serving, Ticket};
 use crate::cost::StepCost;
 use crate::engine::sglang::SglangRecord;
 use crate::engine::{EngineSpec, Refusal, ScheduleRecord};
@@ -23,8 +23,8 @@ mod build;
 pub struct Simulation<T: Traffic> {
     traffic: T,
     pub(super) cluster: Serving,
-    /// The front end of each replica, or one that they share.
-    entrances: Vec<Entrance>,
+    /// What stands around the engines.
+    pub(super) ends: FrontEnds,
     /// What stands before the routers, if anything does.
     pub(super) gate: Option<Box<Gate>>,
     pub(super) now: Picos,
@@ -223,7 +223,7 @@ impl<T: Traffic> Simulation<T> {
         let mut ended = std::mem::take(&mut self.buffer);
         let pause = self.go_on(until, turns, observer, &mut ended);
         if pause != Pause::Breath {
-            self.cluster.tell(self.now, observer);
+            self.cluster.tell(self.now, &mut self.ends.heard_by(observer));
         }
         self.buffer = ended;
         pause
@@ -247,7 +247,8 @@ impl<T: Traffic> Simulation<T> {
             let outside = self.next_from_outside();
             let horizon = outside.map_or(Picos::MAX, |(at, _)| at);
             if ended.is_empty() {
-                let reached = self.cluster.run(horizon.min(until.time), observer, ended);
+                let heard = &mut self.ends.heard_by(observer);
+                let reached = self.cluster.run(horizon.min(until.time), heard, ended);
                 self.now = self.now.max(reached);
             }
             if !ended.is_empty() {
@@ -279,7 +280,7 @@ impl<T: Traffic> Simulation<T> {
             self.take(event, observer, ended);
             // Everything from outside at this instant comes before the loop drains its inputs.
             if self.next_from_outside().is_none_or(|(next, _)| next > at) {
-                self.cluster.pass_at(at, observer, ended);
+                self.cluster.pass_at(at, &mut self.ends.heard_by(observer), ended);
             }
         }
     }
@@ -342,7 +343,8 @@ impl<T: Traffic> Simulation<T> {
     fn take<O: Observer>(&mut self, event: Event, observer: &mut O, ended: &mut Vec<Completion>) {
         match event {
             Event::Change => {
-                self.cluster.change(self.now, observer, ended);
+                self.cluster
+                    .change(self.now, &mut self.ends.heard_by(observer), ended);
                 self.answer_all(ended, observer);
             }
             Event::Delivery => {
@@ -374,7 +376,9 @@ impl<T: Traffic> Simulation<T> {
         match ticket {
             None => self.give_up(id, observer),
             Some(ticket) => {
-                if let Some(mut completion) = self.cluster.abort(ticket, self.now, observer) {
+                let heard = &mut self.ends.heard_by(observer);
+                if let Some(mut completion) = self.cluster.abort(ticket, self.now, heard) {
+                    self.ends.forget(id);
                     self.leave_gate(&mut completion);
                     self.end(&completion, observer);
                 }
@@ -384,11 +388,15 @@ impl<T: Traffic> Simulation<T> {
 
     /// The routers send a request to a server.
     pub(super) fn dispatch<O: Observer>(&mut self, request: Request, observer: &mut O) {
-        let Some(replica) = self.cluster.route(self.now, &request, observer) else {
+        let heard = &mut self.ends.heard_by(observer);
+        let Some(replica) = self.cluster.route(self.now, &request, heard) else {
             return self.refuse(Refusal::NoReplica, request, observer);
         };
-        let entrance = self.entrance(replica);
-        let entry = self.entrances[entrance].pass(self.now, request.prompt_tokens);
+        if self.ends.has_one_loop(replica) {
+            self.cluster
+                .tell_of(replica, self.now, &mut self.ends.heard_by(observer));
+        }
+        let entry = self.ends.pass(replica, self.now, request.prompt_tokens);
         let (id, deadline) = (request.id, request.deadline);
         match self.cluster.offer(replica, self.now, entry, request) {
             Ok(ticket) => {
@@ -409,11 +417,6 @@ impl<T: Traffic> Simulation<T> {
         }
     }
 
-    /// The front end of a replica: its own, or the one of all.
-    fn entrance(&self, replica: usize) -> usize {
-        replica.min(self.entrances.len() - 1)
-    }
-
     fn answer_all<O: Observer>(&mut self, ended: &mut Vec<Completion>, observer: &mut O) {
         for completion in ended.iter_mut() {
             if !self.is_sent_again(completion, observer) {
@@ -423,19 +426,14 @@ impl<T: Traffic> Simulation<T> {
         ended.clear();
     }
 
-    /// An answer leaves the engine; the client has it a response delay later.
+    /// An answer leaves the engine; the client has it when the front end has handed it on.
     fn answer<O: Observer>(&mut self, completion: &mut Completion, observer: &mut O) {
-        let delay = self.entrances[self.entrance(completion.replica.0 as usize)].response_delay();
         self.leave_gate(completion);
-        if delay == Picos::ZERO {
+        let (now, id) = (completion.end, completion.id);
+        if !self.ends.deliver(completion) {
             return self.end(completion, observer);
         }
-        observer.observe(&Fact::Leaving {
-            now: completion.end,
-            id: completion.id,
-        });
-        completion.end += delay;
-        completion.first_token = completion.first_token.map(|at| at + delay);
+        observer.observe(&Fact::Leaving { now, id });
         // Replicas may have front ends that are not equally fast: in order of delivery, of equals in that of leaving.
         if self.outbox.back().is_none_or(|last| last.end <= completion.end) {
             return self.outbox.push_back(completion.clone());

@@ -314,8 +314,30 @@ fn plain(fact: &Fact<'_>) -> Fact<'static> {
             since,
             blocks,
         },
-        Fact::FirstToken { now, id, arrival } => Fact::FirstToken { now, id, arrival },
-        Fact::Gap { now, id, gap } => Fact::Gap { now, id, gap },
+        Fact::FirstToken {
+            now,
+            replica,
+            id,
+            arrival,
+        } => Fact::FirstToken {
+            now,
+            replica,
+            id,
+            arrival,
+        },
+        Fact::Gap {
+            now,
+            replica,
+            id,
+            gap,
+            seen,
+        } => Fact::Gap {
+            now,
+            replica,
+            id,
+            gap,
+            seen,
+        },
         Fact::Burst { now, id, tokens } => Fact::Burst { now, id, tokens },
         Fact::Leaving { now, id } => Fact::Leaving { now, id },
     }

@@ -11,6 +11,7 @@ mod conservation;
 mod corners;
 mod determinism;
 mod extremes;
+mod front_end;
 mod ledger;
 mod monotone;
 mod replicas;

@@ -100,12 +100,18 @@ impl Experiment {
             dice.one_of(&[0.0, 1e-9, 1e-6]),
         );
         let delays = dice.chance();
+        // From dice of their own, so that all else is drawn as without. A step's tokens take less than it, or more.
+        let mut dice_of_pieces = Dice(stream(seed, Purpose::Jitter, 2));
+        let per_output_token = Picos(dice_of_pieces.one_of(&[0, 0, 60_000_000, 3_000_000_000]));
         let frontend = Frontend {
             is_shared: false,
             servers: dice.one_of(&[NonZeroU32::MIN, NonZeroU32::MIN.saturating_add(2)]),
             request_service: Picos(if dice.chance() { 2_000_000_000 } else { 0 }),
             request_delay: Picos(if delays { 1_500_000_000 } else { 0 }),
             per_prompt_token: Picos(if delays { 1_000_000 } else { 0 }),
+            per_output_token,
+            outputs_at_once: dice_of_pieces.one_of(&[0, 3, 128]),
+            stream_interval: dice_of_pieces.one_of(&[NonZeroU32::MIN, NonZeroU32::MIN.saturating_add(3)]),
             // Shorter than a step, and longer than several.
             response_delay: Picos(dice.one_of(&[0, 700_000_000, 45_000_000_000])),
         };

@@ -28,7 +28,7 @@ pub struct Pressure {
     pub host: f64,
     /// Share of the time of steps in which they wait for KV that comes from outside the GPU.
     pub loads: f64,
-    /// Share of the time of the API servers that taking requests in is.
+    /// Share of the time of the API servers in which they take requests in or hand tokens on.
     pub front_end: f64,
     /// Largest share of KV blocks in use.
     pub kv_blocks: f64,
@@ -67,7 +67,7 @@ pub enum Limiter {
     Host,
     /// Steps wait for KV from outside the GPU.
     Loads,
-    /// Requests wait for each other in the API server, before the engine.
+    /// Requests and tokens wait for each other in the API server, around the engine.
     FrontEnd,
     /// KV takes its time between prefill and decode.
     KvLinks,
@@ -125,7 +125,7 @@ impl Pressure {
         if queueing && self.token_budget >= BUDGET_FULL && self.compute < IDLE_DEVICE {
             return Limiter::TokenBudget;
         }
-        if queueing && self.front_end >= FRONT_END_FULL {
+        if self.front_end >= FRONT_END_FULL {
             return Limiter::FrontEnd;
         }
         if self.loads > self.compute.max(self.bandwidth).max(self.host) {
@@ -164,7 +164,7 @@ const STEPS_WAITED: f64 = 20.0;
 const PREEMPTING: f64 = 0.001;
 /// Of the token budget in steps with a prompt, from which on it is full; such steps end with what is left of prompts.
 const BUDGET_FULL: f64 = 0.9;
-/// Of an API server's time, from which on requests wait there for several others.
+/// Of an API server's time, from which on whatever comes there waits for several others.
 pub const FRONT_END_FULL: f64 = 0.8;
 /// Of its arithmetic below which a device waits for more tokens.
 const IDLE_DEVICE: f64 = 0.5;
@@ -205,15 +205,15 @@ mod tests {
             Limiter::KvBlocks,
         );
         check(Pressure { loads: 0.7, ..base }, Limiter::Loads);
-        let tokenizing = Pressure {
+        let streaming = Pressure {
             front_end: 0.9,
             ..base
         };
-        check(tokenizing, Limiter::FrontEnd);
+        check(streaming, Limiter::FrontEnd);
         assert_eq!(
-            tokenizing.limiter_of_pace(),
-            Limiter::HbmBandwidth,
-            "tokens wait for no prompt there"
+            streaming.limiter_of_pace(),
+            Limiter::FrontEnd,
+            "tokens wait there for each other and for prompts"
         );
         check(Pressure { seqs: 1.0, ..base }, Limiter::MaxNumSeqs);
         assert_eq!(

@@ -50,7 +50,7 @@ pub(super) fn without_far_ones<'a>(all: &Trial<'a>, first: &[f64]) -> Option<Few
             break;
         }
         let runs: Vec<&Run> = met.iter().map(|run| all.runs[*run]).collect();
-        let Some(trial) = Trial::of(runs, all.known, all.seeks_launches) else {
+        let Some(trial) = Trial::of(runs, all.known, all.sought) else {
             break;
         };
         let values = rounded_all(invert(&trial, Loss::SoftL1, &trial.priors()));
@@ -83,7 +83,7 @@ fn met_by(all: &Trial, fitted: &Trial, values: &[f64]) -> Vec<usize> {
 fn best_start(all: &Trial, first: &[f64]) -> Vec<f64> {
     let stride = all.runs.len().div_ceil(SINGLES);
     let singles = all.runs.iter().step_by(stride).filter_map(|run| {
-        let single = Trial::of(vec![*run], all.known, all.seeks_launches)?;
+        let single = Trial::of(vec![*run], all.known, all.sought)?;
         let own = invert(&single, Loss::SoftL1, &single.priors());
         let value = |name: &str| {
             let mut names = single.parameters.iter().zip(&own);

@@ -23,7 +23,7 @@ pub(super) fn as_scattered(trial: &Trial, values: &[f64], options: &Options) -> 
     if runs == 0 {
         return None;
     }
-    let other = Trial::of(others.iter().collect(), trial.known, trial.seeks_launches)?;
+    let other = Trial::of(others.iter().collect(), trial.known, trial.sought)?;
     let starts = [other.priors(), values.to_vec()];
     let found = starts.map(|start| invert(&other, Loss::SoftL1, &start));
     let cost = |values: &Vec<f64>| other.cost(Loss::SoftL1, values, &other.errors(values));

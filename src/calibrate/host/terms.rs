@@ -4,7 +4,7 @@ use crate::calibrate::runs::{Figure, Run};
 use crate::calibrate::solve::Parameter;
 use crate::cost::calibration::Host;
 use crate::cost::discrepancy::REQUEST_SD_LN;
-use crate::cost::uncertainty::UNKNOWN_LAUNCHES;
+use crate::cost::uncertainty::{UNKNOWN_LAUNCHES, UNKNOWN_STREAMING};
 
 /// Factor on launches at which a run's figures move if it speaks about launches, and by how much one of them then moves: from what
 /// a call of the driver takes to the slowest host that was measured it is ten.
@@ -18,6 +18,21 @@ pub(super) fn launches(base: &Host) -> Parameter {
         (1.0, 400.0),
         base.eager_launch_us,
         UNKNOWN_LAUNCHES,
+    )
+}
+
+/// Factor on an API server's time for a token at which a run's figures move if it speaks about that, and by how much. TTFT does not count:
+/// what it holds of a token's time stands beside the delay of a request, which is sought by it.
+pub(super) const SLOW_STREAMING: f64 = 2.0;
+pub(super) const STREAMING_MOVES: f64 = 0.05;
+
+/// The API server's time for a token.
+pub(super) fn streaming(base: &Host) -> Parameter {
+    Parameter::factor(
+        "per_output_token_us",
+        (2.0, 500.0),
+        base.per_output_token_us,
+        UNKNOWN_STREAMING,
     )
 }
 
@@ -73,6 +88,7 @@ pub(super) fn host_term<'h>(host: &'h mut Host, name: &str) -> &'h mut f64 {
         "async_gap_us" => &mut host.async_gap_us,
         "async_gap_per_seq_us" => &mut host.async_gap_per_seq_us,
         "request_ms" => &mut host.request_ms,
+        "per_output_token_us" => &mut host.per_output_token_us,
         "eager_launch_us" => &mut host.eager_launch_us,
         _ => unreachable!("{name} is a parameter"),
     }

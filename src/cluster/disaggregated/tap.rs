@@ -45,12 +45,12 @@ impl Observer for DecodeTap<'_> {
                     self.observer.observe(&flight.retell(fact));
                 }
             }
-            Fact::FirstToken { now, id, .. } => {
+            Fact::FirstToken { now, replica, id, .. } => {
                 let Some(flight) = live(self.flights, id) else {
                     return;
                 };
                 self.first_tokens.push(id);
-                flight.story.have_token(&flight.request, now, None);
+                flight.story.have_token(&flight.request, replica, now, None);
                 let relay = Relay {
                     id,
                     arrival: flight.request.arrival,

@@ -437,6 +437,8 @@ pub struct Host {
     pub request_serial_ms: f64,
     /// Added to that for each prompt token, µs.
     pub per_prompt_token_us: f64,
+    /// Time of an output token in the API server, if each is a piece of its own, µs.
+    pub per_output_token_us: f64,
     /// From the end of a step to the client, ms.
     pub response_ms: f64,
     /// How well the block is known.

@@ -311,6 +311,7 @@ fn host_table(host: &Host) -> Table {
         ("request_ms", host.request_ms),
         ("request_serial_ms", host.request_serial_ms),
         ("per_prompt_token_us", host.per_prompt_token_us),
+        ("per_output_token_us", host.per_output_token_us),
         ("response_ms", host.response_ms),
     ]);
     trust(&mut table, host.trust);

@@ -136,6 +136,8 @@ impl ScheduledReplica {
             duration_increment: increment,
             gap_seqs: streaming,
             gap: step.end() - self.last_end.min(step.begin),
+            handed: streaming,
+            seen: None,
             load: &step.load,
             recomputed_tokens: step.recomputed_tokens,
             running: step.running,

@@ -5,7 +5,7 @@ use super::replica::ScheduledReplica;
 use super::sequence::Phase;
 use crate::engine::Handle;
 use crate::engine::scheduler::Binding;
-use crate::engine::story::common_gap;
+use crate::engine::story::{self, common_gap};
 use crate::facts::{Completion, Fact, Observer, Outcome, Steps};
 use crate::units::Picos;
 
@@ -30,7 +30,7 @@ impl ScheduledReplica {
                 if tells_each {
                     let id = self.ledger.sequences[entry.handle.slot].request.id;
                     let gap = now - self.ledger.last_decode;
-                    observer.observe(&Fact::Gap { now, id, gap });
+                    observer.observe(&story::gap(now, self.id, id, gap));
                 }
                 self.ledger.register_listed(entry.handle.slot);
             } else if self.ledger.slot(entry.handle).is_ok() {
@@ -55,6 +55,7 @@ impl ScheduledReplica {
         });
         let packed = self.ledger.packed_in(step);
         let last_decode = self.ledger.last_decode;
+        let handed = packed + stories.clone().count() as u32;
         let (gap_seqs, since) = common_gap(stories, packed, self.last_end, last_decode);
         observer.observe(&Fact::Steps(&Steps {
             replica: self.id,
@@ -65,6 +66,8 @@ impl ScheduledReplica {
             duration_increment: Picos::ZERO,
             gap_seqs,
             gap: step.end() - since.min(step.begin),
+            handed,
+            seen: None,
             load: &step.load,
             recomputed_tokens: step.recomputed_tokens,
             running: step.running,
@@ -122,7 +125,7 @@ impl ScheduledReplica {
     ) {
         let sequence = &mut self.ledger.sequences[slot];
         let (story, request) = (&mut sequence.story, &sequence.request);
-        if let Some(fact) = story.have_token(request, now, Some(since)) {
+        if let Some(fact) = story.have_token(request, self.id, now, Some(since)) {
             observer.observe(&fact);
         }
         if sequence.is_complete() {
@@ -144,7 +147,7 @@ impl ScheduledReplica {
     ) {
         let sequence = &mut self.ledger.sequences[slot];
         let (story, request) = (&mut sequence.story, &sequence.request);
-        if let Some(fact) = story.have_token(request, now, None) {
+        if let Some(fact) = story.have_token(request, self.id, now, None) {
             observer.observe(&fact);
         }
         let (id, tokens) = (request.id, sequence.outputs - 1);

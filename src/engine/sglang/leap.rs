@@ -110,6 +110,8 @@ impl SglangReplica {
             duration_increment: increment,
             gap_seqs: self.running.len() as u32,
             gap: front.end() - self.last_end,
+            handed: front.load.sampled_rows,
+            seen: None,
             load: &front.load,
             recomputed_tokens: 0,
             running: front.running,

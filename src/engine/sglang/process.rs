@@ -6,7 +6,7 @@ use super::disaggregated::Role;
 use super::replica::SglangReplica;
 use super::sequence::Phase;
 use crate::engine::Handle;
-use crate::engine::story::common_gap;
+use crate::engine::story::{self, common_gap};
 use crate::facts::{Completion, Fact, Observer, Outcome, Steps};
 use crate::units::Picos;
 
@@ -42,7 +42,7 @@ impl SglangReplica {
                     self.sequences[entry.handle.slot].request.id,
                     now - self.last_decode,
                 );
-                observer.observe(&Fact::Gap { now, id, gap });
+                observer.observe(&story::gap(now, self.id, id, gap));
             } else if self.awaits(entry) {
                 self.deliver(entry, now, since, observer, ended);
             }
@@ -87,6 +87,8 @@ impl SglangReplica {
             duration_increment: Picos::ZERO,
             gap_seqs,
             gap: batch.end() - since.min(batch.begin),
+            handed: batch.load.sampled_rows,
+            seen: None,
             load: &batch.load,
             recomputed_tokens: batch.recomputed_tokens,
             running: batch.running,
@@ -114,7 +116,7 @@ impl SglangReplica {
         sequence.outputs += 1;
         sequence.in_flight -= 1;
         let (story, request) = (&mut sequence.story, &sequence.request);
-        if let Some(fact) = story.have_token(request, now, Some(since)) {
+        if let Some(fact) = story.have_token(request, self.id, now, Some(since)) {
             observer.observe(&fact);
         }
         if sequence.outputs == sequence.target {

@@ -3,7 +3,7 @@
 use std::collections::{BinaryHeap, VecDeque};
 
 use super::{Server, Simulation};
-use crate::cluster::{Cluster, ClusterSpec, Disaggregated, Entrance, LockStepSpec, Serving};
+use crate::cluster::{Cluster, ClusterSpec, Disaggregated, FrontEnds, LockStepSpec, Serving};
 use crate::cost::jitter::{Jitter, JitterLaw};
 use crate::cost::{SharedCost, StepCost};
 use crate::engine::lmcache::LmcacheConfig;
@@ -78,14 +78,8 @@ impl<T: Traffic> Simulation<T> {
     }
 
     fn with_cluster(cluster: Serving, frontends: Vec<Frontend>, mut traffic: T) -> Simulation<T> {
-        let is_shared = frontends.iter().any(|frontend| frontend.is_shared);
-        debug_assert!(
-            !is_shared || frontends.windows(2).all(|pair| pair[0] == pair[1]),
-            "of one server"
-        );
-        let own = if is_shared { 1 } else { frontends.len() };
         Simulation {
-            entrances: frontends.into_iter().take(own).map(Entrance::new).collect(),
+            ends: FrontEnds::new(frontends),
             arrival: traffic.next_arrival(),
             traffic,
             cluster,

@@ -236,7 +236,7 @@ impl SglangReplica {
             observer.observe(&story.admit(request, self.id, now, known, 0));
             if sequence.outputs == 0 {
                 sequence.outputs = 1;
-                if let Some(fact) = story.have_token(request, now, None) {
+                if let Some(fact) = story.have_token(request, self.id, now, None) {
                     observer.observe(&fact);
                 }
                 if sequence.outputs == sequence.target {

@@ -1,0 +1,241 @@
+//! The front ends of what serves: every request goes in through one, and every token comes out through it.
+//!
+//! Engines tell of the ends of their steps. What of them is told on is when clients see it: this stands between the engines and whoever
+//! observes.
+
+use super::frontend::{Entrance, Frontend};
+use super::streaming::{Pace, Streaming};
+use crate::facts::{Completion, Fact, Observer, Outcome, Steps};
+use crate::ids::{ReplicaId, RequestId};
+use crate::units::Picos;
+use crate::window::Window;
+
+/// The front end of each replica, or one that they share.
+pub(crate) struct FrontEnds {
+    /// Ways in: one for each replica, or one of all.
+    entrances: Vec<Entrance>,
+    /// Ways out, of each replica where handing tokens on takes time; empty where it does on none.
+    streams: Vec<Option<Streaming>>,
+    /// The replicas share the processes.
+    is_shared: bool,
+    /// Of requests inside that have a token.
+    handed: Window<Handed>,
+}
+
+/// How much later than the engine told them tokens of a request were handed on.
+#[derive(Clone, Copy, Debug)]
+struct Handed {
+    /// The first.
+    first: Picos,
+    /// The last that was told of alone, and when the engine told it. Steps of a pipeline may end together, and then their ends do not
+    /// say which one it was of.
+    last: Picos,
+    at: Picos,
+}
+
+impl FrontEnds {
+    /// Those of so many replicas.
+    pub(crate) fn new(frontends: Vec<Frontend>) -> FrontEnds {
+        let is_shared = frontends.iter().any(|frontend| frontend.is_shared);
+        debug_assert!(
+            !is_shared || frontends.windows(2).all(|pair| pair[0] == pair[1]),
+            "of one server"
+        );
+        let replicas = frontends.len();
+        let own = if is_shared { 1 } else { replicas };
+        let stream = |frontend: &Frontend| {
+            let servers = u64::from(frontend.servers.get());
+            let sharers = if is_shared { replicas as u64 } else { 1 };
+            let of_all = |each: Picos| Picos(each.0 * sharers / servers);
+            let pace = Pace {
+                token: of_all(frontend.per_token_of_many()),
+                piece: of_all(frontend.per_handed_token()),
+                at_once: frontend.outputs_at_once,
+                servers,
+            };
+            (pace.piece > Picos::ZERO).then(|| Streaming::new(pace))
+        };
+        let mut streams: Vec<Option<Streaming>> = frontends.iter().map(stream).collect();
+        if streams.iter().all(Option::is_none) {
+            streams.clear();
+        }
+        FrontEnds {
+            entrances: frontends.into_iter().take(own).map(Entrance::new).collect(),
+            streams,
+            is_shared,
+            handed: Window::default(),
+        }
+    }
+
+    /// The way into a replica.
+    fn entrance(&mut self, replica: usize) -> &mut Entrance {
+        let last = self.entrances.len() - 1;
+        &mut self.entrances[replica.min(last)]
+    }
+
+    /// Whether requests for a replica wait behind its answers. Where replicas share their processes they do not: when the answers
+    /// of the others came is not known yet.
+    #[inline]
+    pub(crate) fn has_one_loop(&self, replica: usize) -> bool {
+        !self.is_shared && matches!(self.streams.get(replica), Some(Some(_)))
+    }
+
+    /// When the queue of a replica's engine has a request that is sent there now. Where there is [one
+    /// loop](FrontEnds::has_one_loop) all that the replica did so far has been told.
+    #[inline]
+    pub(crate) fn pass(&mut self, replica: usize, now: Picos, prompt_tokens: u32) -> Picos {
+        if !self.is_shared
+            && let Some(stream) = self.streams.get_mut(replica).and_then(Option::as_mut)
+        {
+            stream.take_in(now, self.entrances[replica].work(prompt_tokens));
+        }
+        self.entrance(replica).pass(now, prompt_tokens)
+    }
+
+    /// Who hears the engines on behalf of an observer.
+    #[inline(always)]
+    pub(crate) fn heard_by<'a, O: Observer>(&'a mut self, observer: &'a mut O) -> AtClients<'a, O> {
+        AtClients { ends: self, observer }
+    }
+
+    /// Moves the times of an answer from its engine to its client. Whether they are others.
+    #[inline]
+    pub(crate) fn deliver(&mut self, completion: &mut Completion) -> bool {
+        let replica = completion.replica.0 as usize;
+        let response = self.entrance(replica).response_delay();
+        let (mut first, mut last) = (response, response);
+        if let Some(Some(stream)) = self.streams.get_mut(replica) {
+            let handed = self.handed.remove(completion.id);
+            first += handed.map_or(Picos::ZERO, |handed| handed.first);
+            if completion.outcome == Outcome::Completed {
+                let alone = handed.filter(|handed| handed.at == completion.end);
+                last += alone.map_or_else(|| stream.lag_at(completion.end), |handed| handed.last);
+            }
+            stream.no_longer_waits(completion.id);
+        }
+        completion.end += last;
+        // Whose replica failed may never have had a token that was on its way.
+        let end = completion.end;
+        let seen = completion.first_token.map(|at| at + first);
+        completion.first_token = seen.filter(|at| *at <= end);
+        last > Picos::ZERO
+    }
+
+    /// A request left without an answer.
+    pub(crate) fn forget(&mut self, id: RequestId) {
+        if !self.streams.is_empty() {
+            self.handed.remove(id);
+            self.streams
+                .iter_mut()
+                .flatten()
+                .for_each(|stream| stream.no_longer_waits(id));
+        }
+    }
+
+    #[inline]
+    fn hand_on<'s>(&mut self, steps: &Steps<'s>) -> Steps<'s> {
+        let replica = steps.replica.0 as usize;
+        let Some(stream) = &mut self.streams[replica] else {
+            return *steps;
+        };
+        let work = stream.work(steps);
+        let seen = stream.hand_on(steps);
+        if !self.is_shared {
+            self.entrances[replica].hand_on(steps, work);
+        }
+        Steps {
+            seen: Some(seen),
+            ..*steps
+        }
+    }
+
+    /// What a client sees of a gap that is told of alone.
+    fn seen(&mut self, replica: ReplicaId, id: RequestId, now: Picos, gap: Picos) -> Picos {
+        let Some(stream) = &mut self.streams[replica.0 as usize] else {
+            return gap;
+        };
+        let since = now.saturating_sub(gap);
+        let lag = stream.lag_at(now);
+        let before = match self.handed.get_mut(id) {
+            None => stream.lag_at(since),
+            Some(handed) => {
+                let before = match handed.at == since {
+                    true => handed.last,
+                    false => stream.lag_at(since),
+                };
+                (handed.last, handed.at) = (lag, now);
+                before
+            }
+        };
+        stream.no_longer_waits(id);
+        (gap + lag).saturating_sub(before)
+    }
+
+    /// The way out of a replica, where it takes time.
+    fn stream(&mut self, replica: ReplicaId) -> Option<&mut Streaming> {
+        self.streams[replica.0 as usize].as_mut()
+    }
+}
+
+/// Hears engines, and tells on what clients see.
+pub(crate) struct AtClients<'a, O> {
+    ends: &'a mut FrontEnds,
+    observer: &'a mut O,
+}
+
+impl<O: Observer> AtClients<'_, O> {
+    #[inline(never)]
+    fn at_clients(&mut self, fact: &Fact<'_>) {
+        match *fact {
+            Fact::Steps(steps) => {
+                let steps = self.ends.hand_on(steps);
+                self.observer.observe(&Fact::Steps(&steps));
+            }
+            Fact::FirstToken { now, replica, id, .. } => {
+                if let Some(stream) = self.ends.stream(replica) {
+                    let lag = stream.lag_at(now);
+                    let handed = Handed {
+                        first: lag,
+                        last: lag,
+                        at: now,
+                    };
+                    self.ends.handed.insert(id, handed);
+                }
+                self.observer.observe(fact);
+            }
+            Fact::Preempted { now, replica, id, .. } => {
+                if let Some(stream) = self.ends.stream(replica) {
+                    stream.waits(id, now);
+                }
+                self.observer.observe(fact);
+            }
+            Fact::Gap {
+                now,
+                replica,
+                id,
+                gap,
+                ..
+            } => {
+                let seen = self.ends.seen(replica, id, now, gap);
+                self.observer.observe(&Fact::Gap {
+                    now,
+                    replica,
+                    id,
+                    gap,
+                    seen,
+                });
+            }
+            _ => self.observer.observe(fact),
+        }
+    }
+}
+
+impl<O: Observer> Observer for AtClients<'_, O> {
+    #[inline(always)]
+    fn observe(&mut self, fact: &Fact<'_>) {
+        match self.ends.streams.is_empty() {
+            true => self.observer.observe(fact),
+            false => self.at_clients(fact),
+        }
+    }
+}

@@ -1,0 +1,414 @@
+//! What answers wait for on their way out of an engine: its API servers hand on token after token.
+//!
+//! At the end of a step every sequence that has a token of it is handed on, in the order of the steps, each in the same time
+//! (V1-82: one event loop puts outputs to their streams, which then write pieces; `docs/probe.md` measured it). A step's tokens reach
+//! their clients when all of that step are through: whoever was admitted last stands last in a step, so that is when first tokens come.
+//! Requests that come in take their time in the same loop. A loop that is behind finds tokens of several steps for each stream, and
+//! writes them as one piece: they take the time of tokens alone. Only where a step has more outputs than are put to their streams at once
+//! do streams run in between, and write piece after piece (`AsyncLLM.output_handler`, `VLLM_V1_OUTPUT_PROC_CHUNK_SIZE`). Law: what is
+//! handed on keeps the order of the steps.
+//!
+//! A run of steps costs O(1). Steps of a run last longer and longer, and each brings the same work; so the loop falls behind
+//! for a while at most and, once it has caught up, keeps up to the run's end. [`Told::done`] is that in closed form.
+//!
+//! Left out: the order of tokens within a step, and that tokens in one piece have no gap between them.
+
+use std::collections::VecDeque;
+
+use rustc_hash::FxHashSet;
+
+use crate::facts::{SeenGaps, Steps};
+use crate::ids::RequestId;
+use crate::units::Picos;
+
+/// Runs of steps that are remembered, of those before the first who was preempted and waits yet: the token before a gap came with one
+/// of the last steps, or with one of the last before it was preempted.
+const REMEMBERED: usize = 64;
+
+/// The way out of one replica.
+#[derive(Debug)]
+pub(crate) struct Streaming {
+    pace: Pace,
+    /// When all is done that was there so far.
+    done: Picos,
+    told: VecDeque<Told>,
+    /// Who was preempted, in order of time; of those who have had a token since, some are left.
+    preempted: VecDeque<(Picos, RequestId)>,
+    waiting: FxHashSet<RequestId>,
+}
+
+/// What handing tokens on takes.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Pace {
+    /// Of all processes together for one token, where a piece has more than one.
+    pub(crate) token: Picos,
+    /// The same for one that is a piece of its own.
+    pub(crate) piece: Picos,
+    /// Most outputs of a step that are put to their streams before any of those runs.
+    pub(crate) at_once: u32,
+    /// Processes that share what comes in.
+    pub(crate) servers: u64,
+}
+
+/// What the tokens of one step take.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Work {
+    /// Of a loop that is behind.
+    pub(crate) behind: Picos,
+    /// Of one that waits for them.
+    pub(crate) whole: Picos,
+}
+
+impl Work {
+    /// When the tokens of a step that ended at `end` are handed on by a loop that has other things to do until `free`.
+    #[inline]
+    pub(crate) fn done(&self, free: Picos, end: Picos) -> Picos {
+        (free + self.behind).max(end + self.whole)
+    }
+}
+
+/// Tokens of a run of steps.
+#[derive(Clone, Copy, Debug)]
+struct Told {
+    /// When the first step ended.
+    first_end: Picos,
+    last_end: Picos,
+    duration: Picos,
+    increment: Picos,
+    count: u64,
+    /// When the tokens of the first step were handed on.
+    first_done: Picos,
+    /// What those of one step take.
+    work: Work,
+}
+
+impl Told {
+    /// The end of a step.
+    fn end(&self, index: u64) -> Picos {
+        match index + 1 == self.count {
+            true => self.last_end,
+            false => self.first_end + self.duration * index + self.increment * (index * (index + 1) / 2),
+        }
+    }
+
+    /// When tokens of a step are handed on: right behind those of the steps before, or after its end.
+    fn done(&self, index: u64) -> Picos {
+        (self.first_done + self.work.behind * index).max(self.end(index) + self.work.whole)
+    }
+
+    /// How many steps after the first find the loop behind.
+    fn behind(&self) -> u64 {
+        let is_behind =
+            |index: u64| self.first_done + self.work.behind * index > self.end(index) + self.work.whole;
+        if self.count < 2 || !is_behind(1) {
+            return 0;
+        }
+        // Ends are convex in the index, and the first of them lies behind: so do all up to one.
+        let (mut low, mut high) = (1, self.count);
+        while high - low > 1 {
+            let middle = low + (high - low) / 2;
+            if is_behind(middle) {
+                low = middle;
+            } else {
+                high = middle;
+            }
+        }
+        low
+    }
+
+    /// The step that ended at `at`.
+    fn index_of(&self, at: Picos) -> Option<u64> {
+        let (mut low, mut high) = (0, self.count);
+        while low < high {
+            let middle = low + (high - low) / 2;
+            if self.end(middle) < at {
+                low = middle + 1;
+            } else {
+                high = middle;
+            }
+        }
+        (low < self.count && self.end(low) == at).then_some(low)
+    }
+}
+
+impl Streaming {
+    /// Nothing has been handed on.
+    pub(crate) fn new(pace: Pace) -> Streaming {
+        Streaming {
+            pace,
+            done: Picos::ZERO,
+            told: VecDeque::with_capacity(REMEMBERED + 1),
+            preempted: VecDeque::new(),
+            waiting: FxHashSet::default(),
+        }
+    }
+
+    /// A request came in at `now` that takes one of the processes so long.
+    pub(crate) fn take_in(&mut self, now: Picos, work: Picos) {
+        self.done = self.done.max(now) + Picos(work.0 / self.pace.servers);
+    }
+
+    /// What the tokens of one step of a run take.
+    #[inline]
+    pub(crate) fn work(&self, steps: &Steps<'_>) -> Work {
+        let (handed, pace) = (u64::from(steps.handed), &self.pace);
+        let whole = pace.piece * handed;
+        let is_at_once = handed <= u64::from(pace.at_once) * pace.servers;
+        Work {
+            behind: if is_at_once { pace.token * handed } else { whole },
+            whole,
+        }
+    }
+
+    /// A run of steps was executed; what clients see of its gaps.
+    pub(crate) fn hand_on(&mut self, steps: &Steps<'_>) -> SeenGaps {
+        let first_end = steps.begin + steps.duration;
+        let work = self.work(steps);
+        let told = Told {
+            first_end,
+            last_end: steps.end,
+            duration: steps.duration,
+            increment: steps.duration_increment,
+            count: steps.count,
+            first_done: work.done(self.done, first_end),
+            work,
+        };
+        let before = first_end.saturating_sub(steps.gap);
+        let first = (told.first_done).saturating_sub(before + self.lag_at(before));
+        let behind = told.behind();
+        let caught_up = match behind + 1 < told.count {
+            true => told.done(behind + 1) - told.done(behind),
+            false => Picos::ZERO,
+        };
+        self.done = told.done(told.count - 1);
+        self.told.push_back(told);
+        self.forget();
+        SeenGaps {
+            first,
+            behind,
+            each: work.behind,
+            caught_up,
+        }
+    }
+
+    /// Forgets runs that nobody asks for any more.
+    #[inline]
+    fn forget(&mut self) {
+        if self.told.len() <= REMEMBERED {
+            return;
+        }
+        while let Some((_, id)) = self.preempted.front()
+            && !self.waiting.contains(id)
+        {
+            self.preempted.pop_front();
+        }
+        let first = self.preempted.front().map(|(since, _)| *since);
+        while self.told.len() > REMEMBERED && first.is_none_or(|since| self.told[REMEMBERED].last_end < since)
+        {
+            self.told.pop_front();
+        }
+    }
+
+    /// How much later than at the end of a step, at `at`, its tokens were handed on. What comes when no step ends waits for what is
+    /// there.
+    pub(crate) fn lag_at(&self, at: Picos) -> Picos {
+        let place = match self.told.back() {
+            Some(last) if last.last_end == at => self.told.len() - 1,
+            _ => self.told.partition_point(|told| told.last_end < at),
+        };
+        let told = self.told.get(place);
+        match told.and_then(|told| Some((told, told.index_of(at)?))) {
+            Some((told, index)) => told.done(index) - at,
+            None if told.is_none() => self.done.saturating_sub(at),
+            None => Picos::ZERO,
+        }
+    }
+
+    /// A request was preempted, and will see a gap when it goes on.
+    pub(crate) fn waits(&mut self, id: RequestId, since: Picos) {
+        self.preempted.push_back((since, id));
+        self.waiting.insert(id);
+    }
+
+    /// It goes on, or has left.
+    pub(crate) fn no_longer_waits(&mut self, id: RequestId) {
+        if !self.waiting.is_empty() {
+            self.waiting.remove(&id);
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::cost::StepLoad;
+    use crate::ids::ReplicaId;
+    use proptest::prelude::*;
+
+    fn run<'a>(
+        begin: u64,
+        duration: u64,
+        increment: u64,
+        count: u64,
+        handed: u32,
+        load: &'a StepLoad,
+    ) -> Steps<'a> {
+        Steps {
+            replica: ReplicaId(0),
+            begin: Picos(begin),
+            end: Picos(begin + duration * count + increment * (count * (count - 1) / 2)),
+            count,
+            duration: Picos(duration),
+            duration_increment: Picos(increment),
+            gap_seqs: handed,
+            gap: Picos(duration),
+            handed,
+            seen: None,
+            load,
+            recomputed_tokens: 0,
+            running: handed,
+            waiting: 0,
+            free_blocks: 0,
+            free_meanwhile: 0,
+            kv_slots: handed,
+        }
+    }
+
+    /// One process that needs so long for a token, whether the piece holds another or not.
+    fn alone(each: u64) -> Streaming {
+        Streaming::new(Pace {
+            token: Picos(each),
+            piece: Picos(each),
+            at_once: 128,
+            servers: 1,
+        })
+    }
+
+    #[test]
+    fn a_loop_that_is_behind_writes_the_tokens_of_several_steps_in_one_piece() {
+        let load = StepLoad::default();
+        let pace = Pace {
+            token: Picos(2),
+            piece: Picos(10),
+            at_once: 4,
+            servers: 1,
+        };
+        // Four tokens in steps of 30 take 40, or 8 where they find the loop behind: it stays 40 behind the steps.
+        let mut way = Streaming::new(pace);
+        let seen = way.hand_on(&run(0, 30, 0, 5, 4, &load));
+        assert_eq!(
+            (seen.first, seen.behind, seen.caught_up),
+            (Picos(70), 0, Picos(30))
+        );
+        assert_eq!(way.lag_at(Picos(150)), Picos(40));
+        // Of five one after the other writes its piece between them, so each step adds 20 to what is left to do.
+        let mut way = Streaming::new(pace);
+        let seen = way.hand_on(&run(0, 30, 0, 5, 5, &load));
+        assert_eq!((seen.first, seen.behind, seen.each), (Picos(80), 4, Picos(50)));
+        assert_eq!(way.lag_at(Picos(150)), Picos(130));
+    }
+
+    /// Gaps as the metrics spell them out.
+    fn listed(steps: &Steps<'_>, seen: SeenGaps) -> Vec<u64> {
+        let mut gaps = vec![seen.first.0];
+        gaps.extend((0..seen.behind).map(|_| seen.each.0));
+        if seen.behind + 1 < steps.count {
+            gaps.push(seen.caught_up.0);
+        }
+        gaps.extend(
+            (seen.behind + 2..steps.count).map(|i| steps.duration.0 + steps.duration_increment.0 * i),
+        );
+        gaps
+    }
+
+    #[test]
+    fn tokens_wait_for_those_of_their_step_and_for_requests_that_came_before() {
+        let load = StepLoad::default();
+        let mut way = alone(2);
+        // Three tokens at 100: the step's are through at 106, and so they stay.
+        let seen = way.hand_on(&run(0, 100, 0, 4, 3, &load));
+        assert_eq!(
+            (seen.first, seen.behind, seen.caught_up),
+            (Picos(106), 0, Picos(100))
+        );
+        assert_eq!(way.lag_at(Picos(100)), Picos(6));
+        assert_eq!(way.lag_at(Picos(400)), Picos(6));
+        // A request that takes 50 stands before the tokens of 500, which are 3 · 2 behind it.
+        way.take_in(Picos(480), Picos(50));
+        let seen = way.hand_on(&run(400, 100, 0, 2, 3, &load));
+        assert_eq!(way.lag_at(Picos(500)), Picos(36));
+        assert_eq!(
+            (seen.first, seen.behind, seen.caught_up),
+            (Picos(130), 0, Picos(70))
+        );
+        assert_eq!(way.lag_at(Picos(600)), Picos(6));
+        // What is not of a step waits for what is there.
+        assert_eq!(way.lag_at(Picos(602)), Picos(4));
+        assert_eq!(way.lag_at(Picos(700)), Picos::ZERO);
+    }
+
+    #[test]
+    fn several_processes_share_what_comes_in() {
+        let load = StepLoad::default();
+        let mut way = Streaming::new(Pace {
+            servers: 4,
+            ..alone(2).pace
+        });
+        way.take_in(Picos(90), Picos(80));
+        way.hand_on(&run(0, 100, 0, 1, 3, &load));
+        assert_eq!(way.lag_at(Picos(100)), Picos(16));
+    }
+
+    proptest! {
+        /// However a run is cut, each step's tokens are handed on when a queue that takes step after step hands them on.
+        #[test]
+        fn a_run_is_its_steps(
+            duration in 1_u64..60, increment in 0_u64..6, count in 1_u64..60, cut in 0_u64..60, handed in 0_u32..9, token in 0_u64..6,
+            piece in 0_u64..12, at_once in 0_u32..9,
+            idle in 0_u64..50, late in 0_u64..400,
+        ) {
+            let load = StepLoad::default();
+            let cut = cut.min(count);
+            let pace = Pace { token: Picos(token), piece: Picos(token + piece), at_once, servers: 1 };
+            let (mut stepping, mut leaping) = (Streaming::new(pace), Streaming::new(pace));
+            let whole_work = pace.piece.0 * u64::from(handed);
+            let work = if handed <= at_once { token * u64::from(handed) } else { whole_work };
+            for way in [&mut stepping, &mut leaping] {
+                way.hand_on(&run(0, 7, 0, 1, handed, &load));
+                way.take_in(Picos(7), Picos(late));
+            }
+            let (mut begin, mut free) = (7 + idle, stepping.done.0);
+            let whole = run(begin, duration, increment, count, handed, &load);
+            let mut expected = Vec::new();
+            let mut gaps = Vec::new();
+            let mut last = 7 + stepping.lag_at(Picos(7)).0;
+            for index in 0..count {
+                let lasts = duration + increment * index;
+                let mut step = run(begin, lasts, 0, 1, handed, &load);
+                step.gap = Picos(lasts + if index == 0 { idle } else { 0 });
+                begin += lasts;
+                free = (free + work).max(begin + whole_work);
+                expected.push((begin, free));
+                prop_assert_eq!(stepping.hand_on(&step).first.0, free - last);
+                gaps.push(free - last);
+                last = free;
+            }
+            let mut seen = Vec::new();
+            let parts = [(0, cut), (cut, count)];
+            for (from, to) in parts.into_iter().filter(|(from, to)| from < to) {
+                let lasts = duration + increment * from;
+                let start = whole.begin.0 + duration * from + increment * (from * from.saturating_sub(1) / 2);
+                let mut part = run(start, lasts, increment, to - from, handed, &load);
+                part.gap = Picos(lasts + if from == 0 { idle } else { 0 });
+                let told = leaping.hand_on(&part);
+                seen.extend(listed(&part, told));
+            }
+            prop_assert_eq!(&seen, &gaps);
+            for (end, done) in expected {
+                prop_assert_eq!(leaping.lag_at(Picos(end)).0, done - end);
+                prop_assert_eq!(stepping.lag_at(Picos(end)).0, done - end);
+            }
+            prop_assert_eq!(leaping.done, stepping.done);
+        }
+    }
+}
