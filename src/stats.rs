@@ -4,6 +4,7 @@
 //! Everything is a plain function of a slice in a fixed order, so results are the same for any thread count.
 
 pub mod crowd;
+pub mod skewed;
 
 use std::sync::LazyLock;
 

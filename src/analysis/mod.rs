@@ -19,6 +19,7 @@ mod longer;
 mod memory;
 mod overload;
 mod paired;
+mod percentile;
 mod reasons;
 mod refusals;
 mod saturation;

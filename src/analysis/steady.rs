@@ -3,20 +3,18 @@
 //! Batches follow each other in order of leaving. The warm-up ends where MSER says so for the number in the
 //! system, TTFT and TPOT alike, and not before the first requests could have left; the drain begins when the last
 //! request was sent. Means are ratios of batch sums (requests, gaps or seconds differ between batches), with
-//! Student intervals over at most [`GROUPS`] groups of batches. A percentile's interval comes from the batches'
-//! shares of values above it: that share has an interval like any mean, which the distribution function carries
-//! over to the value. Quantiles within batches are never averaged: they are biased where batches are small. In a stretch
-//! that is short against the memory of the number inside batches are all alike, and an interval is as wide at least as
-//! [`memory`] says.
+//! Student intervals over at most [`GROUPS`] groups of batches; those of latencies reach further up where groups are skewed
+//! ([`skewed`]), and those of percentiles are made from shares ([`percentile`]). In a stretch that is short against the memory of the
+//! number inside batches are all alike, and an interval is as wide at least as [`memory`] says.
 
 use std::ops::Range;
 
 use super::generations::{Generations, STEADY_MIN};
 use super::judge::Evidence;
+use super::percentile::{self, QUANTILES};
 use super::{Estimate, LoadKind, attainment, memory};
-use crate::metrics::{Metric, Observation, Quantiles, Stretch, Summary};
-use crate::stats::{Interval, mser, quantile, ratio_correlation, ratio_interval, regroup};
-use crate::units::Picos;
+use crate::metrics::{Metric, Observation, Stretch, Summary};
+use crate::stats::{Interval, mser, quantile, ratio_correlation, ratio_interval, regroup, skewed};
 
 /// Groups that intervals are computed over: enough for a small t factor, long enough to be nearly independent.
 pub(super) const GROUPS: usize = 20;
@@ -243,18 +241,33 @@ fn batch_mean(batch: &Stretch, metric: Metric) -> f64 {
 }
 
 /// The interval of a ratio of two sums over batches.
-fn interval(batches: &[Stretch], of: impl Fn(&Stretch) -> (f64, f64)) -> Option<Interval> {
+pub(super) fn interval(batches: &[Stretch], of: impl Fn(&Stretch) -> (f64, f64)) -> Option<Interval> {
     let pairs: Vec<(f64, f64)> = batches.iter().map(of).collect();
     ratio_interval(&regroup(&pairs, GROUPS), CONFIDENCE)
 }
 
-/// The mean of a latency in seconds.
+/// The mean of a latency in seconds, with an interval of equal halves: what a run's length is decided by.
 pub(super) fn mean_of(batches: &[Stretch], metric: Metric) -> Option<Interval> {
+    ratio_interval(&regroup(&sums(batches, metric), GROUPS), CONFIDENCE)
+}
+
+/// The mean of a latency in seconds as it is told: seldom long waits may be missing from a stretch.
+fn mean_told(batches: &[Stretch], metric: Metric) -> Option<Estimate> {
+    let mean = mean_of(batches, metric)?;
+    let above = skewed::upper_half_width(&regroup(&sums(batches, metric), GROUPS), CONFIDENCE)?;
+    Some(Estimate {
+        high: mean.value + above,
+        ..estimate(mean)
+    })
+}
+
+/// Sum and count of a latency in each batch.
+fn sums(batches: &[Stretch], metric: Metric) -> Vec<(f64, f64)> {
     let sums = |batch: &Stretch| {
         let (sum, count) = batch.sum_and_count(metric);
         (sum, count as f64)
     };
-    interval(batches, sums)
+    batches.iter().map(sums).collect()
 }
 
 /// The time average of the number in the system.
@@ -312,40 +325,6 @@ pub(super) fn throughput(batches: &[Stretch]) -> Option<Interval> {
     interval(batches, |batch| (batch.completed() as f64, batch.duration_s()))
 }
 
-/// The `p`-quantile of a latency in seconds, `whole` being its quantiles over the same batches.
-pub(super) fn quantile_of(
-    batches: &[Stretch],
-    metric: Metric,
-    whole: &Quantiles,
-    p: f64,
-) -> Option<Estimate> {
-    let value = whole.at_s(p)?;
-    let limit = Picos::from_seconds(value);
-    let above = |batch: &Stretch| {
-        (
-            batch.exceeding(metric, limit),
-            batch.sum_and_count(metric).1 as f64,
-        )
-    };
-    let half = interval(batches, above)?.half_width;
-    if !half.is_finite() {
-        return Some(Estimate {
-            value,
-            low: 0.0,
-            high: f64::INFINITY,
-        });
-    }
-    Some(Estimate {
-        value,
-        // Within a bucket values are taken to be evenly spread, so that neighbouring ranks may differ by rounding.
-        low: whole.at_s((p - half).max(0.0)).unwrap_or(value).min(value),
-        high: whole.at_s((p + half).min(1.0)).unwrap_or(value).max(value),
-    })
-}
-
-/// Quantiles that have intervals, ascending, as the names of their intervals begin.
-pub(super) const QUANTILES: [(&str, f64); 4] = [("p50", 0.5), ("p90", 0.9), ("p95", 0.95), ("p99", 0.99)];
-
 /// All intervals of a steady stretch by name.
 pub(super) fn intervals(
     seen: &Observation,
@@ -374,12 +353,12 @@ pub(super) fn intervals(
             Some(crowd) => memory::at_least_as_wide(estimate, crowd, distribution, quantile),
             None => estimate,
         };
-        let mean = mean_of(batches, metric).map(estimate);
+        let mean = mean_told(batches, metric);
         add(metric.name(), mean.map(|mean| widened(mean, None)));
         let quantiles = distribution.quantiles();
         for (label, p) in QUANTILES {
             let name = format!("{label}_{}", metric.name());
-            let quantile = quantile_of(batches, metric, &quantiles, p);
+            let quantile = percentile::of(batches, metric, &quantiles, p);
             add(&name, quantile.map(|quantile| widened(quantile, Some(p))));
         }
     }

@@ -1,7 +1,7 @@
 //! What a rate must meet to count as served.
 
 use crate::analysis::attainment::good_share_of_all;
-use crate::analysis::steady::QUANTILES;
+use crate::analysis::percentile::QUANTILES;
 use crate::analysis::{Estimate, RunResult, Verdict};
 use crate::metrics::{Distribution, Metric, Summary};
 

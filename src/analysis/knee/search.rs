@@ -88,7 +88,7 @@ pub fn search(evaluate: impl FnMut(f64, u64) -> Option<Point>, options: &SearchO
     // Longer runs told where the knee lies within an interval that is wider than any bracket.
     let knee = tried.requests_min > 0 || tried.bisect(options.tolerance, Point::is_within);
     tried.requests_min = 0;
-    let saturation = tried.bisect(options.tolerance, Point::keeps_up);
+    let saturation = tried.bisect(options.tolerance, Point::keeps_up) && tried.confirm(options);
     // Where no rate is within the objective there is no knee to narrow down, and whoever looked everywhere knows that.
     let is_none = !tried.is_spent() && !tried.points.iter().any(Point::is_within);
     Knee::of(tried.points, (knee || is_none) && saturation)
@@ -122,17 +122,10 @@ impl<F: FnMut(f64, u64) -> Option<Point>> Tried<F> {
 
     /// Looks upwards for overload and downwards for a rate within the objective.
     fn expand(&mut self, options: &SearchOptions) {
-        let mut rate = options.start_rate.clamp(options.rate_min, options.rate_max);
-        for _ in 0..EXPANSIONS_MAX {
-            if self.is_spent() || !self.run(rate) || rate >= options.rate_max {
-                break;
-            }
-            // Of a load with an end, which never falls behind: nothing is left to be seen.
-            if self.points.last().is_some_and(Point::is_at_once) {
-                break;
-            }
-            rate = (rate * EXPANSION).min(options.rate_max);
-        }
+        self.climb(
+            options.start_rate.clamp(options.rate_min, options.rate_max),
+            options,
+        );
         let mut step = EXPANSION;
         let floor = options.floor();
         // Whether a load with an end is worked off is told beside a rate that is held for long.
@@ -165,6 +158,20 @@ impl<F: FnMut(f64, u64) -> Option<Point>> Tried<F> {
                 _ => lowest.rate / EXPANSION,
             };
             self.run(next.max(floor));
+        }
+    }
+
+    /// Looks from a rate upwards for overload.
+    fn climb(&mut self, mut rate: f64, options: &SearchOptions) {
+        for _ in 0..EXPANSIONS_MAX {
+            if self.is_spent() || !self.run(rate) || rate >= options.rate_max {
+                break;
+            }
+            // Of a load with an end, which never falls behind: nothing is left to be seen.
+            if self.points.last().is_some_and(Point::is_at_once) {
+                break;
+            }
+            rate = (rate * EXPANSION).min(options.rate_max);
         }
     }
 
@@ -316,6 +323,8 @@ impl<F: FnMut(f64, u64) -> Option<Point>> Tried<F> {
             .unwrap_or_else(|| (low * high).sqrt())
     }
 }
+
+mod confirm;
 
 #[cfg(test)]
 mod closed_forms;
