@@ -341,11 +341,11 @@ pub struct Steps<'a> {
     pub duration_increment: Picos,
     /// Sequences that emit a token in each of these steps and had the one before together: they share the gap.
     pub gap_seqs: u32,
-    /// Their gap in the first step: end of this step minus end of the one that brought the token before.
+    /// Their gap in the first step: end of this step minus end of the one that brought the token before, as clients see it.
     pub gap: Picos,
     /// Sequences that are handed something at the end of each step: those, and whoever has a gap of its own or a first token.
     pub handed: u32,
-    /// Their gaps as clients see them, where a front end that takes time for each token makes them others.
+    /// Their gaps as clients see them, where a front end that has fallen behind makes those of later steps others, too.
     pub seen: Option<SeenGaps>,
     /// What the first step computes. In step `i` `decode_kv_tokens` is larger by `i·decode_seqs`.
     pub load: &'a StepLoad,

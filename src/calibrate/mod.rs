@@ -75,11 +75,14 @@ pub struct Calibrated {
 }
 
 impl Calibrated {
-    /// Parameters that the measurements decide.
+    /// Parameters that the measurements decide; a host that does not explain its runs is none of them.
     #[must_use]
     pub fn identified(&self) -> usize {
         let evidence = self.calibration.evidence.as_ref();
-        self.parameters - evidence.map_or(0, |evidence| evidence.unidentified.len())
+        let open = evidence.map_or(0, |evidence| evidence.unidentified.len());
+        let host = self.host.as_ref().filter(|host| doubts::is_doubtful(host));
+        let doubtful = host.map_or(0, |host| host.parameters - host.unidentified.len());
+        self.parameters - open - doubtful
     }
 }
 

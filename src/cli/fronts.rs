@@ -2,7 +2,7 @@
 
 use crate::analysis::knee::FRONT_END_FULL;
 use crate::analysis::{Outcome, RunResult};
-use crate::cluster::{Frontend, Taken};
+use crate::cluster::Frontend;
 use crate::config::Resolved;
 use crate::metrics::{ReplicaSummary, of_pools};
 use crate::report::EngineWords;
@@ -114,24 +114,17 @@ fn busy(fronts: &[Front<'_>], duration_s: f64) -> Vec<String> {
         });
         (taken.whole() >= FRONT_END_FULL).then(|| {
             format!(
-                "API servers{} are busy for {} of the time, {} and {}: requests and tokens wait for each other there{more}",
+                "API servers{} have work for {} of the time, {} for tokens that they hand on and {} for requests that come in, of {:.0} \
+                 prompt tokens each: they wait for each other there{more}",
                 of_pool(front.pool),
-                percent(taken.whole().min(1.0)),
-                tokens(&taken),
-                requests(&taken, front.prompt_tokens),
+                percent(taken.whole()),
+                percent(taken.by_tokens),
+                percent(taken.by_requests),
+                front.prompt_tokens,
             )
         })
     });
     said.collect()
-}
-
-fn tokens(taken: &Taken) -> String {
-    format!("{} with tokens that they stream", percent(taken.by_tokens))
-}
-
-fn requests(taken: &Taken, prompt_tokens: f64) -> String {
-    let by = percent(taken.by_requests);
-    format!("{by} with taking requests in, of {prompt_tokens:.0} prompt tokens each")
 }
 
 /// Says where a replica streams more than its API servers were seen to keep up with.
@@ -201,7 +194,7 @@ mod tests {
         let said = busy(&[front(1, 1800)], 10.0);
         assert!(
             said[0].starts_with(
-                "API servers are busy for 90.0 % of the time, 0 % with tokens that they stream and 90.0 % with taking requests in, of 1000"
+                "API servers have work for 90.0 % of the time, 0 % for tokens that they hand on and 90.0 % for requests that come in, of 1000"
             ),
             "{said:?}"
         );

@@ -10,7 +10,7 @@ use super::wakes::Wakes;
 use crate::cost::jitter::Jitter;
 use crate::engine::lmcache::{self, LmcacheConfig};
 use crate::engine::sglang::SglangRecord;
-use crate::engine::{Acceptance, Engine, Handle, Refused, ScheduleRecord};
+use crate::engine::{Acceptance, Engine, Handle, Outlook, Refused, ScheduleRecord};
 use crate::facts::{Completion, Observer};
 use crate::ids::RequestId;
 use crate::units::Picos;
@@ -238,6 +238,21 @@ impl Cluster {
         for replica in 0..self.engines.len() {
             self.tell_of(replica, now, observer);
         }
+    }
+
+    /// What has happened on one replica up to `now` and is not told yet.
+    #[inline]
+    pub(crate) fn outlook<O: Observer>(
+        &mut self,
+        replica: usize,
+        now: Picos,
+        observer: &mut O,
+    ) -> Option<Outlook> {
+        let engine = &mut self.engines[replica];
+        if self.routing.is_some() && engine.wake().is_some_and(|wake| wake.at > now) {
+            settle(engine, now, observer);
+        }
+        engine.outlook()
     }
 
     /// Everything that has happened on one replica up to `now` is told.

@@ -5,6 +5,7 @@
 
 use super::frontend::{Entrance, Frontend};
 use super::streaming::{Pace, Streaming};
+use crate::engine::Outlook;
 use crate::facts::{Completion, Fact, Observer, Outcome, Steps};
 use crate::ids::{ReplicaId, RequestId};
 use crate::units::Picos;
@@ -87,9 +88,29 @@ impl FrontEnds {
         if !self.is_shared
             && let Some(stream) = self.streams.get_mut(replica).and_then(Option::as_mut)
         {
-            stream.take_in(now, self.entrances[replica].work(prompt_tokens));
+            let entrance = &mut self.entrances[replica];
+            if stream.servers() == 1 {
+                entrance.is_free_from(stream.done());
+            }
+            stream.take_in(now, entrance.work(prompt_tokens));
         }
         self.entrance(replica).pass(now, prompt_tokens)
+    }
+
+    /// The same, without that having been told, if the request is through before it matters.
+    #[inline]
+    pub(crate) fn pass_aside(
+        &mut self,
+        replica: usize,
+        now: Picos,
+        prompt_tokens: u32,
+        outlook: &Outlook,
+    ) -> Option<Picos> {
+        let stream = self.streams.get_mut(replica)?.as_mut()?;
+        let entrance = &mut self.entrances[replica];
+        let begin = stream.take_in_aside(now, entrance.work(prompt_tokens), outlook)?;
+        entrance.is_free_from(begin);
+        Some(entrance.pass(now, prompt_tokens))
     }
 
     /// Who hears the engines on behalf of an observer.
@@ -138,13 +159,17 @@ impl FrontEnds {
         let Some(stream) = &mut self.streams[replica] else {
             return *steps;
         };
-        let work = stream.work(steps);
         let seen = stream.hand_on(steps);
-        if !self.is_shared {
+        if !self.is_shared && stream.servers() > 1 {
+            let work = stream.work(steps.handed);
             self.entrances[replica].hand_on(steps, work);
         }
+        // Nearly always the loop waits for steps, and tokens are as far apart as these.
+        let keeps_up = seen.behind == 0
+            && (steps.count == 1 || seen.caught_up == steps.duration + steps.duration_increment);
         Steps {
-            seen: Some(seen),
+            gap: if keeps_up { seen.first } else { steps.gap },
+            seen: (!keeps_up).then_some(seen),
             ..*steps
         }
     }

@@ -167,6 +167,12 @@ impl Entrance {
         self.last
     }
 
+    /// The one process has other things to do until then.
+    #[inline]
+    pub(crate) fn is_free_from(&mut self, at: Picos) {
+        self.free[0] = at;
+    }
+
     /// Tokens of a run of steps are handed on, by each process its share. They stand before requests that are sent later.
     pub(crate) fn hand_on(&mut self, steps: &Steps<'_>, work: Work) {
         let first_end = steps.begin + steps.duration;

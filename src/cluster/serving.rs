@@ -8,7 +8,7 @@ use crate::cost::SharedCost;
 use crate::cost::jitter::Jitter;
 use crate::engine::lmcache::LmcacheConfig;
 use crate::engine::sglang::SglangRecord;
-use crate::engine::{Acceptance, Refused, ScheduleRecord};
+use crate::engine::{Acceptance, Outlook, Refused, ScheduleRecord};
 use crate::facts::{Completion, Observer};
 use crate::ids::RequestId;
 use crate::units::Picos;
@@ -196,6 +196,20 @@ impl Serving {
     /// Everything that has happened up to `now` is told.
     pub(crate) fn tell<O: Observer>(&mut self, now: Picos, observer: &mut O) {
         each!(self, serving => serving.tell(now, observer));
+    }
+
+    /// What has happened on one replica up to `now` and is not told yet; `None` if it is not known.
+    #[inline]
+    pub(crate) fn outlook<O: Observer>(
+        &mut self,
+        replica: usize,
+        now: Picos,
+        observer: &mut O,
+    ) -> Option<Outlook> {
+        match self {
+            Serving::Fleet(fleet) => fleet.outlook(replica, now, observer),
+            Serving::LockStep(_) | Serving::Disaggregated(_) => None,
+        }
     }
 
     /// Everything that has happened on one replica up to `now` is told. Pools with roles tell when they are asked for all: what comes in

@@ -17,6 +17,7 @@ use std::collections::VecDeque;
 
 use rustc_hash::FxHashSet;
 
+use crate::engine::{Outlook, Untold};
 use crate::facts::{SeenGaps, Steps};
 use crate::ids::RequestId;
 use crate::units::Picos;
@@ -29,8 +30,10 @@ const REMEMBERED: usize = 64;
 #[derive(Debug)]
 pub(crate) struct Streaming {
     pace: Pace,
-    /// When all is done that was there so far.
+    /// When all is done that steps wait for which end from now on.
     done: Picos,
+    /// When the requests are through that no step waits for.
+    aside: Picos,
     told: VecDeque<Told>,
     /// Who was preempted, in order of time; of those who have had a token since, some are left.
     preempted: VecDeque<(Picos, RequestId)>,
@@ -76,13 +79,66 @@ struct Told {
     duration: Picos,
     increment: Picos,
     count: u64,
-    /// When the tokens of the first step were handed on.
+    /// When the tokens of the first step were handed on, and those of the last.
     first_done: Picos,
+    last_done: Picos,
     /// What those of one step take.
     work: Work,
 }
 
 impl Told {
+    /// A run by a loop that has other things to do until `free`.
+    #[inline]
+    fn of_untold(run: &Untold, work: Work, free: Picos) -> Told {
+        let first_done = work.done(free, run.first_end);
+        let mut told = Told {
+            first_end: run.first_end,
+            last_end: run.last_end,
+            duration: run.duration,
+            increment: run.increment,
+            count: run.count,
+            first_done,
+            last_done: first_done,
+            work,
+        };
+        if run.count > 1 {
+            told.last_done = match told.waits_from_the_second() {
+                true => run.last_end + work.whole,
+                false => told.done(run.count - 1),
+            };
+        }
+        told
+    }
+
+    /// Whether the loop waits for the second step, and so for all later ones, which are no shorter.
+    #[inline]
+    fn waits_from_the_second(&self) -> bool {
+        let second_end = self.first_end + self.duration + self.increment;
+        self.first_done + self.work.behind <= second_end + self.work.whole
+    }
+
+    /// How many steps after the first find the loop behind, and the gap of the one after them, if there is one.
+    #[inline]
+    fn gaps(&self) -> (u64, Picos) {
+        match self.count {
+            0 | 1 => (0, Picos::ZERO),
+            _ if self.waits_from_the_second() => {
+                let second_end = self.first_end + self.duration + self.increment;
+                (0, second_end + self.work.whole - self.first_done)
+            }
+            _ => self.gaps_behind(),
+        }
+    }
+
+    fn gaps_behind(&self) -> (u64, Picos) {
+        let behind = self.behind();
+        let caught_up = match behind + 1 < self.count {
+            true => self.done(behind + 1) - self.done(behind),
+            false => Picos::ZERO,
+        };
+        (behind, caught_up)
+    }
+
     /// The end of a step.
     fn end(&self, index: u64) -> Picos {
         match index + 1 == self.count {
@@ -97,12 +153,10 @@ impl Told {
     }
 
     /// How many steps after the first find the loop behind.
+    #[inline]
     fn behind(&self) -> u64 {
         let is_behind =
             |index: u64| self.first_done + self.work.behind * index > self.end(index) + self.work.whole;
-        if self.count < 2 || !is_behind(1) {
-            return 0;
-        }
         // Ends are convex in the index, and the first of them lies behind: so do all up to one.
         let (mut low, mut high) = (1, self.count);
         while high - low > 1 {
@@ -137,21 +191,41 @@ impl Streaming {
         Streaming {
             pace,
             done: Picos::ZERO,
+            aside: Picos::ZERO,
             told: VecDeque::with_capacity(REMEMBERED + 1),
             preempted: VecDeque::new(),
             waiting: FxHashSet::default(),
         }
     }
 
-    /// A request came in at `now` that takes one of the processes so long.
+    /// A request came in at `now` that takes one of the processes so long. All steps that ended before were told.
     pub(crate) fn take_in(&mut self, now: Picos, work: Picos) {
-        self.done = self.done.max(now) + Picos(work.0 / self.pace.servers);
+        self.done = self.done().max(now) + Picos(work.0 / self.pace.servers);
     }
 
-    /// What the tokens of one step of a run take.
+    /// A request came in at `now` that takes the only process so long; when that begins, if it is over before the next step ends. Then it
+    /// need not be known where between the steps it came: nobody waits for it but other requests.
     #[inline]
-    pub(crate) fn work(&self, steps: &Steps<'_>) -> Work {
-        let (handed, pace) = (u64::from(steps.handed), &self.pace);
+    pub(crate) fn take_in_aside(&mut self, now: Picos, work: Picos, outlook: &Outlook) -> Option<Picos> {
+        let begin = match &outlook.untold {
+            None => self.done(),
+            Some(untold) => Told::of_untold(untold, self.work(untold.handed), self.done)
+                .last_done
+                .max(self.aside),
+        };
+        let begin = begin.max(now);
+        let end = begin + work;
+        if self.pace.servers > 1 || outlook.next_end.is_some_and(|next| next < end) {
+            return None;
+        }
+        self.aside = end;
+        Some(begin)
+    }
+
+    /// What the tokens of one step take that so many sequences have one of.
+    #[inline]
+    pub(crate) fn work(&self, handed: u32) -> Work {
+        let (handed, pace) = (u64::from(handed), &self.pace);
         let whole = pace.piece * handed;
         let is_at_once = handed <= u64::from(pace.at_once) * pace.servers;
         Work {
@@ -160,27 +234,35 @@ impl Streaming {
         }
     }
 
+    /// Processes that share what comes in.
+    #[inline]
+    pub(crate) fn servers(&self) -> u64 {
+        self.pace.servers
+    }
+
+    /// When all is done that is there.
+    #[inline]
+    pub(crate) fn done(&self) -> Picos {
+        self.done.max(self.aside)
+    }
+
     /// A run of steps was executed; what clients see of its gaps.
+    #[inline]
     pub(crate) fn hand_on(&mut self, steps: &Steps<'_>) -> SeenGaps {
-        let first_end = steps.begin + steps.duration;
-        let work = self.work(steps);
-        let told = Told {
-            first_end,
+        let run = Untold {
+            first_end: steps.begin + steps.duration,
             last_end: steps.end,
             duration: steps.duration,
             increment: steps.duration_increment,
             count: steps.count,
-            first_done: work.done(self.done, first_end),
-            work,
+            handed: steps.handed,
         };
-        let before = first_end.saturating_sub(steps.gap);
-        let first = (told.first_done).saturating_sub(before + self.lag_at(before));
-        let behind = told.behind();
-        let caught_up = match behind + 1 < told.count {
-            true => told.done(behind + 1) - told.done(behind),
-            false => Picos::ZERO,
-        };
-        self.done = told.done(told.count - 1);
+        let work = self.work(steps.handed);
+        let told = Told::of_untold(&run, work, self.done);
+        let before = told.first_end.saturating_sub(steps.gap);
+        let first = told.first_done.saturating_sub(before + self.lag_at(before));
+        let (behind, caught_up) = told.gaps();
+        self.done = told.last_done;
         self.told.push_back(told);
         self.forget();
         SeenGaps {
@@ -211,11 +293,17 @@ impl Streaming {
 
     /// How much later than at the end of a step, at `at`, its tokens were handed on. What comes when no step ends waits for what is
     /// there.
+    #[inline]
     pub(crate) fn lag_at(&self, at: Picos) -> Picos {
-        let place = match self.told.back() {
-            Some(last) if last.last_end == at => self.told.len() - 1,
-            _ => self.told.partition_point(|told| told.last_end < at),
-        };
+        match self.told.back() {
+            Some(last) if last.last_end == at => last.last_done - at,
+            _ => self.lag_before(at),
+        }
+    }
+
+    /// The same of any step.
+    fn lag_before(&self, at: Picos) -> Picos {
+        let place = self.told.partition_point(|told| told.last_end < at);
         let told = self.told.get(place);
         match told.and_then(|told| Some((told, told.index_of(at)?))) {
             Some((told, index)) => told.done(index) - at,

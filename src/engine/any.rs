@@ -5,6 +5,7 @@
 use super::external::Connector;
 use super::scheduled::ScheduledReplica;
 use super::sglang::{DecodeOptions, LoadSnapshot, SglangRecord, SglangReplica};
+use super::telling::Outlook;
 use super::{EngineSpec, Handle, Refusal, Refused, Replica, ScheduleRecord, State, Told, Wake};
 use crate::cost::StepCost;
 use crate::cost::jitter::Jitter;
@@ -332,6 +333,15 @@ impl Engine {
     /// Fails at `now`: everybody inside leaves unfinished, and the cache is lost.
     pub(crate) fn fail<O: Observer>(&mut self, now: Picos, observer: &mut O, ended: &mut Vec<Completion>) {
         each!(self, replica => replica.fail(now, observer, ended));
+    }
+
+    /// What is not told yet, of an engine that holds steps back; `None` of one that does not, or whose steps end together.
+    #[inline]
+    pub(crate) fn outlook(&self) -> Option<Outlook> {
+        match self {
+            Engine::Vllm(replica) => replica.outlook(),
+            Engine::Sglang(_) | Engine::Scheduled(_) => None,
+        }
     }
 
     /// Tells everything that has happened.

@@ -54,6 +54,7 @@ pub(crate) use replica::Replica;
 pub(crate) use roster::Handle;
 pub(crate) use signal::{Signal, Told};
 pub(crate) use speculation::{Acceptance, ToldRuns};
+pub(crate) use telling::{Outlook, Untold};
 pub use wake::State;
 pub(crate) use wake::Wake;
 

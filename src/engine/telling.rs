@@ -38,6 +38,26 @@ pub(super) struct Telling {
     next: Meanwhile,
 }
 
+/// Steps that were executed and are held back, as they will be told.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Untold {
+    pub(crate) first_end: Picos,
+    pub(crate) last_end: Picos,
+    pub(crate) duration: Picos,
+    pub(crate) increment: Picos,
+    pub(crate) count: u64,
+    /// Sequences that have a token of each.
+    pub(crate) handed: u32,
+}
+
+/// What of a replica's steps is not told yet, and when the next one ends.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Outlook {
+    pub(crate) untold: Option<Untold>,
+    /// `None` where nobody is inside.
+    pub(crate) next_end: Option<Picos>,
+}
+
 /// A replica while a step runs, as that step's end finds it. Where steps are scheduled ahead it is another than when the step was
 /// scheduled: those have left who ended before it began, and the step behind it has taken its blocks.
 #[derive(Clone, Copy, Debug, Default)]
@@ -183,6 +203,19 @@ impl Telling {
         }
         self.increment = mine;
         true
+    }
+
+    /// What is held back.
+    #[inline]
+    pub(super) fn untold(&self) -> Option<Untold> {
+        (self.count > 0).then(|| Untold {
+            first_end: self.begin + self.duration,
+            last_end: self.end,
+            duration: self.duration,
+            increment: self.increment,
+            count: self.count,
+            handed: self.load.decode_seqs,
+        })
     }
 
     /// Tells what was held back.

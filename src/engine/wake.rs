@@ -5,6 +5,8 @@
 //! makes a step of one replica among many cost what it costs alone.
 
 use super::replica::Replica;
+use super::step::Step;
+use super::telling::Outlook;
 use crate::facts::{Completion, Observer, Outcome};
 use crate::units::Picos;
 
@@ -50,6 +52,17 @@ impl Replica {
         }
         let end = self.run_ahead().end();
         end.min(self.horizon_inside(Picos::MAX))
+    }
+
+    /// What is not told yet; `None` where steps are those of a pipeline, or none is in flight though somebody is on the way to the queue.
+    #[inline]
+    pub(super) fn outlook(&self) -> Option<Outlook> {
+        let next_end = self.in_flight.front().map(Step::end);
+        let is_known = self.stages.is_none() && (next_end.is_some() || self.inside() == 0);
+        is_known.then(|| Outlook {
+            untold: self.telling.untold(),
+            next_end,
+        })
     }
 
     /// How full it is.

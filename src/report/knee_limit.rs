@@ -310,7 +310,9 @@ fn resource(limiter: Limiter, words: EngineWords) -> &'static str {
         Limiter::TokenBudget => words.prompt_tokens,
         Limiter::Host => "the host",
         Limiter::Loads => "the loading of KV from outside the GPU",
-        Limiter::FrontEnd => "the API server, where prompts are tokenized one after the other",
+        Limiter::FrontEnd => {
+            "the API server, which takes requests in and hands tokens on one after the other"
+        }
         Limiter::KvLinks => "the KV links",
     }
 }

@@ -392,11 +392,7 @@ impl<T: Traffic> Simulation<T> {
         let Some(replica) = self.cluster.route(self.now, &request, heard) else {
             return self.refuse(Refusal::NoReplica, request, observer);
         };
-        if self.ends.has_one_loop(replica) {
-            self.cluster
-                .tell_of(replica, self.now, &mut self.ends.heard_by(observer));
-        }
-        let entry = self.ends.pass(replica, self.now, request.prompt_tokens);
+        let entry = self.pass(replica, request.prompt_tokens, observer);
         let (id, deadline) = (request.id, request.deadline);
         match self.cluster.offer(replica, self.now, entry, request) {
             Ok(ticket) => {
@@ -415,6 +411,22 @@ impl<T: Traffic> Simulation<T> {
                 self.refuse(refusal, request, observer);
             }
         }
+    }
+
+    /// When a request that is sent to a replica now has passed its front end.
+    #[inline]
+    fn pass<O: Observer>(&mut self, replica: usize, prompt_tokens: u32, observer: &mut O) -> Picos {
+        if self.ends.has_one_loop(replica) {
+            let heard = &mut self.ends.heard_by(observer);
+            if let Some(outlook) = self.cluster.outlook(replica, self.now, heard)
+                && let Some(entry) = self.ends.pass_aside(replica, self.now, prompt_tokens, &outlook)
+            {
+                return entry;
+            }
+            let heard = &mut self.ends.heard_by(observer);
+            self.cluster.tell_of(replica, self.now, heard);
+        }
+        self.ends.pass(replica, self.now, prompt_tokens)
     }
 
     fn answer_all<O: Observer>(&mut self, ended: &mut Vec<Completion>, observer: &mut O) {

@@ -403,15 +403,15 @@ fn a_calm_stretch_after_congestion_is_no_steady_state() {
 #[test]
 fn a_batch_that_is_still_filling_up_is_no_overload_where_a_longer_run_settles() {
     let line = "run meta-llama/Llama-3.1-8B-Instruct --engine sglang@0.5.23 --gpu b200 --quantization fp8 --input-len 46 \
-                --output-len 103 --seed 5 --num-prompts 1000";
+                --output-len 150 --seed 5 --num-prompts 1000";
     let told = |rate: u32| {
         let printed = Desk::new().run(&format!("{line} --request-rate {rate}"));
         let text = String::from_utf8(printed.stdout).unwrap();
         text.split_whitespace().collect::<Vec<_>>().join(" ")
     };
-    let filling = told(271);
+    let filling = told(270);
     assert!(
-        filling.starts_with("TOO SHORT at 271 req/s")
+        filling.starts_with("TOO SHORT at 270 req/s")
             && filling.contains("the same traffic settles in a run of"),
         "{filling}"
     );

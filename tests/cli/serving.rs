@@ -12,10 +12,10 @@ fn more_tokens_than_one_api_server_streams_are_told() {
     };
     let alone = said("");
     assert!(
-        alone.contains("each API server process streams") && alone.contains("--api-server-count 3 would do"),
+        alone.contains("note: API servers have work for 9") && alone.contains("--api-server-count 2 would"),
         "{alone}"
     );
-    assert!(!said("--api-server-count 3").contains("API server process streams"));
+    assert!(!said("--api-server-count 3").contains("API servers have work"));
 }
 
 #[test]

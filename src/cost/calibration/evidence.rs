@@ -258,6 +258,7 @@ mod tests {
                 .any(|input| input.file == "gemm.csv" && input.used > 0)
         );
         assert!(evidence.blocks["gemm.bf16"].hold_out_median_pct.is_some());
-        assert!(evidence.runs.iter().all(|run| run.error().abs() < 0.2));
+        let mut met = evidence.runs.iter().filter(|run| !run.is_left_out);
+        assert!(met.all(|run| run.error().abs() < 0.2));
     }
 }
