@@ -341,7 +341,8 @@ pub struct Steps<'a> {
     pub duration_increment: Picos,
     /// Sequences that emit a token in each of these steps and had the one before together: they share the gap.
     pub gap_seqs: u32,
-    /// Their gap in the first step: end of this step minus end of the one that brought the token before, as clients see it.
+    /// Their gap in the first step: end of this step minus end of the one that brought the token before; as clients see it, unless
+    /// [`Steps::seen`] says that.
     pub gap: Picos,
     /// Sequences that are handed something at the end of each step: those, and whoever has a gap of its own or a first token.
     pub handed: u32,

@@ -51,6 +51,20 @@ pub(super) fn of(batches: &[Stretch], metric: Metric, whole: &Quantiles, p: f64)
     })
 }
 
+/// A percentile is no less than a lower one: nor are the ends of its interval, which are found for each alone.
+pub(super) fn keep_in_order(ascending: &mut [Option<Estimate>]) {
+    let mut high = 0.0_f64;
+    for known in ascending.iter_mut().flatten() {
+        high = high.max(known.high);
+        known.high = high;
+    }
+    let mut low = f64::INFINITY;
+    for known in ascending.iter_mut().rev().flatten() {
+        low = low.min(known.low);
+        known.low = low;
+    }
+}
+
 /// Values of a batch above a limit in seconds, and all of them.
 fn above(metric: Metric, limit_s: f64) -> impl Fn(&Stretch) -> (f64, f64) {
     let limit = Picos::from_seconds(limit_s);

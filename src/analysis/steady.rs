@@ -356,10 +356,13 @@ pub(super) fn intervals(
         let mean = mean_told(batches, metric);
         add(metric.name(), mean.map(|mean| widened(mean, None)));
         let quantiles = distribution.quantiles();
-        for (label, p) in QUANTILES {
-            let name = format!("{label}_{}", metric.name());
+        let mut estimates = QUANTILES.map(|(_, p)| {
             let quantile = percentile::of(batches, metric, &quantiles, p);
-            add(&name, quantile.map(|quantile| widened(quantile, Some(p))));
+            quantile.map(|quantile| widened(quantile, Some(p)))
+        });
+        percentile::keep_in_order(&mut estimates);
+        for ((label, _), quantile) in QUANTILES.iter().zip(estimates) {
+            add(&format!("{label}_{}", metric.name()), quantile);
         }
     }
     add("in_system", mean_in_system(batches).map(estimate));

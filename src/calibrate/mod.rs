@@ -75,12 +75,12 @@ pub struct Calibrated {
 }
 
 impl Calibrated {
-    /// Parameters that the measurements decide; a host that does not explain its runs is none of them.
+    /// Parameters that the measurements decide; terms of a host that explains none of its runs are not among them.
     #[must_use]
     pub fn identified(&self) -> usize {
         let evidence = self.calibration.evidence.as_ref();
         let open = evidence.map_or(0, |evidence| evidence.unidentified.len());
-        let host = self.host.as_ref().filter(|host| doubts::is_doubtful(host));
+        let host = self.host.as_ref().filter(|host| host.met.is_empty());
         let doubtful = host.map_or(0, |host| host.parameters - host.unidentified.len());
         self.parameters - open - doubtful
     }

@@ -4,7 +4,7 @@ use crate::analysis::knee::FRONT_END_FULL;
 use crate::analysis::{Outcome, RunResult};
 use crate::cluster::Frontend;
 use crate::config::Resolved;
-use crate::metrics::{ReplicaSummary, of_pools};
+use crate::metrics::{ReplicaSummary, WorkCounters, of_pools};
 use crate::report::EngineWords;
 use crate::report::figures::percent;
 use crate::sim::Pool;
@@ -77,16 +77,31 @@ pub(super) fn streamed(resolved: &Resolved, outcome: &Outcome) -> Vec<String> {
     streaming(&fronts(resolved, outcome), outcome.result.whole.duration_s)
 }
 
-/// Share of the time of its API servers that is taken on a pool's replica, at so many requests and output tokens a second of the pool.
-pub(super) fn taken(pool: &Pool, requests_per_s: f64, prompt_tokens: f64, tokens_per_s: f64) -> f64 {
+/// Share of what its API servers can do at most that is asked of them on a pool's replica, at so many requests and output tokens a second of
+/// the pool, of batches of so many sequences: small ones go out several tokens in one piece before a loop falls behind for good.
+pub(super) fn taken(
+    pool: &Pool,
+    requests_per_s: f64,
+    prompt_tokens: f64,
+    tokens_per_s: f64,
+    work: &WorkCounters,
+) -> f64 {
+    let batch = work.decode_tokens as f64 / work.steps.max(1) as f64;
     let fronts = f64::from(match pool.frontend.is_shared {
         true => 1,
         false => pool.replicas.max(1),
     });
-    let taken = pool
-        .frontend
-        .taken(requests_per_s / fronts, prompt_tokens, tokens_per_s / fronts);
-    taken.whole()
+    let frontend = &pool.frontend;
+    let taken = frontend.taken(requests_per_s / fronts, prompt_tokens, tokens_per_s / fronts);
+    let at_once = f64::from(frontend.outputs_at_once) * f64::from(frontend.servers.get());
+    let by_tokens = match batch <= at_once && taken.by_tokens > 0.0 {
+        true => {
+            let least = frontend.per_token_of_many().seconds() / frontend.per_handed_token().seconds();
+            taken.by_tokens * least
+        }
+        false => taken.by_tokens,
+    };
+    taken.by_requests + by_tokens
 }
 
 fn of_pool(name: &str) -> String {
@@ -134,6 +149,12 @@ fn streaming(fronts: &[Front<'_>], duration_s: f64) -> Vec<String> {
         let each = tokens_per_s / f64::from(front.frontend.servers.get());
         let of_pool = of_pool(front.pool);
         let is_untold = front.frontend.per_output_token == Picos::ZERO;
+        if !is_untold && each > STREAMED_BY_ONE {
+            return Some(format!(
+                "each API server process{of_pool} hands on {each:.0} tokens/s; in chunks of one token one was seen to reach 14,000 to \
+                 16,000 (vllm#12287), and how many tokens a chunk holds when it is behind is assumed"
+            ));
+        }
         (is_untold && each > STREAMED_BY_ONE).then(|| {
             format!(
                 "each API server process{of_pool} streams {each:.0} tokens/s; one was seen to reach 14,000 to 16,000 in chunks of \

@@ -191,6 +191,7 @@ fn of_pool(
             done.completed as f64 / result.whole.duration_s,
             fronts::prompt_tokens(result, index),
             done.output_tokens as f64 / result.whole.duration_s,
+            &done.work,
         ),
         ..Pressure::of(&own, &limits, used.mfu, used.memory_bandwidth, host)
     })

@@ -464,6 +464,7 @@ pub(super) fn pressure(resolved: &Resolved, result: &RunResult) -> Option<Pressu
             summary.completed as f64 / summary.duration_s,
             fronts::prompt_tokens(result, 0),
             summary.output_tokens as f64 / summary.duration_s,
+            &summary.work,
         ),
         ..Pressure::of(summary, &limits, used.mfu, used.memory_bandwidth, host)
     })

@@ -45,14 +45,12 @@ impl FrontEnds {
         let replicas = frontends.len();
         let own = if is_shared { 1 } else { replicas };
         let stream = |frontend: &Frontend| {
-            let servers = u64::from(frontend.servers.get());
-            let sharers = if is_shared { replicas as u64 } else { 1 };
-            let of_all = |each: Picos| Picos(each.0 * sharers / servers);
             let pace = Pace {
-                token: of_all(frontend.per_token_of_many()),
-                piece: of_all(frontend.per_handed_token()),
+                token: frontend.per_token_of_many(),
+                piece: frontend.per_handed_token(),
                 at_once: frontend.outputs_at_once,
-                servers,
+                servers: u64::from(frontend.servers.get()),
+                sharers: if is_shared { replicas as u64 } else { 1 },
             };
             (pace.piece > Picos::ZERO).then(|| Streaming::new(pace))
         };
@@ -142,6 +140,16 @@ impl FrontEnds {
         last > Picos::ZERO
     }
 
+    /// A replica fails, and with it what its processes have to do. Answers that left it before are still delivered.
+    pub(crate) fn restart(&mut self, replica: usize) {
+        if let Some(Some(stream)) = self.streams.get_mut(replica) {
+            stream.restart();
+            if !self.is_shared {
+                self.entrances[replica].restart();
+            }
+        }
+    }
+
     /// A request left without an answer.
     pub(crate) fn forget(&mut self, id: RequestId) {
         if !self.streams.is_empty() {
@@ -219,6 +227,8 @@ impl<O: Observer> AtClients<'_, O> {
             Fact::FirstToken { now, replica, id, .. } => {
                 if let Some(stream) = self.ends.stream(replica) {
                     let lag = stream.lag_at(now);
+                    // It may have been preempted before.
+                    stream.no_longer_waits(id);
                     let handed = Handed {
                         first: lag,
                         last: lag,

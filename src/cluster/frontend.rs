@@ -173,6 +173,11 @@ impl Entrance {
         self.free[0] = at;
     }
 
+    /// All that was to be done is lost.
+    pub(crate) fn restart(&mut self) {
+        self.free.fill(Picos::ZERO);
+    }
+
     /// Tokens of a run of steps are handed on, by each process its share. They stand before requests that are sent later.
     pub(crate) fn hand_on(&mut self, steps: &Steps<'_>, work: Work) {
         let first_end = steps.begin + steps.duration;

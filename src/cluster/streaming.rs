@@ -35,6 +35,8 @@ pub(crate) struct Streaming {
     /// When the requests are through that no step waits for.
     aside: Picos,
     told: VecDeque<Told>,
+    /// The last runs that decoded: whoever decodes may wait for more prefills than are remembered.
+    decoded: [Option<Told>; 2],
     /// Who was preempted, in order of time; of those who have had a token since, some are left.
     preempted: VecDeque<(Picos, RequestId)>,
     waiting: FxHashSet<RequestId>,
@@ -43,20 +45,22 @@ pub(crate) struct Streaming {
 /// What handing tokens on takes.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Pace {
-    /// Of all processes together for one token, where a piece has more than one.
+    /// Of one process for one token, where a piece has more than one.
     pub(crate) token: Picos,
     /// The same for one that is a piece of its own.
     pub(crate) piece: Picos,
     /// Most outputs of a step that are put to their streams before any of those runs.
     pub(crate) at_once: u32,
-    /// Processes that share what comes in.
+    /// Processes that share what comes in and goes out.
     pub(crate) servers: u64,
+    /// Replicas that share these processes. What the others hand on is taken to be as much, at the same time.
+    pub(crate) sharers: u64,
 }
 
 /// What the tokens of one step take.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Work {
-    /// Of a loop that is behind.
+    /// Of a loop that is behind, with what the same step of others brings it.
     pub(crate) behind: Picos,
     /// Of one that waits for them.
     pub(crate) whole: Picos,
@@ -193,6 +197,7 @@ impl Streaming {
             done: Picos::ZERO,
             aside: Picos::ZERO,
             told: VecDeque::with_capacity(REMEMBERED + 1),
+            decoded: [None; 2],
             preempted: VecDeque::new(),
             waiting: FxHashSet::default(),
         }
@@ -208,6 +213,7 @@ impl Streaming {
     #[inline]
     pub(crate) fn take_in_aside(&mut self, now: Picos, work: Picos, outlook: &Outlook) -> Option<Picos> {
         let begin = match &outlook.untold {
+            _ if self.pace.servers > 1 => return None,
             None => self.done(),
             Some(untold) => Told::of_untold(untold, self.work(untold.handed), self.done)
                 .last_done
@@ -215,7 +221,7 @@ impl Streaming {
         };
         let begin = begin.max(now);
         let end = begin + work;
-        if self.pace.servers > 1 || outlook.next_end.is_some_and(|next| next < end) {
+        if outlook.next_end.is_some_and(|next| next < end) {
             return None;
         }
         self.aside = end;
@@ -225,12 +231,14 @@ impl Streaming {
     /// What the tokens of one step take that so many sequences have one of.
     #[inline]
     pub(crate) fn work(&self, handed: u32) -> Work {
-        let (handed, pace) = (u64::from(handed), &self.pace);
-        let whole = pace.piece * handed;
-        let is_at_once = handed <= u64::from(pace.at_once) * pace.servers;
+        let pace = &self.pace;
+        // Of each process; a token is handed on by one.
+        let own = u64::from(handed).div_ceil(pace.servers);
+        let is_at_once = own <= u64::from(pace.at_once);
+        let of_all = (u64::from(handed) * pace.sharers).div_ceil(pace.servers);
         Work {
-            behind: if is_at_once { pace.token * handed } else { whole },
-            whole,
+            behind: if is_at_once { pace.token } else { pace.piece } * of_all,
+            whole: pace.piece * own,
         }
     }
 
@@ -264,6 +272,9 @@ impl Streaming {
         let (behind, caught_up) = told.gaps();
         self.done = told.last_done;
         self.told.push_back(told);
+        if steps.load.decode_seqs > 0 {
+            self.decoded = [self.decoded[1], Some(told)];
+        }
         self.forget();
         SeenGaps {
             first,
@@ -305,11 +316,18 @@ impl Streaming {
     fn lag_before(&self, at: Picos) -> Picos {
         let place = self.told.partition_point(|told| told.last_end < at);
         let told = self.told.get(place);
-        match told.and_then(|told| Some((told, told.index_of(at)?))) {
+        let decoded = self.decoded.iter().rev().flatten();
+        let mut known = told.into_iter().chain(decoded);
+        match known.find_map(|told| Some((told, told.index_of(at)?))) {
             Some((told, index)) => told.done(index) - at,
             None if told.is_none() => self.done.saturating_sub(at),
             None => Picos::ZERO,
         }
+    }
+
+    /// All that was to be done is lost.
+    pub(crate) fn restart(&mut self) {
+        (self.done, self.aside) = (Picos::ZERO, Picos::ZERO);
     }
 
     /// A request was preempted, and will see a gap when it goes on.
@@ -327,176 +345,4 @@ impl Streaming {
 }
 
 #[cfg(test)]
-mod tests {
-    use super::*;
-    use crate::cost::StepLoad;
-    use crate::ids::ReplicaId;
-    use proptest::prelude::*;
-
-    fn run<'a>(
-        begin: u64,
-        duration: u64,
-        increment: u64,
-        count: u64,
-        handed: u32,
-        load: &'a StepLoad,
-    ) -> Steps<'a> {
-        Steps {
-            replica: ReplicaId(0),
-            begin: Picos(begin),
-            end: Picos(begin + duration * count + increment * (count * (count - 1) / 2)),
-            count,
-            duration: Picos(duration),
-            duration_increment: Picos(increment),
-            gap_seqs: handed,
-            gap: Picos(duration),
-            handed,
-            seen: None,
-            load,
-            recomputed_tokens: 0,
-            running: handed,
-            waiting: 0,
-            free_blocks: 0,
-            free_meanwhile: 0,
-            kv_slots: handed,
-        }
-    }
-
-    /// One process that needs so long for a token, whether the piece holds another or not.
-    fn alone(each: u64) -> Streaming {
-        Streaming::new(Pace {
-            token: Picos(each),
-            piece: Picos(each),
-            at_once: 128,
-            servers: 1,
-        })
-    }
-
-    #[test]
-    fn a_loop_that_is_behind_writes_the_tokens_of_several_steps_in_one_piece() {
-        let load = StepLoad::default();
-        let pace = Pace {
-            token: Picos(2),
-            piece: Picos(10),
-            at_once: 4,
-            servers: 1,
-        };
-        // Four tokens in steps of 30 take 40, or 8 where they find the loop behind: it stays 40 behind the steps.
-        let mut way = Streaming::new(pace);
-        let seen = way.hand_on(&run(0, 30, 0, 5, 4, &load));
-        assert_eq!(
-            (seen.first, seen.behind, seen.caught_up),
-            (Picos(70), 0, Picos(30))
-        );
-        assert_eq!(way.lag_at(Picos(150)), Picos(40));
-        // Of five one after the other writes its piece between them, so each step adds 20 to what is left to do.
-        let mut way = Streaming::new(pace);
-        let seen = way.hand_on(&run(0, 30, 0, 5, 5, &load));
-        assert_eq!((seen.first, seen.behind, seen.each), (Picos(80), 4, Picos(50)));
-        assert_eq!(way.lag_at(Picos(150)), Picos(130));
-    }
-
-    /// Gaps as the metrics spell them out.
-    fn listed(steps: &Steps<'_>, seen: SeenGaps) -> Vec<u64> {
-        let mut gaps = vec![seen.first.0];
-        gaps.extend((0..seen.behind).map(|_| seen.each.0));
-        if seen.behind + 1 < steps.count {
-            gaps.push(seen.caught_up.0);
-        }
-        gaps.extend(
-            (seen.behind + 2..steps.count).map(|i| steps.duration.0 + steps.duration_increment.0 * i),
-        );
-        gaps
-    }
-
-    #[test]
-    fn tokens_wait_for_those_of_their_step_and_for_requests_that_came_before() {
-        let load = StepLoad::default();
-        let mut way = alone(2);
-        // Three tokens at 100: the step's are through at 106, and so they stay.
-        let seen = way.hand_on(&run(0, 100, 0, 4, 3, &load));
-        assert_eq!(
-            (seen.first, seen.behind, seen.caught_up),
-            (Picos(106), 0, Picos(100))
-        );
-        assert_eq!(way.lag_at(Picos(100)), Picos(6));
-        assert_eq!(way.lag_at(Picos(400)), Picos(6));
-        // A request that takes 50 stands before the tokens of 500, which are 3 · 2 behind it.
-        way.take_in(Picos(480), Picos(50));
-        let seen = way.hand_on(&run(400, 100, 0, 2, 3, &load));
-        assert_eq!(way.lag_at(Picos(500)), Picos(36));
-        assert_eq!(
-            (seen.first, seen.behind, seen.caught_up),
-            (Picos(130), 0, Picos(70))
-        );
-        assert_eq!(way.lag_at(Picos(600)), Picos(6));
-        // What is not of a step waits for what is there.
-        assert_eq!(way.lag_at(Picos(602)), Picos(4));
-        assert_eq!(way.lag_at(Picos(700)), Picos::ZERO);
-    }
-
-    #[test]
-    fn several_processes_share_what_comes_in() {
-        let load = StepLoad::default();
-        let mut way = Streaming::new(Pace {
-            servers: 4,
-            ..alone(2).pace
-        });
-        way.take_in(Picos(90), Picos(80));
-        way.hand_on(&run(0, 100, 0, 1, 3, &load));
-        assert_eq!(way.lag_at(Picos(100)), Picos(16));
-    }
-
-    proptest! {
-        /// However a run is cut, each step's tokens are handed on when a queue that takes step after step hands them on.
-        #[test]
-        fn a_run_is_its_steps(
-            duration in 1_u64..60, increment in 0_u64..6, count in 1_u64..60, cut in 0_u64..60, handed in 0_u32..9, token in 0_u64..6,
-            piece in 0_u64..12, at_once in 0_u32..9,
-            idle in 0_u64..50, late in 0_u64..400,
-        ) {
-            let load = StepLoad::default();
-            let cut = cut.min(count);
-            let pace = Pace { token: Picos(token), piece: Picos(token + piece), at_once, servers: 1 };
-            let (mut stepping, mut leaping) = (Streaming::new(pace), Streaming::new(pace));
-            let whole_work = pace.piece.0 * u64::from(handed);
-            let work = if handed <= at_once { token * u64::from(handed) } else { whole_work };
-            for way in [&mut stepping, &mut leaping] {
-                way.hand_on(&run(0, 7, 0, 1, handed, &load));
-                way.take_in(Picos(7), Picos(late));
-            }
-            let (mut begin, mut free) = (7 + idle, stepping.done.0);
-            let whole = run(begin, duration, increment, count, handed, &load);
-            let mut expected = Vec::new();
-            let mut gaps = Vec::new();
-            let mut last = 7 + stepping.lag_at(Picos(7)).0;
-            for index in 0..count {
-                let lasts = duration + increment * index;
-                let mut step = run(begin, lasts, 0, 1, handed, &load);
-                step.gap = Picos(lasts + if index == 0 { idle } else { 0 });
-                begin += lasts;
-                free = (free + work).max(begin + whole_work);
-                expected.push((begin, free));
-                prop_assert_eq!(stepping.hand_on(&step).first.0, free - last);
-                gaps.push(free - last);
-                last = free;
-            }
-            let mut seen = Vec::new();
-            let parts = [(0, cut), (cut, count)];
-            for (from, to) in parts.into_iter().filter(|(from, to)| from < to) {
-                let lasts = duration + increment * from;
-                let start = whole.begin.0 + duration * from + increment * (from * from.saturating_sub(1) / 2);
-                let mut part = run(start, lasts, increment, to - from, handed, &load);
-                part.gap = Picos(lasts + if from == 0 { idle } else { 0 });
-                let told = leaping.hand_on(&part);
-                seen.extend(listed(&part, told));
-            }
-            prop_assert_eq!(&seen, &gaps);
-            for (end, done) in expected {
-                prop_assert_eq!(leaping.lag_at(Picos(end)).0, done - end);
-                prop_assert_eq!(stepping.lag_at(Picos(end)).0, done - end);
-            }
-            prop_assert_eq!(leaping.done, stepping.done);
-        }
-    }
-}
+mod tests;

@@ -288,7 +288,7 @@ fn check_stream_interval(judge: &mut Judge, raw: &RawEngine, profile: &Profile) 
 pub(super) fn note_chunks(judge: &mut Judge, interval: u32) {
     if interval != 1 && !judge.is_wrong(&["engine.stream_interval"]) {
         judge.notes.push(format!(
-            "stream_interval = {interval}: TTFT, TPOT and E2EL are as without it; ITL here is that of tokens, and a client who counts \
+            "stream_interval = {interval}: TTFT, TPOT and E2EL are as without it, but for what API servers have less to do; ITL here is that of tokens, and a client who counts \
              chunks sees gaps of up to {interval} of them"
         ));
     }

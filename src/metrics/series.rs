@@ -232,7 +232,7 @@ impl Series {
 /// The gaps of `count` steps of a leap from its step `first` on.
 #[inline]
 fn gaps_of(steps: &Steps<'_>, first: u64, count: u64, seqs: u64) -> Gaps {
-    if steps.seen.is_some() {
+    if steps.seen.is_some() || steps.gap < steps.duration {
         return seen_gaps_of(steps, first, count, seqs);
     }
     let (duration, increment) = (steps.duration.0, steps.duration_increment.0);

@@ -1,4 +1,5 @@
-//! The loop's part in what stands before the routers: who waits there, who is sent again, who is refused.
+//! The loop's part in what stands before the routers and behind the engines: who waits there, who is sent again, who is refused, whose answer
+//! comes too late.
 //!
 //! A request that passed the gate keeps its place until it leaves for good, while it waits to be sent again, too; one that
 //! the gate refused has none, and comes to the gate anew. Its client's clock and its deadline run on.
@@ -9,6 +10,7 @@ use super::admission::{Admission, Entry, Gate};
 use super::simulation::{Counts, Event, Refusals, Simulation, refused};
 use super::{Completion, Fact, Observer, Outcome};
 use crate::engine::Refusal;
+use crate::ids::RequestId;
 use crate::units::Picos;
 use crate::workload::{Request, Traffic};
 
@@ -189,7 +191,7 @@ impl<T: Traffic> Simulation<T> {
     }
 
     /// The client gives up a request that is before the routers, if it still is.
-    pub(super) fn give_up<O: Observer>(&mut self, id: crate::ids::RequestId, observer: &mut O) {
+    pub(super) fn give_up<O: Observer>(&mut self, id: RequestId, observer: &mut O) {
         let Some(gate) = &mut self.gate else { return };
         let Some((request, has_passed)) = gate.gives_up(id) else {
             return;
@@ -199,5 +201,17 @@ impl<T: Traffic> Simulation<T> {
             self.leave_gate(&mut completion);
         }
         self.end(&completion, observer);
+    }
+
+    /// An answer that is on its way to a client who gives up now.
+    pub(super) fn take_back(&mut self, id: RequestId) -> Option<Completion> {
+        let place = self.outbox.iter().position(|answer| answer.id == id)?;
+        let mut late = self.outbox.remove(place)?;
+        if late.outcome == Outcome::Completed {
+            late.outcome = Outcome::TimedOut;
+        }
+        late.end = self.now;
+        late.first_token = late.first_token.filter(|at| *at <= self.now);
+        Some(late)
     }
 }

@@ -33,7 +33,7 @@ pub struct Simulation<T: Traffic> {
     /// When clients give up; without a ticket a request that is before the routers.
     pub(super) deadlines: BinaryHeap<Reverse<(Picos, RequestId, Option<Ticket>)>>,
     /// Answers on their way to the client, in order of delivery.
-    outbox: VecDeque<Completion>,
+    pub(super) outbox: VecDeque<Completion>,
     buffer: Vec<Completion>,
     pub(super) counts: Counts,
     /// At the last instant at which any were, and at the one at which most were.
@@ -381,6 +381,8 @@ impl<T: Traffic> Simulation<T> {
                     self.ends.forget(id);
                     self.leave_gate(&mut completion);
                     self.end(&completion, observer);
+                } else if let Some(late) = self.take_back(id) {
+                    self.end(&late, observer);
                 }
             }
         }
@@ -431,6 +433,9 @@ impl<T: Traffic> Simulation<T> {
 
     fn answer_all<O: Observer>(&mut self, ended: &mut Vec<Completion>, observer: &mut O) {
         for completion in ended.iter_mut() {
+            if completion.outcome == Outcome::Failed {
+                self.ends.restart(completion.replica.0 as usize);
+            }
             if !self.is_sent_again(completion, observer) {
                 self.answer(completion, observer);
             }

@@ -105,7 +105,7 @@ fn engines_of_one_server_wait_for_its_api_servers() {
     let one = knee("--data-parallel-size 4 --api-server-count 1");
     assert!(one.contains("saturates at 41."), "{one}");
     assert!(
-        one.contains("Hardest pressed is the API server, where prompts are tokenized one after the other"),
+        one.contains("Hardest pressed is the API server, which takes requests in and hands tokens on one after the other"),
         "{one}"
     );
     // Four by default.

@@ -38,6 +38,24 @@ fn few_busy_times_bound_a_percentile_only_as_far_as_its_tail_may_reach() {
     assert!(covered >= 140 && width < 1.0, "{covered} of 200, {width}");
 }
 
+#[test]
+fn intervals_of_percentiles_do_not_cross() {
+    let known = |value: f64, low: f64, high: f64| Some(Estimate { value, low, high });
+    let mut all = [
+        known(1.0, 0.9, 1.1),
+        known(2.0, 1.5, 4.0),
+        None,
+        known(3.0, 1.2, 3.5),
+    ];
+    keep_in_order(&mut all);
+    let ends: Vec<(f64, f64)> = all
+        .iter()
+        .flatten()
+        .map(|known| (known.low, known.high))
+        .collect();
+    assert_eq!(ends, [(0.9, 1.1), (1.2, 4.0), (1.2, 4.0)]);
+}
+
 /// Where the share above it is known the tail has no part in it.
 #[test]
 fn a_percentile_of_a_long_run_is_bounded_by_what_was_seen() {

@@ -281,7 +281,7 @@ fn read_host(fields: &mut Fields, trust: Trust) -> Host {
         request_ms: fields.number("request_ms", NOT_NEGATIVE),
         request_serial_ms: fields.number_or("request_serial_ms", NOT_NEGATIVE, 0.0),
         per_prompt_token_us: fields.number("per_prompt_token_us", NOT_NEGATIVE),
-        per_output_token_us: fields.number_or("per_output_token_us", NOT_NEGATIVE, 0.0),
+        per_output_token_us: fields.number_or("per_output_token_us", 0.0..=1e6, 0.0),
         response_ms: fields.number("response_ms", NOT_NEGATIVE),
         trust: fields.trust(trust),
     }
