@@ -6,7 +6,7 @@
 //! overload still grows in a run of twenty thousand; what was a start does not.
 //!
 //! Only the lowest rate that was left so is run again, which costs one run: where its growth lasts, so does that of any higher rate.
-//! Where it does not, no short run of this system is trusted any more. Left out: traffic with an end, of which there is no more
+//! Where it does not, the next lowest is doubted in turn. Left out: traffic with an end, of which there is no more
 //! to be run, and what begins even more slowly.
 
 use super::{EXPANSION, SearchOptions, Tried};
@@ -59,3 +59,6 @@ impl<F: FnMut(f64, u64) -> Option<Point>> Tried<F> {
         true
     }
 }
+
+#[cfg(test)]
+mod tests;
