@@ -11,7 +11,7 @@ use crate::sim::Pool;
 use crate::units::Picos;
 
 /// What one API server process was seen to stream at most, tokens a second: 14,300 and 16,000 of a small model on an A100
-/// (vllm-project/vllm#12287). A run above that has a caveat where its calibration does not say what a token takes.
+/// (vllm-project/vllm#12287). A run above that has a caveat.
 const STREAMED_BY_ONE: f64 = 14_000.0;
 
 /// The API servers of a pool's replicas, and what the busiest of them had to do.
@@ -72,36 +72,31 @@ pub(super) fn of_run(resolved: &Resolved, outcome: &Outcome) -> Vec<String> {
     said
 }
 
-/// What there is to say of tokens that API servers stream in no time.
+/// What there is to say of more tokens than an API server was seen to stream.
 pub(super) fn streamed(resolved: &Resolved, outcome: &Outcome) -> Vec<String> {
     streaming(&fronts(resolved, outcome), outcome.result.whole.duration_s)
 }
 
 /// Share of what its API servers can do at most that is asked of them on a pool's replica, at so many requests and output tokens a second of
-/// the pool, of batches of so many sequences: small ones go out several tokens in one piece before a loop falls behind for good.
-pub(super) fn taken(
+/// the pool.
+pub(super) fn asked(
     pool: &Pool,
     requests_per_s: f64,
     prompt_tokens: f64,
     tokens_per_s: f64,
     work: &WorkCounters,
 ) -> f64 {
-    let batch = work.decode_tokens as f64 / work.steps.max(1) as f64;
     let fronts = f64::from(match pool.frontend.is_shared {
         true => 1,
         false => pool.replicas.max(1),
     });
-    let frontend = &pool.frontend;
-    let taken = frontend.taken(requests_per_s / fronts, prompt_tokens, tokens_per_s / fronts);
-    let at_once = f64::from(frontend.outputs_at_once) * f64::from(frontend.servers.get());
-    let by_tokens = match batch <= at_once && taken.by_tokens > 0.0 {
-        true => {
-            let least = frontend.per_token_of_many().seconds() / frontend.per_handed_token().seconds();
-            taken.by_tokens * least
-        }
-        false => taken.by_tokens,
-    };
-    taken.by_requests + by_tokens
+    let batch = work.decode_tokens as f64 / work.steps.max(1) as f64;
+    pool.frontend.asked(
+        requests_per_s / fronts,
+        prompt_tokens,
+        tokens_per_s / fronts,
+        batch,
+    )
 }
 
 fn of_pool(name: &str) -> String {
@@ -147,20 +142,19 @@ fn streaming(fronts: &[Front<'_>], duration_s: f64) -> Vec<String> {
     let said = fronts.iter().filter_map(|front| {
         let tokens_per_s = front.most_tokens as f64 / duration_s;
         let each = tokens_per_s / f64::from(front.frontend.servers.get());
-        let of_pool = of_pool(front.pool);
-        let is_untold = front.frontend.per_output_token == Picos::ZERO;
-        if !is_untold && each > STREAMED_BY_ONE {
-            return Some(format!(
-                "each API server process{of_pool} hands on {each:.0} tokens/s; in chunks of one token one was seen to reach 14,000 to \
-                 16,000 (vllm#12287), and how many tokens a chunk holds when it is behind is assumed"
-            ));
-        }
-        (is_untold && each > STREAMED_BY_ONE).then(|| {
-            format!(
-                "each API server process{of_pool} streams {each:.0} tokens/s; one was seen to reach 14,000 to 16,000 in chunks of \
-                 one token (vllm#12287), and this calibration has no time for one (per_output_token_us): clients may see tokens later than here \
+        let so_far = match front.frontend.per_output_token {
+            Picos::ZERO => format!(
+                "and this calibration has no time for one (per_output_token_us): clients may see tokens later than here \
                  (--api-server-count {:.0} would do, or a longer --stream-interval)",
                 (tokens_per_s / STREAMED_BY_ONE).ceil()
+            ),
+            _ => "and how many tokens a chunk holds when it is behind is assumed".to_owned(),
+        };
+        (each > STREAMED_BY_ONE).then(|| {
+            format!(
+                "each API server process{} hands on {each:.0} tokens/s; one was seen to reach 14,000 to 16,000 in chunks of one token \
+                 (vllm#12287), {so_far}",
+                of_pool(front.pool)
             )
         })
     });
@@ -200,7 +194,7 @@ mod tests {
         assert!(streaming(&[front("", 1, 125_000)], 10.0).is_empty());
         let said = streaming(&[front("chat", 2, 200_000), front("code", 1, 200_000)], 10.0);
         assert_eq!(said.len(), 1, "{said:?}");
-        assert!(said[0].starts_with("each API server process of code streams 20000 tokens/s"));
+        assert!(said[0].starts_with("each API server process of code hands on 20000 tokens/s"));
         assert!(said[0].contains("--api-server-count 2 would do"));
     }
 

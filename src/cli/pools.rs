@@ -186,7 +186,7 @@ fn of_pool(
         pool: Some(index),
         // Of a pool only the mean wait is kept.
         steps_waited: 0.0,
-        front_end: fronts::taken(
+        front_end: fronts::asked(
             pool,
             done.completed as f64 / result.whole.duration_s,
             fronts::prompt_tokens(result, index),

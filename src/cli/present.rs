@@ -459,7 +459,7 @@ pub(super) fn pressure(resolved: &Resolved, result: &RunResult) -> Option<Pressu
     });
     Some(Pressure {
         loads,
-        front_end: fronts::taken(
+        front_end: fronts::asked(
             pool,
             summary.completed as f64 / summary.duration_s,
             fronts::prompt_tokens(result, 0),

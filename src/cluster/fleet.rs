@@ -248,22 +248,24 @@ impl Cluster {
         now: Picos,
         observer: &mut O,
     ) -> Option<Outlook> {
-        let engine = &mut self.engines[replica];
-        if self.routing.is_some() && engine.wake().is_some_and(|wake| wake.at > now) {
-            settle(engine, now, observer);
-        }
-        engine.outlook()
+        self.settled(replica, now, observer).outlook()
     }
 
     /// Everything that has happened on one replica up to `now` is told.
     #[inline]
     pub(crate) fn tell_of<O: Observer>(&mut self, replica: usize, now: Picos, observer: &mut O) {
+        self.settled(replica, now, observer).tell(observer);
+    }
+
+    /// A replica that has gone on to `now`.
+    #[inline]
+    fn settled<O: Observer>(&mut self, replica: usize, now: Picos, observer: &mut O) -> &mut Engine {
         let engine = &mut self.engines[replica];
         // Whoever has something to do at this very instant is there already.
         if self.routing.is_some() && engine.wake().is_some_and(|wake| wake.at > now) {
             settle(engine, now, observer);
         }
-        engine.tell(observer);
+        engine
     }
 
     /// Usable KV blocks of each replica.

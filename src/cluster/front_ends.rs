@@ -5,7 +5,7 @@
 
 use super::frontend::{Entrance, Frontend};
 use super::streaming::{Pace, Streaming};
-use crate::engine::Outlook;
+use crate::engine::{Outlook, Untold};
 use crate::facts::{Completion, Fact, Observer, Outcome, Steps};
 use crate::ids::{ReplicaId, RequestId};
 use crate::units::Picos;
@@ -170,7 +170,7 @@ impl FrontEnds {
         let seen = stream.hand_on(steps);
         if !self.is_shared && stream.servers() > 1 {
             let work = stream.work(steps.handed);
-            self.entrances[replica].hand_on(steps, work);
+            self.entrances[replica].hand_on(&Untold::of(steps), work);
         }
         // Nearly always the loop waits for steps, and tokens are as far apart as these.
         let keeps_up = seen.behind == 0

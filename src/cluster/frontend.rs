@@ -11,7 +11,7 @@ use std::num::NonZeroU32;
 
 use super::streaming::Work;
 use crate::cost::calibration::{Calibration, Host};
-use crate::facts::Steps;
+use crate::engine::Untold;
 use crate::units::Picos;
 
 /// What the API server adds around an engine.
@@ -121,7 +121,8 @@ impl Frontend {
     }
 
     /// Shares of its processes' time that so many requests a second take with prompts of so many tokens on average, and so many output
-    /// tokens a second. From 1 on, both together, they pile up there.
+    /// tokens a second if each were a piece of its own. From 1 on, both together, tokens go out several in one piece where they may
+    /// ([`Frontend::asked`]), and pile up where they may not.
     #[must_use]
     pub fn taken(&self, requests_per_s: f64, prompt_tokens: f64, output_tokens_per_s: f64) -> Taken {
         let each_s = self.request_service.seconds() + self.per_prompt_token.seconds() * prompt_tokens;
@@ -130,6 +131,25 @@ impl Frontend {
             by_requests: requests_per_s * each_s / servers,
             by_tokens: output_tokens_per_s * self.per_handed_token().seconds() / servers,
         }
+    }
+
+    /// Share of what its processes can do at most that is asked of them, by batches of so many sequences on average: the outputs of small
+    /// ones go out several tokens in one piece before a loop falls behind for good.
+    #[must_use]
+    pub fn asked(
+        &self,
+        requests_per_s: f64,
+        prompt_tokens: f64,
+        output_tokens_per_s: f64,
+        batch: f64,
+    ) -> f64 {
+        let taken = self.taken(requests_per_s, prompt_tokens, output_tokens_per_s);
+        let servers = f64::from(self.servers.get());
+        let by_tokens = match batch <= f64::from(self.outputs_at_once) * servers {
+            true => output_tokens_per_s * self.per_token_of_many().seconds() / servers,
+            false => taken.by_tokens,
+        };
+        taken.by_requests + by_tokens
     }
 }
 
@@ -179,11 +199,9 @@ impl Entrance {
     }
 
     /// Tokens of a run of steps are handed on, by each process its share. They stand before requests that are sent later.
-    pub(crate) fn hand_on(&mut self, steps: &Steps<'_>, work: Work) {
-        let first_end = steps.begin + steps.duration;
+    pub(crate) fn hand_on(&mut self, run: &Untold, work: Work) {
         for free in &mut self.free {
-            let first = work.done(*free, first_end);
-            *free = (first + work.behind * (steps.count - 1)).max(steps.end + work.whole);
+            *free = work.all_done(*free, run);
         }
     }
 
@@ -217,6 +235,13 @@ mod tests {
         };
         let taken = in_tens.taken(0.0, 0.0, 8000.0);
         assert!((taken.whole() - 0.24 * 0.4).abs() < 1e-9, "{taken:?}");
+        // Both can do more in steps whose outputs are put to their streams at once: a third of the time for each token.
+        let sliced = Frontend {
+            outputs_at_once: 128,
+            ..frontend
+        };
+        let asked = |batch| sliced.asked(40.0, 1000.0, 8000.0, batch);
+        assert!((asked(256.0) - (0.4 + 0.08)).abs() < 1e-9 && (asked(257.0) - 0.64).abs() < 1e-9);
     }
 
     fn entrance(servers: u32) -> Entrance {

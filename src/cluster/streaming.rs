@@ -72,17 +72,19 @@ impl Work {
     pub(crate) fn done(&self, free: Picos, end: Picos) -> Picos {
         (free + self.behind).max(end + self.whole)
     }
+
+    /// The same of the last step of a run.
+    #[inline]
+    pub(crate) fn all_done(&self, free: Picos, run: &Untold) -> Picos {
+        let first = self.done(free, run.first_end);
+        (first + self.behind * (run.count - 1)).max(run.last_end + self.whole)
+    }
 }
 
 /// Tokens of a run of steps.
 #[derive(Clone, Copy, Debug)]
 struct Told {
-    /// When the first step ended.
-    first_end: Picos,
-    last_end: Picos,
-    duration: Picos,
-    increment: Picos,
-    count: u64,
+    run: Untold,
     /// When the tokens of the first step were handed on, and those of the last.
     first_done: Picos,
     last_done: Picos,
@@ -93,14 +95,10 @@ struct Told {
 impl Told {
     /// A run by a loop that has other things to do until `free`.
     #[inline]
-    fn of_untold(run: &Untold, work: Work, free: Picos) -> Told {
+    fn of(run: &Untold, work: Work, free: Picos) -> Told {
         let first_done = work.done(free, run.first_end);
         let mut told = Told {
-            first_end: run.first_end,
-            last_end: run.last_end,
-            duration: run.duration,
-            increment: run.increment,
-            count: run.count,
+            run: *run,
             first_done,
             last_done: first_done,
             work,
@@ -117,17 +115,17 @@ impl Told {
     /// Whether the loop waits for the second step, and so for all later ones, which are no shorter.
     #[inline]
     fn waits_from_the_second(&self) -> bool {
-        let second_end = self.first_end + self.duration + self.increment;
+        let second_end = self.run.first_end + self.run.duration + self.run.increment;
         self.first_done + self.work.behind <= second_end + self.work.whole
     }
 
     /// How many steps after the first find the loop behind, and the gap of the one after them, if there is one.
     #[inline]
     fn gaps(&self) -> (u64, Picos) {
-        match self.count {
+        match self.run.count {
             0 | 1 => (0, Picos::ZERO),
             _ if self.waits_from_the_second() => {
-                let second_end = self.first_end + self.duration + self.increment;
+                let second_end = self.run.first_end + self.run.duration + self.run.increment;
                 (0, second_end + self.work.whole - self.first_done)
             }
             _ => self.gaps_behind(),
@@ -136,7 +134,7 @@ impl Told {
 
     fn gaps_behind(&self) -> (u64, Picos) {
         let behind = self.behind();
-        let caught_up = match behind + 1 < self.count {
+        let caught_up = match behind + 1 < self.run.count {
             true => self.done(behind + 1) - self.done(behind),
             false => Picos::ZERO,
         };
@@ -145,9 +143,13 @@ impl Told {
 
     /// The end of a step.
     fn end(&self, index: u64) -> Picos {
-        match index + 1 == self.count {
-            true => self.last_end,
-            false => self.first_end + self.duration * index + self.increment * (index * (index + 1) / 2),
+        match index + 1 == self.run.count {
+            true => self.run.last_end,
+            false => {
+                self.run.first_end
+                    + self.run.duration * index
+                    + self.run.increment * (index * (index + 1) / 2)
+            }
         }
     }
 
@@ -162,7 +164,7 @@ impl Told {
         let is_behind =
             |index: u64| self.first_done + self.work.behind * index > self.end(index) + self.work.whole;
         // Ends are convex in the index, and the first of them lies behind: so do all up to one.
-        let (mut low, mut high) = (1, self.count);
+        let (mut low, mut high) = (1, self.run.count);
         while high - low > 1 {
             let middle = low + (high - low) / 2;
             if is_behind(middle) {
@@ -176,7 +178,7 @@ impl Told {
 
     /// The step that ended at `at`.
     fn index_of(&self, at: Picos) -> Option<u64> {
-        let (mut low, mut high) = (0, self.count);
+        let (mut low, mut high) = (0, self.run.count);
         while low < high {
             let middle = low + (high - low) / 2;
             if self.end(middle) < at {
@@ -185,7 +187,7 @@ impl Told {
                 high = middle;
             }
         }
-        (low < self.count && self.end(low) == at).then_some(low)
+        (low < self.run.count && self.end(low) == at).then_some(low)
     }
 }
 
@@ -215,7 +217,7 @@ impl Streaming {
         let begin = match &outlook.untold {
             _ if self.pace.servers > 1 => return None,
             None => self.done(),
-            Some(untold) => Told::of_untold(untold, self.work(untold.handed), self.done)
+            Some(untold) => Told::of(untold, self.work(untold.handed), self.done)
                 .last_done
                 .max(self.aside),
         };
@@ -257,17 +259,10 @@ impl Streaming {
     /// A run of steps was executed; what clients see of its gaps.
     #[inline]
     pub(crate) fn hand_on(&mut self, steps: &Steps<'_>) -> SeenGaps {
-        let run = Untold {
-            first_end: steps.begin + steps.duration,
-            last_end: steps.end,
-            duration: steps.duration,
-            increment: steps.duration_increment,
-            count: steps.count,
-            handed: steps.handed,
-        };
-        let work = self.work(steps.handed);
-        let told = Told::of_untold(&run, work, self.done);
-        let before = told.first_end.saturating_sub(steps.gap);
+        let run = Untold::of(steps);
+        let work = self.work(run.handed);
+        let told = Told::of(&run, work, self.done);
+        let before = run.first_end.saturating_sub(steps.gap);
         let first = told.first_done.saturating_sub(before + self.lag_at(before));
         let (behind, caught_up) = told.gaps();
         self.done = told.last_done;
@@ -296,7 +291,8 @@ impl Streaming {
             self.preempted.pop_front();
         }
         let first = self.preempted.front().map(|(since, _)| *since);
-        while self.told.len() > REMEMBERED && first.is_none_or(|since| self.told[REMEMBERED].last_end < since)
+        while self.told.len() > REMEMBERED
+            && first.is_none_or(|since| self.told[REMEMBERED].run.last_end < since)
         {
             self.told.pop_front();
         }
@@ -307,14 +303,14 @@ impl Streaming {
     #[inline]
     pub(crate) fn lag_at(&self, at: Picos) -> Picos {
         match self.told.back() {
-            Some(last) if last.last_end == at => last.last_done - at,
+            Some(last) if last.run.last_end == at => last.last_done - at,
             _ => self.lag_before(at),
         }
     }
 
     /// The same of any step.
     fn lag_before(&self, at: Picos) -> Picos {
-        let place = self.told.partition_point(|told| told.last_end < at);
+        let place = self.told.partition_point(|told| told.run.last_end < at);
         let told = self.told.get(place);
         let decoded = self.decoded.iter().rev().flatten();
         let mut known = told.into_iter().chain(decoded);

@@ -50,6 +50,21 @@ pub(crate) struct Untold {
     pub(crate) handed: u32,
 }
 
+impl Untold {
+    /// Of steps as they are told.
+    #[inline]
+    pub(crate) fn of(steps: &Steps<'_>) -> Untold {
+        Untold {
+            first_end: steps.begin + steps.duration,
+            last_end: steps.end,
+            duration: steps.duration,
+            increment: steps.duration_increment,
+            count: steps.count,
+            handed: steps.handed,
+        }
+    }
+}
+
 /// What of a replica's steps is not told yet, and when the next one ends.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Outlook {
