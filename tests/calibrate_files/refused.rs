@@ -203,7 +203,7 @@ fn a_file_that_is_given_twice_counts_once_and_all_bad_files_are_named() {
 fn a_model_that_a_file_names_otherwise_can_be_said_of_that_file() {
     let folder = tempfile::tempdir().unwrap();
     let result = r#"{"backend": "vllm", "model_id": "served/as-70b", "max_concurrency": 4, "num_prompts": 9, "completed": 9,
-        "duration": 2.0, "mean_tpot_ms": 7.0, "total_input_tokens": 900, "total_output_tokens": 900, "median_ttft_ms": 20.0}"#;
+        "duration": 2.0, "mean_tpot_ms": 7.0, "total_input_tokens": 900, "total_output_tokens": 900, "median_ttft_ms": 30.0}"#;
     std::fs::write(folder.path().join("a.json"), result).unwrap();
     let calibrate = |flags: [&str; 2]| {
         let args = [&["calibrate", "a.json", "--gpu", "H100-SXM-80GB"][..], &flags].concat();
@@ -220,7 +220,7 @@ fn a_model_that_a_file_names_otherwise_can_be_said_of_that_file() {
         "a.json=vllm serve meta-llama/Llama-3.1-8B-Instruct",
     ]);
     assert!(
-        matches!(code, Some(0 | 1)) && said.contains("the model that it names, served/as-70b, is"),
+        code == Some(0) && said.contains("the model that it names, served/as-70b, is"),
         "{said}"
     );
 }

@@ -80,9 +80,14 @@ fn launches_and_streaming_of_a_slow_host_are_found_in_its_runs_and_tell_the_othe
     for name in ["a-r24", "a-r48", "a-mix20", "a-inf", "a-long32", "a-decode128"] {
         let run = measured(name);
         let own = predicted(folder, &run, Some("own.toml"));
+        // Open loops hang on how steps of prompts are launched and when their tokens are taken, which is not modelled (docs/probe.md).
+        let (tpot, e2el) = match name {
+            "a-r24" | "a-r48" => (0.1, 0.12),
+            _ => (0.07, 0.05),
+        };
         for (figure, bar) in [
-            ("mean_tpot_ms", 0.1),
-            ("mean_e2el_ms", 0.12),
+            ("mean_tpot_ms", tpot),
+            ("mean_e2el_ms", e2el),
             ("output_throughput", 0.05),
         ] {
             let off = error(&own, &run, figure);
