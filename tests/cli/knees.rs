@@ -74,7 +74,7 @@ fn replicas_for_a_trace_are_as_many_as_a_run_of_it_needs() {
 #[test]
 fn what_cannot_be_simulated_is_counted_by_the_knee_and_says_so() {
     let desk = Desk::new();
-    let servers = "--input-len 1024 --output-len 128 --for-rate 200 --data-parallel-size 2";
+    let servers = "--input-len 1024 --output-len 128 --for-rate 200 --data-parallel-size 2 --precision 0.2";
     let found = json(&desk.expect(0, &format!("knee {MACHINE} {servers} --format json")));
     let sizing = &found["sizing"];
     assert_eq!(
@@ -466,7 +466,7 @@ fn a_day_curve_has_a_model_interval_and_a_trace_says_that_it_is_sped_up() {
                rates = [1, 1, 1, 2, 4, 6, 8, 8, 6, 4, 2, 1]\n[workload.lengths.fixed]\ninput_len = 512\noutput_len = 64\n\
                [slo.goodput]\nttft = \"500 ms\"\ntpot = \"50 ms\"\n";
     std::fs::write(desk.path().join("day.toml"), day).unwrap();
-    let found = json(&desk.expect(0, "knee day.toml --format json"));
+    let found = json(&desk.expect(0, "knee day.toml --precision 0.2 --format json"));
     let factors = &found["model_interval"]["factors_90"];
     assert!(factors[0].as_f64() < Some(0.97), "{found}");
     let notes = |found: &Value| found["notes"].to_string();
@@ -477,7 +477,7 @@ fn a_day_curve_has_a_model_interval_and_a_trace_says_that_it_is_sped_up() {
     );
 
     std::fs::write(desk.path().join("bursts.csv"), bursts()).unwrap();
-    let sized = format!("knee {MACHINE} --trace bursts.csv --for-rate 12 --format json");
+    let sized = format!("knee {MACHINE} --trace bursts.csv --for-rate 12 --precision 0.2 --format json");
     let found = json(&desk.expect(0, &sized));
     assert!(
         notes(&found)

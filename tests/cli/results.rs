@@ -73,8 +73,8 @@ fn a_scenario_spelt_out_gives_the_bytes_of_the_one_it_came_from() {
 fn the_number_of_threads_changes_no_byte() {
     let desk = Desk::new();
     for words in [
-        "knee quickstart --format json".to_owned(),
-        "knee quickstart -L gpu h100,l40s,a100 --precision 0.1 --format json".to_owned(),
+        "knee quickstart --precision 0.1 --format json".to_owned(),
+        "knee quickstart -L gpu h100,l40s,a100 --precision 0.2 --format json".to_owned(),
         // Long enough for threads within a run: to its end, until it is precise, and of a closed loop, which nobody draws ahead.
         "run quickstart --num-prompts 30000 --format csv".to_owned(),
         "run quickstart --seed 1".to_owned(),
