@@ -2,7 +2,7 @@
 
 use crate::analysis::knee::FRONT_END_FULL;
 use crate::analysis::{Outcome, RunResult};
-use crate::cluster::Frontend;
+use crate::cluster::{Asked, Frontend};
 use crate::config::Resolved;
 use crate::metrics::{ReplicaSummary, WorkCounters, of_pools};
 use crate::report::EngineWords;
@@ -77,26 +77,23 @@ pub(super) fn streamed(resolved: &Resolved, outcome: &Outcome) -> Vec<String> {
     streaming(&fronts(resolved, outcome), outcome.result.whole.duration_s)
 }
 
-/// Share of what its API servers can do at most that is asked of them on a pool's replica, at so many requests and output tokens a second of
-/// the pool.
-pub(super) fn asked(
-    pool: &Pool,
-    requests_per_s: f64,
-    prompt_tokens: f64,
-    tokens_per_s: f64,
-    work: &WorkCounters,
-) -> f64 {
+/// Share of what its API servers can do at most that is asked of them on a pool's replica, of what is asked of all of the pool, whose
+/// largest batch is one replica's.
+pub(super) fn asked(pool: &Pool, of_all: Asked) -> f64 {
     let fronts = f64::from(match pool.frontend.is_shared {
         true => 1,
         false => pool.replicas.max(1),
     });
-    let batch = work.decode_tokens as f64 / work.steps.max(1) as f64;
-    pool.frontend.asked(
-        requests_per_s / fronts,
-        prompt_tokens,
-        tokens_per_s / fronts,
-        batch,
-    )
+    pool.frontend.asked(Asked {
+        requests_per_s: of_all.requests_per_s / fronts,
+        output_tokens_per_s: of_all.output_tokens_per_s / fronts,
+        ..of_all
+    })
+}
+
+/// Mean sequences that a step decodes.
+pub(super) fn decoded_at_once(work: &WorkCounters) -> f64 {
+    work.decode_tokens as f64 / work.steps.max(1) as f64
 }
 
 fn of_pool(name: &str) -> String {

@@ -4,6 +4,7 @@ use super::{balance, components, fronts, present};
 use crate::analysis::RunResult;
 use crate::analysis::balance::Part;
 use crate::analysis::knee::{Binding, EngineLimits, Objective, Pressure, Statistic};
+use crate::cluster::Asked;
 use crate::config::Resolved;
 use crate::cost::StepLoad;
 use crate::metrics::{
@@ -188,10 +189,13 @@ fn of_pool(
         steps_waited: 0.0,
         front_end: fronts::asked(
             pool,
-            done.completed as f64 / result.whole.duration_s,
-            fronts::prompt_tokens(result, index),
-            done.output_tokens as f64 / result.whole.duration_s,
-            &done.work,
+            Asked {
+                requests_per_s: done.completed as f64 / result.whole.duration_s,
+                prompt_tokens: fronts::prompt_tokens(result, index),
+                output_tokens_per_s: done.output_tokens as f64 / result.whole.duration_s,
+                batch: fronts::decoded_at_once(&done.work),
+                largest_batch: f64::from(done.running_max),
+            },
         ),
         ..Pressure::of(&own, &limits, used.mfu, used.memory_bandwidth, host)
     })

@@ -5,6 +5,7 @@ use super::{fronts, mix, pools, remarks};
 use crate::analysis::costs::usd;
 use crate::analysis::knee::{Constraint, EngineLimits, Objective, Pressure, Statistic};
 use crate::analysis::{Experiment, Outcome, Precision, RunResult, Scaling, heard};
+use crate::cluster::Asked;
 use crate::config::{Resolved, RunLength, Server, Slo, SloMetric};
 use crate::cost::bounds::{WorkSums, work_rates};
 use crate::cost::{Chunk, StepLoad, Trust};
@@ -461,10 +462,13 @@ pub(super) fn pressure(resolved: &Resolved, result: &RunResult) -> Option<Pressu
         loads,
         front_end: fronts::asked(
             pool,
-            summary.completed as f64 / summary.duration_s,
-            fronts::prompt_tokens(result, 0),
-            summary.output_tokens as f64 / summary.duration_s,
-            &summary.work,
+            Asked {
+                requests_per_s: summary.completed as f64 / summary.duration_s,
+                prompt_tokens: fronts::prompt_tokens(result, 0),
+                output_tokens_per_s: summary.output_tokens as f64 / summary.duration_s,
+                batch: fronts::decoded_at_once(&summary.work),
+                largest_batch: f64::from(summary.occupancy.running_max) / f64::from(limits.replicas.max(1)),
+            },
         ),
         ..Pressure::of(summary, &limits, used.mfu, used.memory_bandwidth, host)
     })

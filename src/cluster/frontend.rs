@@ -46,6 +46,21 @@ pub struct Taken {
     pub by_tokens: f64,
 }
 
+/// What comes to the API servers of an engine.
+#[derive(Clone, Copy, Debug)]
+pub struct Asked {
+    /// Requests.
+    pub requests_per_s: f64,
+    /// Mean tokens of their prompts.
+    pub prompt_tokens: f64,
+    /// Tokens to hand on.
+    pub output_tokens_per_s: f64,
+    /// Mean sequences that a step decodes.
+    pub batch: f64,
+    /// Most of them.
+    pub largest_batch: f64,
+}
+
 impl Taken {
     /// Both.
     #[must_use]
@@ -133,20 +148,20 @@ impl Frontend {
         }
     }
 
-    /// Share of what its processes can do at most that is asked of them, by batches of so many sequences on average: the outputs of small
-    /// ones go out several tokens in one piece before a loop falls behind for good.
+    /// Share of what its processes can do at most that is asked of them; above 1 they fall behind for good. The outputs of small batches
+    /// go out several tokens in one piece before that; one batch too large for it makes each token a piece, whose time they do not have.
     #[must_use]
-    pub fn asked(
-        &self,
-        requests_per_s: f64,
-        prompt_tokens: f64,
-        output_tokens_per_s: f64,
-        batch: f64,
-    ) -> f64 {
-        let taken = self.taken(requests_per_s, prompt_tokens, output_tokens_per_s);
+    pub fn asked(&self, asked: Asked) -> f64 {
+        let taken = self.taken(
+            asked.requests_per_s,
+            asked.prompt_tokens,
+            asked.output_tokens_per_s,
+        );
         let servers = f64::from(self.servers.get());
-        let by_tokens = match batch <= f64::from(self.outputs_at_once) * servers {
-            true => output_tokens_per_s * self.per_token_of_many().seconds() / servers,
+        let at_once = f64::from(self.outputs_at_once) * servers;
+        let falls_behind = asked.largest_batch > at_once && taken.whole() >= 1.0;
+        let by_tokens = match asked.batch <= at_once && !falls_behind {
+            true => asked.output_tokens_per_s * self.per_token_of_many().seconds() / servers,
             false => taken.by_tokens,
         };
         taken.by_requests + by_tokens
@@ -240,8 +255,22 @@ mod tests {
             outputs_at_once: 128,
             ..frontend
         };
-        let asked = |batch| sliced.asked(40.0, 1000.0, 8000.0, batch);
-        assert!((asked(256.0) - (0.4 + 0.08)).abs() < 1e-9 && (asked(257.0) - 0.64).abs() < 1e-9);
+        let asked = |output_tokens_per_s, batch, largest_batch| {
+            sliced.asked(Asked {
+                requests_per_s: 40.0,
+                prompt_tokens: 1000.0,
+                output_tokens_per_s,
+                batch,
+                largest_batch,
+            })
+        };
+        let is = |share: f64, expected: f64| assert!((share - expected).abs() < 1e-9, "{share} {expected}");
+        is(asked(8000.0, 256.0, 256.0), 0.4 + 0.08);
+        is(asked(8000.0, 257.0, 257.0), 0.64);
+        // 24,000 tokens a second are 0.72 of two processes piece by piece and 0.24 many in one, until one batch is too large for that.
+        is(asked(8000.0, 200.0, 300.0), 0.4 + 0.08);
+        is(asked(24000.0, 200.0, 256.0), 0.4 + 0.24);
+        is(asked(24000.0, 200.0, 257.0), 0.4 + 0.72);
     }
 
     fn entrance(servers: u32) -> Entrance {

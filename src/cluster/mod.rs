@@ -23,7 +23,7 @@ mod wakes;
 
 pub use autoscale::{Autoscale, Signal};
 pub use disaggregated::{Disaggregation, Flow, Lease, LoadFailure};
-pub use frontend::{Frontend, Taken};
+pub use frontend::{Asked, Frontend, Taken};
 pub use links::LinkRate;
 pub use lives::Payroll;
 pub use lockstep::{LockStepAccount, LockStepSpec};

@@ -28,7 +28,7 @@ pub struct Pressure {
     pub host: f64,
     /// Share of the time of steps in which they wait for KV that comes from outside the GPU.
     pub loads: f64,
-    /// Share of the time of the API servers in which they take requests in or hand tokens on.
+    /// Of what the API servers can do at most in taking requests in and handing tokens on; above 1 they fall behind.
     pub front_end: f64,
     /// Largest share of KV blocks in use.
     pub kv_blocks: f64,
@@ -107,12 +107,16 @@ impl Pressure {
         }
     }
 
-    /// The resource that runs out first: a cap of the engine that makes requests wait or lose their blocks, else
-    /// the hardest pressed part of the machine.
+    /// The resource that runs out first: API servers that fall behind, a cap of the engine that makes requests wait or lose their blocks,
+    /// else the hardest pressed part of the machine.
     #[must_use]
     pub fn limiter(&self) -> Limiter {
         if self.links.is_some() {
             return Limiter::KvLinks;
+        }
+        // Then requests come in by bursts, and what they fill up besides would be free otherwise.
+        if self.front_end >= 1.0 {
+            return Limiter::FrontEnd;
         }
         // Promises of a percentile break over the few who wait, long before many do.
         let queueing = self.waiting >= QUEUEING || self.steps_waited >= STEPS_WAITED;
@@ -215,6 +219,13 @@ mod tests {
             Limiter::FrontEnd,
             "tokens wait there for each other and for prompts"
         );
+        let behind = |front_end| Pressure {
+            seqs: 1.0,
+            front_end,
+            ..base
+        };
+        check(behind(0.9), Limiter::MaxNumSeqs);
+        check(behind(1.4), Limiter::FrontEnd);
         check(Pressure { seqs: 1.0, ..base }, Limiter::MaxNumSeqs);
         assert_eq!(
             Pressure { seqs: 1.0, ..base }.limiter_of_pace(),
