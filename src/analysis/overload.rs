@@ -1,7 +1,7 @@
 //! Whether what is asked of a system is more than it can do.
 //!
 //! An open load is judged by what grows while requests are sent, once filling up is over ([`super::generations`]): a queue, in
-//! the server or before it in the client, says so by itself; where the batch grows and nobody waits the load on the engine
+//! the server, before its engines or behind them, or before it in the client, says so by itself; where the batch grows and nobody waits the load on the engine
 //! decides ([`super::saturation`]). A load that changes on purpose is judged by what is left over at its end.
 
 use super::generations::Generations;
@@ -117,7 +117,7 @@ pub(super) fn growth(evidence: &Evidence<'_>, generations: &Generations) -> Grow
     let from_s = filled_s.unwrap_or(full.from_s);
     let of = |level: fn(&SeriesPoint) -> f64| Growth::of(series, level, from_s, last_arrival_s);
     let (inside, running) = (of(|point| point.in_system), of(|point| point.running));
-    let mut waiting = of(|point| point.waiting);
+    let mut waiting = of(SeriesPoint::aside);
     waiting.significant &= waiting.requests > come_in_a_step(evidence);
     let client = Growth::of_levels(&steady::client_backlog(
         batches,
@@ -241,7 +241,7 @@ impl Full {
         let is_long = in_batch_s.is_some_and(|stay_s| last_arrival_s - from_s >= stay_s);
         let sending = || series.iter().filter(|point| point.t_s <= last_arrival_s);
         let most_running = sending().map(|point| point.running).fold(0.0, f64::max);
-        let waiting = sending().next_back().map_or(0.0, |point| point.waiting);
+        let waiting = sending().next_back().map_or(0.0, SeriesPoint::aside);
         Full {
             from_s,
             is_full: is_long && running.t < T_RETURNING,
@@ -280,8 +280,8 @@ fn piled_up(evidence: &Evidence<'_>) -> Growth {
     };
     let waiting = series[..=seen.min(series.len() - 1)]
         .iter()
-        .map(|point| point.waiting)
-        .fold(last.waiting, f64::max);
+        .map(SeriesPoint::aside)
+        .fold(last.aside(), f64::max);
     let significant = waiting >= PILED_SHARE * sent
         && waiting >= PILED_SIGMAS * sent.sqrt()
         && waiting >= 2.0 * last.running;

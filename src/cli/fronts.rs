@@ -6,7 +6,7 @@ use crate::cluster::{Asked, Frontend};
 use crate::config::Resolved;
 use crate::metrics::{ReplicaSummary, WorkCounters, of_pools};
 use crate::report::EngineWords;
-use crate::report::figures::percent;
+use crate::report::figures::{count, percent};
 use crate::sim::Pool;
 use crate::units::Picos;
 
@@ -72,23 +72,19 @@ pub(super) fn of_run(resolved: &Resolved, outcome: &Outcome) -> Vec<String> {
     said
 }
 
-/// What there is to say of more tokens than an API server was seen to stream.
-pub(super) fn streamed(resolved: &Resolved, outcome: &Outcome) -> Vec<String> {
-    streaming(&fronts(resolved, outcome), outcome.result.whole.duration_s)
-}
-
-/// Share of what its API servers can do at most that is asked of them on a pool's replica, of what is asked of all of the pool, whose
-/// largest batch is one replica's.
-pub(super) fn asked(pool: &Pool, of_all: Asked) -> f64 {
+/// Shares of the API servers of a pool's replica that what is asked of all of the pool takes, whose largest batch is one replica's: of
+/// their time if every token is a piece of its own, and of what they can do at most.
+pub(super) fn asked(pool: &Pool, of_all: Asked) -> (f64, f64) {
     let fronts = f64::from(match pool.frontend.is_shared {
         true => 1,
         false => pool.replicas.max(1),
     });
-    pool.frontend.asked(Asked {
+    let asked = Asked {
         requests_per_s: of_all.requests_per_s / fronts,
         output_tokens_per_s: of_all.output_tokens_per_s / fronts,
         ..of_all
-    })
+    };
+    (pool.frontend.taken_by(asked).whole(), pool.frontend.asked(asked))
 }
 
 /// Mean sequences that a step decodes.
@@ -103,6 +99,14 @@ fn of_pool(name: &str) -> String {
     }
 }
 
+/// How every sentence on API servers that are busy begins.
+const BUSY: &str = "API servers";
+
+/// Whether a run's note says that its API servers are busy.
+pub(super) fn is_on_busy_ones(note: &str) -> bool {
+    note.starts_with(BUSY)
+}
+
 /// Says where requests and tokens wait for each other.
 fn busy(fronts: &[Front<'_>], duration_s: f64) -> Vec<String> {
     let said = fronts.iter().filter_map(|front| {
@@ -112,26 +116,53 @@ fn busy(fronts: &[Front<'_>], duration_s: f64) -> Vec<String> {
             front.prompt_tokens,
             per_s(front.most_tokens),
         );
+        if taken.whole() < FRONT_END_FULL {
+            return None;
+        }
         let servers = f64::from(front.frontend.servers.get());
         let more = front.more.map_or(String::new(), |flag| {
             format!(
-                " ({flag} {:.0} would have them busy for half of it)",
+                "; at this throughput {flag} {:.0} would have them busy for half of it",
                 (2.0 * taken.whole() * servers).ceil()
             )
         });
-        (taken.whole() >= FRONT_END_FULL).then(|| {
-            format!(
-                "API servers{} have work for {} of the time, {} for tokens that they hand on and {} for requests that come in, of {:.0} \
-                 prompt tokens each: they wait for each other there{more}",
-                of_pool(front.pool),
+        let parts = format!(
+            "{} for tokens that they hand on and {} for requests that come in, of {:.0} prompt tokens each",
+            percent(taken.by_tokens),
+            percent(taken.by_requests),
+            front.prompt_tokens
+        );
+        let of_pool = of_pool(front.pool);
+        Some(match taken.whole() < 1.0 {
+            true => format!(
+                "{BUSY}{of_pool} have work for {} of the time, {parts}: they wait for each other there{more}",
+                percent(taken.whole())
+            ),
+            false => format!(
+                "{BUSY}{of_pool} would take {} of the time to write every token by itself, {parts}: they are behind, and write several tokens \
+                 of an answer as one piece{}{more}",
                 percent(taken.whole()),
-                percent(taken.by_tokens),
-                percent(taken.by_requests),
-                front.prompt_tokens,
-            )
+                as_long_as(front)
+            ),
         })
     });
     said.collect()
+}
+
+/// Up to which batch processes that are behind can catch up, and what becomes of them beyond it; nothing where no batch is too large.
+fn as_long_as(front: &Front<'_>) -> String {
+    let frontend = &front.frontend;
+    if frontend.outputs_at_once == u32::MAX || frontend.per_output_token == Picos::ZERO {
+        return String::new();
+    }
+    let servers = u64::from(frontend.servers.get());
+    let alone_per_s = servers as f64 / frontend.per_handed_token().seconds();
+    format!(
+        ". That ends with steps of more than {} outputs (VLLM_V1_OUTPUT_PROC_CHUNK_SIZE for each process): from then on no more than {} \
+         tokens/s leave, and the backlog stays",
+        count(u64::from(frontend.outputs_at_once) * servers),
+        count(alone_per_s as u64)
+    )
 }
 
 /// Says where a replica streams more than its API servers were seen to keep up with.
@@ -149,9 +180,10 @@ fn streaming(fronts: &[Front<'_>], duration_s: f64) -> Vec<String> {
         };
         (each > STREAMED_BY_ONE).then(|| {
             format!(
-                "each API server process{} hands on {each:.0} tokens/s; one was seen to reach 14,000 to 16,000 in chunks of one token \
+                "each API server process{} hands on {} tokens/s; one of vLLM's was seen to reach 14,000 to 16,000 in chunks of one token \
                  (vllm#12287), {so_far}",
-                of_pool(front.pool)
+                of_pool(front.pool),
+                count(each.round() as u64)
             )
         })
     });
@@ -191,7 +223,7 @@ mod tests {
         assert!(streaming(&[front("", 1, 125_000)], 10.0).is_empty());
         let said = streaming(&[front("chat", 2, 200_000), front("code", 1, 200_000)], 10.0);
         assert_eq!(said.len(), 1, "{said:?}");
-        assert!(said[0].starts_with("each API server process of code hands on 20000 tokens/s"));
+        assert!(said[0].starts_with("each API server process of code hands on 20,000 tokens/s"));
         assert!(said[0].contains("--api-server-count 2 would do"));
     }
 
@@ -213,15 +245,35 @@ mod tests {
         assert!(said[0].contains("--api-server-count 2 would"), "{said:?}");
         assert!(busy(&[front(2, 1800)], 10.0).is_empty());
         // And 8,000 tokens a second of 60 µs in two are nearly half a process each.
-        let streaming = Front {
+        let streaming = Frontend {
+            per_output_token: Picos(60_000_000),
+            ..front(2, 0).frontend
+        };
+        let handing_on = Front {
             most_tokens: 80_000,
+            frontend: streaming,
+            ..front(2, 1800)
+        };
+        let said = busy(&[handing_on], 10.0);
+        assert!(said.is_empty(), "0.45 and 0.24: {said:?}");
+        // 80,000 a second in the two would take more time than there is.
+        let behind = Front {
+            most_tokens: 800_000,
             frontend: Frontend {
-                per_output_token: Picos(60_000_000),
-                ..front(2, 0).frontend
+                outputs_at_once: 128,
+                ..streaming
             },
             ..front(2, 1800)
         };
-        let said = busy(&[streaming], 10.0);
-        assert!(said.is_empty(), "0.45 and 0.24: {said:?}");
+        let said = busy(&[behind], 10.0);
+        assert!(
+            said[0].starts_with("API servers would take 285 % of the time"),
+            "{said:?}"
+        );
+        assert!(
+            said[0].contains("more than 256 outputs") && said[0].contains("33,333 tokens/s"),
+            "{said:?}"
+        );
+        assert!(is_on_busy_ones(&said[0]));
     }
 }

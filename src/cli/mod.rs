@@ -88,8 +88,8 @@ impl Exit {
         (Exit::Ok, "done"),
         (
             Exit::Failure,
-            "failure: a full disk, a broken conservation law, a livelock, a run in which no request was answered; of audit, \
-             conform and diff: something was found; of calibrate: nothing was fitted",
+            "failure: a full disk, a broken conservation law, a livelock, a run in which no request was answered; of audit \
+             and conform: something was found; of diff: a figure is beyond --tolerance; of calibrate: nothing was fitted",
         ),
         (
             Exit::BadInput,

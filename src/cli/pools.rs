@@ -165,11 +165,15 @@ fn of_pool(
         replicas: 1,
         max_num_seqs: pool.engine.max_num_seqs(),
         max_num_batched_tokens: pool.engine.prompt_tokens_per_step(),
+        larger_budget_saves: larger_budget_saves(pool, &done.work),
+        kv_tokens: u64::from(pool.engine.num_gpu_blocks()) * u64::from(pool.engine.block_size()),
     };
     let span_s = result.whole.duration_s * f64::from(pool.replicas);
     let own = Summary {
         occupancy: Occupancy {
             kv_usage_max: done.kv_usage_max,
+            // Of a pool only the largest is kept.
+            kv_usage: done.kv_usage_max,
             running_max: done.running_max,
             busy: (done.busy_s / span_s.max(f64::MIN_POSITIVE)).min(1.0),
             // Who waits for a pool, of those who are in it.
@@ -183,22 +187,44 @@ fn of_pool(
         ..summary.clone()
     };
     let host = components::host_share(pool, result.sampled_steps.get(index)?);
+    let (front_end, front_end_at_most) = fronts::asked(
+        pool,
+        Asked {
+            requests_per_s: done.completed as f64 / result.whole.duration_s,
+            prompt_tokens: fronts::prompt_tokens(result, index),
+            output_tokens_per_s: done.output_tokens as f64 / result.whole.duration_s,
+            batch: fronts::decoded_at_once(&done.work),
+            largest_batch: f64::from(done.running_max),
+        },
+    );
     Some(Pressure {
         pool: Some(index),
         // Of a pool only the mean wait is kept.
         steps_waited: 0.0,
-        front_end: fronts::asked(
-            pool,
-            Asked {
-                requests_per_s: done.completed as f64 / result.whole.duration_s,
-                prompt_tokens: fronts::prompt_tokens(result, index),
-                output_tokens_per_s: done.output_tokens as f64 / result.whole.duration_s,
-                batch: fronts::decoded_at_once(&done.work),
-                largest_batch: f64::from(done.running_max),
-            },
-        ),
+        front_end,
+        front_end_at_most,
         ..Pressure::of(&own, &limits, used.mfu, used.memory_bandwidth, host)
     })
+}
+
+/// By what share a token of a prompt takes less in a step of twice the token budget, beside what such steps decode on average; 0 where
+/// the budget is as good as none.
+pub(super) fn larger_budget_saves(pool: &Pool, work: &WorkCounters) -> f64 {
+    /// A budget that no step fills.
+    const NONE: u32 = 1 << 20;
+    let budget = pool.engine.prompt_tokens_per_step();
+    let decoding = mean_decode_step(work);
+    if budget >= NONE || budget <= decoding.decode_seqs {
+        return 0.0;
+    }
+    let mut cost = (pool.cost)();
+    let mut each_s = |budget: u32| {
+        let tokens = budget - decoding.decode_seqs;
+        let mut load = decoding.clone();
+        load.add(0, tokens);
+        cost.step(&load).seconds() / f64::from(tokens)
+    };
+    1.0 - each_s(2 * budget) / each_s(budget).max(f64::MIN_POSITIVE)
 }
 
 /// A step that fills the token budget with prompts.

@@ -14,7 +14,7 @@ use super::progress::Progress;
 use super::reported::unread;
 use super::run::{Name, records, save};
 use super::terminal::Terminal;
-use super::{cells, files, interrupt, memory, present};
+use super::{cells, files, fronts, interrupt, memory, present};
 use crate::analysis::{Experiment, simulate};
 use crate::calibrate::interval::model_interval_while;
 use crate::report::json::Arrays;
@@ -142,6 +142,24 @@ pub fn run(args: &Args, out: &mut dyn Write, terminal: &Terminal) -> anyhow::Res
     execute(&plan, (&outputs, with_interval), drawn.as_ref(), out, terminal)
 }
 
+/// That some cells are held up by API servers and not by what is varied, with what is said of the last of them.
+fn of_front_ends(runs: &[serde_json::Value]) -> Vec<String> {
+    let notes = runs.iter().filter_map(|run| run["plimsoll"]["notes"].as_array());
+    let busy = notes.filter_map(|notes| {
+        let mut texts = notes.iter().filter_map(serde_json::Value::as_str);
+        texts.find(|text| fronts::is_on_busy_ones(text))
+    });
+    let busy: Vec<&str> = busy.collect();
+    let last = busy.last().map(|last| {
+        format!(
+            "API servers are busy in {} of {}; in the last of these, {last}",
+            busy.len(),
+            counted(runs.len() as u64, "run")
+        )
+    });
+    last.into_iter().collect()
+}
+
 /// Simulates every cell and prints. With `-o FILE.jsonl` finished cells are kept as they come, and a sweep that was
 /// interrupted goes on where it stopped.
 fn execute(
@@ -158,6 +176,7 @@ fn execute(
     if outputs.save_result {
         terminal.notes(&[format!("saved one result a cell into {}", outputs.result_dir)]);
     }
+    terminal.notes(&of_front_ends(&all));
     let row = |(cell, run)| plan.row(cell, run);
     let rows = report::sweep::alike(cells.iter().zip(&all).map(row).collect());
     if !is_interrupted || kept.is_none() {

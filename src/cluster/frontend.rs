@@ -148,15 +148,21 @@ impl Frontend {
         }
     }
 
-    /// Share of what its processes can do at most that is asked of them; above 1 they fall behind for good. The outputs of small batches
-    /// go out several tokens in one piece before that; one batch too large for it makes each token a piece, whose time they do not have.
+    /// The same of what comes.
     #[must_use]
-    pub fn asked(&self, asked: Asked) -> f64 {
-        let taken = self.taken(
+    pub fn taken_by(&self, asked: Asked) -> Taken {
+        self.taken(
             asked.requests_per_s,
             asked.prompt_tokens,
             asked.output_tokens_per_s,
-        );
+        )
+    }
+
+    /// Share of what its processes can do at most that is asked of them; from 1 on they fall behind for good. The outputs of small batches
+    /// go out several tokens in one piece before that; one batch too large for it makes each token a piece, whose time they do not have.
+    #[must_use]
+    pub fn asked(&self, asked: Asked) -> f64 {
+        let taken = self.taken_by(asked);
         let servers = f64::from(self.servers.get());
         let at_once = f64::from(self.outputs_at_once) * servers;
         let falls_behind = asked.largest_batch > at_once && taken.whole() >= 1.0;

@@ -67,13 +67,17 @@ impl Audit {
     pub(super) fn left(&mut self, completion: &Completion, live: &Live) {
         let sojourn = i128::from(completion.end.0) - i128::from(completion.arrival.0);
         self.system += sojourn;
-        if live.place == Place::Running && live.is_again {
-            self.ran += i128::from(live.ran.0) + i128::from(completion.end.0) - i128::from(live.since.0);
-        } else if live.place == Place::Running {
-            self.ran += sojourn - i128::from(completion.waiting_time.0);
-        } else {
-            self.ran += i128::from(live.ran.0);
-            self.waited += i128::from(completion.end.0) - i128::from(live.since.0);
+        let here = i128::from(completion.end.0) - i128::from(live.since.0);
+        // Who was with one server all the time ran whenever it did not wait there, but for its answer's way back.
+        let by_story = || sojourn - i128::from(completion.waiting_time.0);
+        self.ran += match live.place {
+            Place::Running if !live.is_again => by_story(),
+            Place::Running => i128::from(live.ran.0) + here,
+            Place::Leaving if !live.is_again => by_story() - here,
+            Place::Leaving | Place::Waiting => i128::from(live.ran.0),
+        };
+        if live.place == Place::Waiting {
+            self.waited += here;
         }
         self.ended_tokens += u64::from(completion.output_tokens);
         self.truncated |= completion.outcome != Outcome::Completed;
@@ -99,7 +103,8 @@ impl Audit {
             ran += i128::from(live.ran.0);
             match live.place {
                 Place::Running => ran += here,
-                _ => waited += here,
+                Place::Waiting => waited += here,
+                Place::Leaving => {}
             }
         }
         let seconds = end.seconds().max(f64::MIN_POSITIVE);

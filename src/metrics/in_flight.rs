@@ -9,6 +9,8 @@ use crate::workload::Request;
 pub(super) enum Place {
     Waiting,
     Running,
+    /// Its answer is on the way to its client.
+    Leaving,
 }
 
 /// What is remembered of an unfinished request.
@@ -17,14 +19,12 @@ pub(super) struct Live {
     pub(super) arrival: Picos,
     /// Since when it is where it is.
     pub(super) since: Picos,
-    /// Time spent running in visits that preemptions ended.
+    /// Time spent running in visits that are over.
     pub(super) ran: Picos,
     pub(super) place: Place,
     pub(super) class: u32,
     /// Output tokens that it asks for.
     pub(super) asked: u32,
-    /// Its answer is on the way to its client: it counts as running, and takes no place in the batch.
-    pub(super) is_leaving: bool,
     /// It was sent again after its replica failed: no single server tells all of its story.
     pub(super) is_again: bool,
 }
@@ -39,7 +39,6 @@ impl Live {
             place: Place::Waiting,
             class: request.class,
             asked: request.output_tokens,
-            is_leaving: false,
             is_again: false,
         }
     }

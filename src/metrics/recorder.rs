@@ -49,8 +49,6 @@ pub struct Recorder {
     batches: Batches,
     /// Number in the system, waiting, running: now, when the open stretch began, and −Σ change·instant in it.
     level: Change,
-    /// Those of the running whose answer is on the way to its client.
-    leaving: i64,
     level_at_begin: Change,
     moment: [i128; 3],
     clock: Picos,
@@ -82,7 +80,6 @@ impl Recorder {
             open: Tally::empty(Picos::ZERO),
             batches: Batches::new(),
             level: [0; 3],
-            leaving: 0,
             level_at_begin: [0; 3],
             moment: [0; 3],
             clock: Picos::ZERO,
@@ -274,14 +271,17 @@ impl Recorder {
         self.audit.waited += i128::from(now.0) - i128::from(waiting_since.0);
         self.shift(now, [0, -1, 1]);
         let peaks = &mut self.open.peaks;
-        peaks.running = peaks.running.max((self.level[2] - self.leaving).max(0) as u64);
+        peaks.running = peaks.running.max(self.level[2].max(0) as u64);
     }
 
-    /// An answer leaves its engine: whoever is admitted at this instant may have its place.
-    fn leaving(&mut self, id: RequestId) {
-        if let Some(live) = self.in_flight.get_mut(id) {
-            live.is_leaving = true;
-            self.leaving += 1;
+    /// An answer leaves its engine, whose place somebody else may have from now on.
+    fn leaving(&mut self, id: RequestId, now: Picos) {
+        if let Some(live) = self.in_flight.get_mut(id)
+            && live.place == Place::Running
+        {
+            live.ran += now.saturating_sub(live.since);
+            (live.place, live.since) = (Place::Leaving, now);
+            self.shift(now, [0, 0, -1]);
         }
     }
 
@@ -386,7 +386,6 @@ impl Recorder {
         self.open.work = Work::default();
         self.open.classes.clear();
         let [in_system, waiting, running] = self.level.map(|level| level.max(0) as u64);
-        let running = running.saturating_sub(self.leaving as u64);
         self.open.peaks = Peaks {
             in_system,
             waiting,
@@ -447,7 +446,7 @@ impl Observer for Recorder {
             Fact::Burst { now, tokens, .. } => self.tokens_at(now, tokens.into()),
             Fact::Verified { drafts, accepted, .. } => self.verified(drafts, accepted),
             Fact::Returned(part) => self.returned(part),
-            Fact::Leaving { id, .. } => self.leaving(id),
+            Fact::Leaving { now, id } => self.leaving(id, now),
             Fact::Ended(completion) => self.ended(completion),
             // Told to those who follow requests from place to place.
             Fact::Sent { .. } | Fact::Crossing { .. } | Fact::Crossed { .. } => {}

@@ -206,7 +206,13 @@ pub(crate) fn steps<'a>(
     }
 }
 
-fn completion(id: u64, arrival: Picos, first_scheduled: Picos, end: Picos, output_tokens: u32) -> Completion {
+pub(crate) fn completion(
+    id: u64,
+    arrival: Picos,
+    first_scheduled: Picos,
+    end: Picos,
+    output_tokens: u32,
+) -> Completion {
     Completion {
         id: RequestId(id),
         replica: ReplicaId(0),

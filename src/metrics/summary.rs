@@ -102,7 +102,7 @@ impl Summary {
 /// Time averages over a stretch, all replicas together.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct Occupancy {
-    /// Requests sent and not ended, `L`.
+    /// Requests sent and not ended, `L`: waiting, running, or with their answer on the way back from the engine.
     pub in_system: f64,
     /// Waiting sequences.
     pub waiting: f64,
@@ -118,6 +118,22 @@ pub struct Occupancy {
     pub running_max: u32,
     /// Most waiting at once, on all replicas together.
     pub waiting_max: u32,
+}
+
+impl Occupancy {
+    /// Requests whose answer is on the way from their engine to their client.
+    #[must_use]
+    pub fn handing_on(&self) -> f64 {
+        (self.in_system - self.waiting - self.running).max(0.0)
+    }
+}
+
+impl SeriesPoint {
+    /// Requests that nobody computes for: they wait, in front of an engine or behind it.
+    #[must_use]
+    pub fn aside(&self) -> f64 {
+        (self.in_system - self.running).max(0.0)
+    }
 }
 
 /// Sums over executed steps; FLOPs and bytes are linear in them.
@@ -206,7 +222,7 @@ pub struct LittleAudit {
     /// Running batch (every visit counts).
     pub running: LittleCheck,
     /// With the front ends: on no replica, on the way to one, or on the way back; known where there are several replicas.
-    /// The other two count the way in and between as waiting, the way back as running.
+    /// The other two count the way in and between as waiting, the way back as neither.
     pub front_ends: Option<LittleCheck>,
 }
 
@@ -232,7 +248,7 @@ pub struct SeriesPoint {
     pub waiting: f64,
     /// Mean share of KV blocks in use.
     pub kv_usage: f64,
-    /// Requests in the system.
+    /// Requests in the system: waiting, running, or with their answer on the way back from the engine.
     pub in_system: f64,
     /// Output tokens per second.
     pub output_tokens_per_s: f64,

@@ -65,6 +65,9 @@ pub(super) fn limited_by(
             "{} of step time; {step}; not full: {pool}",
             percent(pressure.loads)
         ),
+        Limiter::PrefillCompute if pressure.compute < pressure.bandwidth.max(pressure.host) => {
+            format!("in steps that prompts fill; of all steps {step}; not full: {pool}")
+        }
         _ => format!("{step}; not full: {pool}"),
     };
     Some(format!(

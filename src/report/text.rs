@@ -11,7 +11,7 @@ use super::text_latency::latencies;
 use super::views::{ResultMeta, Style};
 use super::{text_caveats, text_parts, text_promise, text_whole};
 use crate::analysis::RunResult;
-use crate::metrics::Summary;
+use crate::metrics::{Occupancy, Summary};
 
 /// Writes the report of one run.
 #[must_use]
@@ -42,6 +42,18 @@ pub fn run(result: &RunResult, meta: &ResultMeta, style: Style) -> String {
 
 /// Throughput, promises, state, cache and utilisation of the stretch that is shown, a line each; a line without content is
 /// not printed.
+/// Requests whose answers wait behind their engine, where they are more than what a way takes.
+fn handing_on(state: &Occupancy) -> String {
+    let shown = state.handing_on();
+    match shown > HANDING_ON * state.in_system {
+        true => format!(" · {} being handed on", significant(shown)),
+        false => String::new(),
+    }
+}
+
+/// Share of those inside whose answer is on its way, from which on they are shown.
+const HANDING_ON: f64 = 0.05;
+
 fn facts(page: &mut Page, result: &RunResult, shown: &Summary, meta: &ResultMeta) {
     let seconds = shown.duration_s;
     let output = per_second(shown.output_tokens, seconds);
@@ -60,11 +72,12 @@ fn facts(page: &mut Page, result: &RunResult, shown: &Summary, meta: &ResultMeta
     page.fact(
         "occupancy",
         &format!(
-            "{} running (max {}) · {} waiting (max {}) · KV {} ({} {}) · busy {}{}",
+            "{} running (max {}) · {} waiting (max {}){} · KV {} ({} {}) · busy {}{}",
             significant(state.running),
             state.running_max,
             significant(state.waiting),
             state.waiting_max,
+            handing_on(state),
             percent(state.kv_usage),
             // The mean is over all of them, and one may be full while most of them are empty.
             if result.by_replica.len() > 1 {
@@ -156,10 +169,18 @@ mod tests {
     use super::super::fixtures;
     use super::super::page::WIDTH;
     use super::super::text_answer::{Alarm, answer};
-    use super::super::views::Interrupted;
+    use super::super::views::{Interrupted, RampUp};
     use super::*;
     use crate::analysis::{Estimate, Verdict};
     use crate::metrics::ReplicaSummary;
+
+    #[test]
+    fn answers_that_wait_behind_their_engine_are_told_where_they_are_many() {
+        let mut state = fixtures::stable_run().whole.occupancy;
+        assert_eq!(handing_on(&state), "");
+        state.in_system = state.running + state.waiting + 20.0;
+        assert_eq!(handing_on(&state), " · 20.0 being handed on");
+    }
 
     #[test]
     fn the_first_line_is_the_answer() {
@@ -185,6 +206,15 @@ mod tests {
             );
         }
         assert_snapshot!(first(&fixtures::unstable_run(), &meta), @"UNSTABLE at 10.0 req/s: backlog grows 0.400 req/s; no steady-state latency exists");
+        let ramp = ResultMeta {
+            ramp_up: Some(RampUp {
+                exponential: false,
+                start_rps: 2.0,
+                end_rps: 30.0,
+            }),
+            ..meta.clone()
+        };
+        assert_snapshot!(first(&fixtures::unstable_run(), &ramp), @"UNSTABLE over a ramp from 2.00 to 30.0 req/s: more comes than is served; no steady-state latency exists");
         assert_snapshot!(first(&fixtures::failed_run(), &meta), @"NO ANSWERS at 10.0 req/s: of 8 requests 8 given up and 0 refused");
         let mut alone = fixtures::failed_run();
         (alone.whole.timed_out, alone.whole.rejected, alone.whole.failed) = (0, 1, 7);

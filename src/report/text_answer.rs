@@ -134,6 +134,10 @@ fn served(result: &RunResult, meta: &ResultMeta) -> Answer {
     let line = match result.verdict {
         Verdict::Stable => format!("stable {load}: {}", headline(result)),
         Verdict::Critical => format!("CRITICAL {load}: {}", headline(result)),
+        // No rate is held there at which anything could grow.
+        Verdict::Unstable if meta.ramp_up.is_some() => {
+            format!("UNSTABLE {load}: more comes than is served; no steady-state latency exists")
+        }
         Verdict::Unstable => format!(
             "UNSTABLE {load}: backlog grows {} req/s; no steady-state latency exists",
             significant(result.growth_per_s)
@@ -181,6 +185,11 @@ fn few_waves(result: &RunResult, meta: &ResultMeta) -> Option<String> {
 fn load(meta: &ResultMeta) -> String {
     let rate = match &meta.load {
         Some(load) => load.clone(),
+        None if let Some(ramp) = &meta.ramp_up => format!(
+            "over a ramp from {} to {} req/s",
+            significant(ramp.start_rps),
+            significant(ramp.end_rps)
+        ),
         None if meta.request_rate.is_finite() => format!("at {} req/s", significant(meta.request_rate)),
         None => "all at once".into(),
     };

@@ -12,9 +12,10 @@ pub(super) fn lines(result: &RunResult) -> Vec<(&'static str, String)> {
     };
     let mut lines = vec![("P and D", pools(result, relays))];
     if relays.requests > 0 {
-        lines.push(("to token 1", first_token(relays)));
+        lines.push(("to token 1", first_token(relays, result.whole.ttft.mean_s())));
     }
-    lines.push(("KV links", links(relays)));
+    let ttft_s = result.whole.ttft.mean_s().unwrap_or_default();
+    lines.push(("KV links", links(relays, ttft_s.max(relays.ttft_s()))));
     lines
 }
 
@@ -36,8 +37,8 @@ fn pools(result: &RunResult, relays: &RelaySummary) -> String {
     )
 }
 
-/// The stages that take time, in order.
-fn first_token(relays: &RelaySummary) -> String {
+/// The stages that take time, in order. What clients wait for besides is the way of the token out of the engine.
+fn first_token(relays: &RelaySummary, ttft_of_clients_s: Option<f64>) -> String {
     let named = [
         (Stage::PrefillQueue, "queue"),
         (Stage::Prefill, "prefill"),
@@ -47,16 +48,19 @@ fn first_token(relays: &RelaySummary) -> String {
         (Stage::DecodePlace, "decode loop"),
         (Stage::DecodeStep, "decode step"),
     ];
-    let ttft = relays.ttft_s().max(f64::MIN_POSITIVE);
-    let parts: Vec<String> = named
-        .iter()
-        .filter(|(stage, _)| relays.stage_s(*stage) > 5e-4 * ttft)
-        .map(|(stage, name)| format!("{name} {}", time(relays.stage_s(*stage))))
+    let in_engines = relays.ttft_s();
+    let ttft = ttft_of_clients_s.map_or(in_engines, |seen| seen.max(in_engines));
+    let stages = named.map(|(stage, name)| (relays.stage_s(stage), name));
+    let parts: Vec<String> = stages
+        .into_iter()
+        .chain([(ttft - in_engines, "handing on")])
+        .filter(|(took, _)| *took > 5e-4 * ttft)
+        .map(|(took, name)| format!("{name} {}", time(took)))
         .collect();
     format!("{} = {}", time(ttft), parts.join(" + "))
 }
 
-fn links(relays: &RelaySummary) -> String {
+fn links(relays: &RelaySummary, ttft_s: f64) -> String {
     let most = |prefills: bool, use_of: &dyn Fn(&LinkSummary) -> f64| {
         let of_role = relays.links.iter().filter(|link| link.prefills == prefills);
         of_role.map(use_of).fold(0.0, f64::max)
@@ -71,6 +75,6 @@ fn links(relays: &RelaySummary) -> String {
         time(relays.message_s[0]),
         percent(most(true, &|link| link.sent.utilisation)),
         percent(most(false, &|link| link.received.utilisation)),
-        percent(relays.stage_s(Stage::Transfer) / relays.ttft_s().max(f64::MIN_POSITIVE)),
+        percent(relays.stage_s(Stage::Transfer) / ttft_s.max(f64::MIN_POSITIVE)),
     )
 }

@@ -1,5 +1,7 @@
 //! What keeps a rate from being higher.
 
+use statrs::distribution::{DiscreteCDF, Poisson};
+
 use crate::metrics::Summary;
 
 /// The engine's caps, all replicas alike.
@@ -11,6 +13,10 @@ pub struct EngineLimits {
     pub max_num_seqs: u32,
     /// Token budget of a step.
     pub max_num_batched_tokens: u32,
+    /// By what share a token of a prompt takes less in a step of twice that budget.
+    pub larger_budget_saves: f64,
+    /// Tokens whose KV a replica holds.
+    pub kv_tokens: u64,
 }
 
 /// How hard each resource is pressed, in shares of what it offers.
@@ -28,14 +34,21 @@ pub struct Pressure {
     pub host: f64,
     /// Share of the time of steps in which they wait for KV that comes from outside the GPU.
     pub loads: f64,
-    /// Of what the API servers can do at most in taking requests in and handing tokens on; above 1 they fall behind.
+    /// Of the time of the API servers, what requests that come in take and tokens that go out one by one; above 1 several tokens go out
+    /// together.
     pub front_end: f64,
+    /// Of what they can do at most; from 1 on they fall behind for good.
+    pub front_end_at_most: f64,
     /// Largest share of KV blocks in use.
     pub kv_blocks: f64,
+    /// Share of the time in which one request more would find no room there.
+    pub no_room: f64,
     /// Largest running batch against `max_num_seqs`.
     pub seqs: f64,
     /// Mean tokens of steps with prefill against the token budget.
     pub token_budget: f64,
+    /// By what share a token of a prompt takes less in a step of twice the budget.
+    pub larger_budget_saves: f64,
     /// Share of the time in which steps run.
     pub busy: f64,
     /// Share of steps that carry a piece of a prompt.
@@ -92,9 +105,12 @@ impl Pressure {
             host,
             loads: 0.0,
             front_end: 0.0,
+            front_end_at_most: 0.0,
             kv_blocks: occupancy.kv_usage_max,
+            no_room: no_room(summary, limits),
             seqs: share(f64::from(occupancy.running_max), seqs),
             token_budget: share(mixed_tokens, f64::from(limits.max_num_batched_tokens)),
+            larger_budget_saves: limits.larger_budget_saves,
             busy: occupancy.busy,
             mixed: share(mixed_steps, work.steps as f64),
             batch: riding,
@@ -115,22 +131,27 @@ impl Pressure {
             return Limiter::KvLinks;
         }
         // Then requests come in by bursts, and what they fill up besides would be free otherwise.
-        if self.front_end >= 1.0 {
+        if self.front_end_at_most >= 1.0 {
             return Limiter::FrontEnd;
         }
         // Promises of a percentile break over the few who wait, long before many do.
         let queueing = self.waiting >= QUEUEING || self.steps_waited >= STEPS_WAITED;
-        if self.preemptions > PREEMPTING || (queueing && self.kv_blocks >= FULL) {
+        if self.preemptions > PREEMPTING || (queueing && self.no_room >= NO_ROOM) {
             return Limiter::KvBlocks;
         }
         if queueing && self.seqs >= FULL {
             return Limiter::MaxNumSeqs;
         }
-        if queueing && self.token_budget >= BUDGET_FULL && self.compute < IDLE_DEVICE {
+        let is_budget_full = queueing && self.token_budget >= BUDGET_FULL && self.compute < IDLE_DEVICE;
+        if is_budget_full && self.larger_budget_saves >= BUDGET_SAVES {
             return Limiter::TokenBudget;
         }
         if self.front_end >= FRONT_END_FULL {
             return Limiter::FrontEnd;
+        }
+        // Steps that prompts fill compute at the roof, however little all steps together do.
+        if is_budget_full {
+            return Limiter::PrefillCompute;
         }
         if self.loads > self.compute.max(self.bandwidth).max(self.host) {
             return Limiter::Loads;
@@ -156,10 +177,31 @@ impl Pressure {
     }
 }
 
+/// Share of the time in which a request more, of the mean length and with half of its answer, would find no room in the KV pool, if
+/// those inside come and go by themselves: a Poisson number of them, whose mean is that of the run. None where at its fullest there was
+/// room for one more.
+fn no_room(summary: &Summary, limits: &EngineLimits) -> f64 {
+    let completed = summary.completed.max(1) as f64;
+    let tokens_each = (summary.input_tokens as f64 + summary.output_tokens as f64 / 2.0) / completed;
+    let share_each = tokens_each / limits.kv_tokens.max(1) as f64;
+    let occupancy = &summary.occupancy;
+    if share_each <= 0.0 || occupancy.kv_usage_max + share_each < FULL {
+        return 0.0;
+    }
+    let places = (1.0 / share_each).floor() as u64;
+    match Poisson::new(occupancy.kv_usage / share_each) {
+        Ok(inside) if places > 0 => inside.sf(places - 1),
+        Ok(_) => 1.0,
+        Err(_) => 0.0,
+    }
+}
+
 // Shares at which a resource counts as what limits; assumed, and only what the words say: the knee does not depend on them.
 
-/// Of places or blocks in use, on average, above which they are full.
+/// Of places or blocks in use, at the most, above which they are full.
 const FULL: f64 = 0.98;
+/// Of the time in which no room is left for one more, from which on requests wait for room.
+const NO_ROOM: f64 = 0.005;
 /// Of the requests inside that wait, from which on there is a queue.
 const QUEUEING: f64 = 0.02;
 /// Steps that the unluckiest wait, from which on it is for more than the front end, the step under way and prompts before theirs.
@@ -168,6 +210,8 @@ const STEPS_WAITED: f64 = 20.0;
 const PREEMPTING: f64 = 0.001;
 /// Of the token budget in steps with a prompt, from which on it is full; such steps end with what is left of prompts.
 const BUDGET_FULL: f64 = 0.9;
+/// By which a token of a prompt must take less in a step of twice the budget, for that to be what prompts wait for.
+const BUDGET_SAVES: f64 = 0.1;
 /// Of an API server's time, from which on whatever comes there waits for several others.
 pub const FRONT_END_FULL: f64 = 0.8;
 /// Of its arithmetic below which a device waits for more tokens.
@@ -176,6 +220,8 @@ const IDLE_DEVICE: f64 = 0.5;
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::metrics::single_server::{self, Server};
+    use crate::metrics::{Fleet, Recorder, RecorderOptions, Records, SloLimits};
 
     #[test]
     fn caps_that_make_requests_wait_come_before_roofs() {
@@ -194,13 +240,7 @@ mod tests {
         check(crossing, Limiter::KvLinks);
         check(Pressure { compute: 0.9, ..base }, Limiter::PrefillCompute);
         check(Pressure { host: 0.7, ..base }, Limiter::Host);
-        check(
-            Pressure {
-                kv_blocks: 0.99,
-                ..base
-            },
-            Limiter::KvBlocks,
-        );
+        check(Pressure { no_room: 0.1, ..base }, Limiter::KvBlocks);
         check(
             Pressure {
                 preemptions: 0.1,
@@ -219,13 +259,14 @@ mod tests {
             Limiter::FrontEnd,
             "tokens wait there for each other and for prompts"
         );
-        let behind = |front_end| Pressure {
+        let behind = |front_end_at_most| Pressure {
             seqs: 1.0,
-            front_end,
+            front_end: 1.8,
+            front_end_at_most,
             ..base
         };
-        check(behind(0.9), Limiter::MaxNumSeqs);
-        check(behind(1.4), Limiter::FrontEnd);
+        check(behind(0.6), Limiter::MaxNumSeqs);
+        check(behind(1.8), Limiter::FrontEnd);
         check(Pressure { seqs: 1.0, ..base }, Limiter::MaxNumSeqs);
         assert_eq!(
             Pressure { seqs: 1.0, ..base }.limiter_of_pace(),
@@ -258,12 +299,41 @@ mod tests {
             },
             Limiter::HbmBandwidth,
         );
-        check(
-            Pressure {
-                token_budget: 0.95,
-                ..base
-            },
-            Limiter::TokenBudget,
-        );
+        let full_steps = |larger_budget_saves| Pressure {
+            token_budget: 0.95,
+            larger_budget_saves,
+            ..base
+        };
+        check(full_steps(0.3), Limiter::TokenBudget);
+        check(full_steps(0.02), Limiter::PrefillCompute);
+    }
+
+    #[test]
+    fn a_pool_is_full_where_one_request_more_would_find_no_room() {
+        let limits = |kv_tokens| EngineLimits {
+            replicas: 1,
+            max_num_seqs: 256,
+            max_num_batched_tokens: 8192,
+            larger_budget_saves: 0.0,
+            kv_tokens,
+        };
+        let mut recorder = Recorder::new(RecorderOptions {
+            fleet: Fleet::alike(1, 100, 16),
+            slo: SloLimits::default(),
+            records: Records::None,
+        });
+        let end = single_server::run(&Server::mm1(0.5, 100, 11), &mut recorder);
+        let mut summary = recorder.finish(end).whole;
+        (summary.completed, summary.input_tokens, summary.output_tokens) = (10, 80_000, 2_000);
+        // 8,100 tokens each: three fit into 32,000, and 1.3 are there on average.
+        (summary.occupancy.kv_usage, summary.occupancy.kv_usage_max) = (1.3 * 8_100.0 / 32_000.0, 0.76);
+        let share = no_room(&summary, &limits(32_000));
+        let below = (-1.3_f64).exp() * (1.0 + 1.3 + 1.3 * 1.3 / 2.0);
+        assert!((share - (1.0 - below)).abs() < 1e-9, "{share}");
+        // A fourth would have had room in 34,000 at any time.
+        assert!(no_room(&summary, &limits(40_000)).abs() < 1e-12);
+        // Of 55 that fit into a larger pool a tenth was there on average, and once nearly all.
+        (summary.occupancy.kv_usage, summary.occupancy.kv_usage_max) = (0.1, 0.99);
+        assert!(no_room(&summary, &limits(450_000)) < 1e-6);
     }
 }

@@ -235,9 +235,12 @@ pub(super) fn saturation_rate(points: &[Point]) -> Option<Estimate> {
         [kept] => kept,
         [] => 0.0,
     };
-    let least = served
-        .filter(|_| has_fallen)
-        .map_or(low, |served| served.low.min(low));
+    // Nor is a run that was too short to see what grows there a sign that the system does more than it served under overload.
+    let least = match served.filter(|_| has_fallen) {
+        Some(served) => served.low.min(low),
+        None if is_finite => low,
+        None => stable.last().map_or(0.0, |kept| *kept),
+    };
     let value = served.map_or((low + high) / 2.0, |served| served.value.clamp(least, high));
     Some(Estimate {
         value,

@@ -171,7 +171,7 @@ pub(super) fn find(
             return None;
         }
         caveats.extend(
-            (fronts::streamed(resolved, &outcome).into_iter())
+            (fronts::of_run(resolved, &outcome).into_iter())
                 .chain(in_step(resolved, &outcome))
                 .map(|said| (rate, said)),
         );

@@ -71,14 +71,14 @@ impl Recorder {
             }
             return;
         };
-        self.leaving -= i64::from(live.is_leaving);
         self.audit.left(completion, &live);
         if let Some(replicas) = &mut self.by_replica {
             replicas.ended(completion);
         }
         match live.place {
+            Place::Waiting => self.shift(completion.end, [-1, -1, 0]),
             Place::Running => self.shift(completion.end, [-1, 0, -1]),
-            _ => self.shift(completion.end, [-1, -1, 0]),
+            Place::Leaving => self.shift(completion.end, [-1, 0, 0]),
         }
         if completion.outcome != Outcome::Completed
             && let Some(tiers) = &mut self.tiers

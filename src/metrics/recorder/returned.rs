@@ -16,15 +16,17 @@ impl Recorder {
         if let Some(replicas) = &mut self.by_replica {
             replicas.ended(part);
         }
-        let was_running = live.place == Place::Running;
+        let was = live.place;
         let here = now.saturating_sub(live.since);
-        if was_running {
+        if was == Place::Running {
             live.ran += here;
         }
         (live.place, live.since, live.is_again) = (Place::Waiting, now, true);
-        self.audit.returned(if was_running { None } else { Some(here) });
-        if was_running {
-            self.shift(now, [0, 1, -1]);
+        self.audit.returned((was == Place::Waiting).then_some(here));
+        match was {
+            Place::Waiting => {}
+            Place::Running => self.shift(now, [0, 1, -1]),
+            Place::Leaving => self.shift(now, [0, 1, 0]),
         }
         self.open.peaks.waiting = self.open.peaks.waiting.max(self.level[1] as u64);
     }

@@ -3,6 +3,7 @@
 use super::super::single_server::{self, Server};
 use super::*;
 use crate::cost::StepLoad;
+use crate::ids::ReplicaId;
 use crate::metrics::{Fleet, LittleAudit, SloLimits};
 use proptest::prelude::*;
 
@@ -72,6 +73,44 @@ fn batches_add_up_to_the_whole() {
     assert!((tokens - 30_011.0).abs() < 0.01 * 30_011.0);
     let sampled: u64 = seen.sampled_steps.iter().flatten().map(|sample| sample.2).sum();
     assert_eq!(sampled, seen.whole.work.steps);
+}
+
+/// A request waits for 1 s, runs for 2, and its answer is 4 s on its way; the next one is on its way for 1 s when the run ends.
+#[test]
+fn an_answer_on_its_way_neither_waits_nor_runs() {
+    let mut recorder = recorder(Records::None);
+    let s = |seconds: u64| Picos(seconds * crate::units::PICOS_PER_SECOND);
+    for (id, arrival) in [(0, s(0)), (1, s(5))] {
+        recorder.observe(&Fact::Arrived {
+            request: &single_server::request(id, arrival),
+        });
+        recorder.observe(&Fact::Admitted {
+            now: arrival + s(1),
+            replica: ReplicaId(0),
+            id: RequestId(id),
+            waiting_since: arrival,
+            queued_since: arrival,
+            known_tokens: 8,
+            cached_tokens: 0,
+            resumed: false,
+        });
+        let now = arrival + s(3);
+        recorder.observe(&Fact::Leaving {
+            now,
+            id: RequestId(id),
+        });
+    }
+    recorder.observe(&Fact::Ended(&single_server::completion(0, s(0), s(1), s(7), 1)));
+    let seen = recorder.finish(s(9));
+    assert_eq!(seen.violations, Vec::<String>::new());
+    let LittleAudit { waiting, running, .. } = seen.little;
+    assert_eq!((waiting.l, running.l), (2.0 / 9.0, 4.0 / 9.0));
+    let occupancy = &seen.whole.occupancy;
+    assert!(
+        (occupancy.handing_on() - 5.0 / 9.0).abs() < 1e-12,
+        "{occupancy:?}"
+    );
+    assert_eq!(occupancy.running_max, 1);
 }
 
 #[test]

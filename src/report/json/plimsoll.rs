@@ -396,6 +396,7 @@ fn occupancy(state: &Occupancy) -> Object {
     object.put("in_system", state.in_system);
     object.put("running", state.running);
     object.put("waiting", state.waiting);
+    object.put("handing_on", state.handing_on());
     object.put("kv_usage", state.kv_usage);
     object.put("busy", state.busy);
     object.put("running_max", state.running_max);

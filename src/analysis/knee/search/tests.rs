@@ -69,6 +69,19 @@ fn overloaded(point: Point) -> Point {
     }
 }
 
+/// Under bursts a run above what is served may see nothing grow; what the overloaded ones serve is the system's.
+#[test]
+fn runs_too_short_to_see_growth_move_no_saturation() {
+    let too_short = Point {
+        verdict: Verdict::TooShort,
+        slack: None,
+        ..exact(7.9)
+    };
+    let points = [exact(4.0), exact(5.0), too_short, overloaded(exact(8.5))];
+    let saturation = Knee::of(points.to_vec(), true).saturation.unwrap();
+    assert_eq!((saturation.value, saturation.high), (7.6, 8.5));
+}
+
 /// A run that may lie past saturation keeps the promise for as long as it lasts, and no longer.
 #[test]
 fn a_knee_at_saturation_is_where_that_begins_and_reaches_below_it() {
