@@ -1,7 +1,11 @@
 //! Which run of a sweep serves the most, and whether more than chance is behind it.
 //!
 //! Left out: anything but output tokens per second. Runs share their arrivals, so two intervals that overlap may still
-//! differ; taking them for alike errs on the side of saying nothing.
+//! differ; taking them for alike errs on the side of saying nothing, unless the figures are so far apart that a reader
+//! would take it for a mistake.
+
+/// Outputs that differ by more than this part of the largest are never called alike, however wide their intervals.
+const ALIKE_AT_MOST: f64 = 0.1;
 
 /// What one run brings to the comparison.
 #[derive(Clone, Copy, Debug, PartialEq)]
@@ -19,6 +23,15 @@ pub enum Best {
     NoneKeeps,
     /// All runs that keep it are within noise of the best; its tokens per second.
     Alike(f64),
+    /// All are within noise of the best, and some too far from it to be called alike.
+    Overlapping {
+        /// Which is the best, as it was given.
+        index: usize,
+        /// Its output tokens per second.
+        tokens_per_s: f64,
+        /// How many others there are.
+        others: usize,
+    },
     /// One stands out.
     One {
         /// Which, as it was given.
@@ -41,13 +54,20 @@ pub fn best(runs: &[Option<Candidate>]) -> Best {
         return Best::NoneKeeps;
     };
     let alike = kept().filter(|(_, (_, _, high))| *high >= low).count();
-    if alike > 1 && alike == kept().count() {
-        return Best::Alike(tokens_per_s);
-    }
-    Best::One {
-        index,
-        tokens_per_s,
-        within_noise: alike - 1,
+    let least = kept().map(|(_, (least, ..))| least).fold(tokens_per_s, f64::min);
+    let others = alike - 1;
+    match others > 0 && alike == kept().count() {
+        true if least >= (1.0 - ALIKE_AT_MOST) * tokens_per_s => Best::Alike(tokens_per_s),
+        true => Best::Overlapping {
+            index,
+            tokens_per_s,
+            others,
+        },
+        false => Best::One {
+            index,
+            tokens_per_s,
+            within_noise: others,
+        },
     }
 }
 
@@ -90,6 +110,26 @@ mod tests {
             best(&[run(100.0, 5.0, true)]),
             one(0, 100.0, 0),
             "one run has nothing to be like"
+        );
+    }
+
+    #[test]
+    fn outputs_that_are_far_apart_are_not_alike_for_wide_intervals() {
+        assert_eq!(
+            best(&[
+                run(2200.0, 1700.0, true),
+                run(5510.0, 4000.0, true),
+                run(9000.0, 1.0, false)
+            ]),
+            Best::Overlapping {
+                index: 1,
+                tokens_per_s: 5510.0,
+                others: 1
+            }
+        );
+        assert_eq!(
+            best(&[run(91.0, 50.0, true), run(100.0, 50.0, true)]),
+            Best::Alike(100.0)
         );
     }
 }
