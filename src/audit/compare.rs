@@ -2,16 +2,21 @@
 //!
 //! What the files say of themselves comes first: another model, GPU or load. Else a cause is a pattern in the moves, tried
 //! in an order: not the same lengths, not the same definition, a client's limit, a
-//! constant time in every step, a factor on every step, a constant or a factor on the prompt, the tail of the queue. Left
-//! out: what no two files can tell apart; then nothing is named. Where models, machines or loads differ, every step and queue
-//! differs with them, so nothing else is named. Law: two equal results have no move and no cause.
+//! constant time in every step, a factor on every step, a time that long steps hide, a constant or a factor on the prompt, the
+//! tail of the queue. Left out: what no two files can tell apart; then nothing is named. Where models, machines or loads differ,
+//! every step and queue differs with them, and two simulations are what their settings make them, so nothing else is named.
+//! Law: two equal results have no move and no cause.
 
 mod causes;
 mod chance;
 mod definition;
 mod figures;
+mod first_token;
 mod pairing;
 mod said;
+mod settings;
+mod shape;
+mod steps;
 
 use super::case::Case;
 use super::little::FULL;
@@ -86,7 +91,7 @@ impl Cause {
     pub fn explains(&self, figure: &str) -> bool {
         let is_of = |metrics: &[&str]| metrics.iter().any(|metric| figure.contains(metric));
         match self.kind {
-            "host-overhead" | "bandwidth" | "step-tail" | "step-time" => {
+            "host-overhead" | "launch-overhead" | "bandwidth" | "step-tail" | "step-time" => {
                 is_of(&["itl", "tpot", "e2el", "throughput"])
             }
             "queueing" | "front-end" | "prefill" | "first-token" => is_of(&["ttft", "e2el"]),

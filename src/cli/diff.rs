@@ -18,9 +18,10 @@ use crate::validate::impossible;
 /// What moved between a prediction and a measurement, or any two results, and the likely cause.
 ///
 /// Each file may be the result of any tool that `plimsoll audit` reads. Figures are compared by one definition; a move
-/// is set against what chance alone would do where the files give counts and deviations. Causes are named by their
-/// pattern: a constant time in every step (host), a factor on every step (bandwidth), the tail of ttft (queueing), a
-/// client's limit, other lengths, another definition.
+/// is set against what chance alone would do where the files give counts and deviations. What the files say differs is
+/// the first cause, and of two simulations by one version the only one: a model, a load, a setting. Else causes are named by
+/// their pattern: a constant time in every step (host), a factor on every step (bandwidth), a time that steps with prompts
+/// hide (launches without CUDA graphs), the tail of ttft (queueing), a client's limit, other lengths, another definition.
 #[derive(clap::Args, Debug)]
 #[command(after_help = "Examples:
   plimsoll run Qwen/Qwen3-8B --gpu h100 --request-rate 10 --input-len 512 --output-len 128 --format json -o predicted.json

@@ -223,6 +223,7 @@ fn meta(resolved: &Resolved, result: &RunResult) -> ResultMeta {
         assumptions: assumptions(resolved),
         ignored: resolved.ignored.clone(),
         notes: resolved.other_notes(),
+        settings: resolved.settings().into_iter().collect(),
         utilisation: utilisation(resolved, result.steady.as_ref().unwrap_or(&result.whole)),
         waits: None,
         evicted_tokens: None,

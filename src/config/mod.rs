@@ -55,6 +55,7 @@ mod scheduled;
 mod schema;
 mod server;
 mod serving;
+mod settings;
 mod sglang;
 mod skipped;
 pub mod slo;

@@ -1,5 +1,7 @@
 //! From an input to a run: the one door through which user input becomes a scenario.
 
+use std::collections::BTreeMap;
+
 use super::admission;
 use super::assumed;
 use super::cluster;
@@ -21,6 +23,7 @@ use super::raw::{RawClass, RawGoodput, RawWorkload};
 use super::report::{self, Report};
 use super::rooted::{self, Rooted};
 use super::server::{Server, serves_class};
+use super::settings;
 use super::slo::{self, Slo};
 use super::speculation;
 use super::workload::{self, RunLength};
@@ -81,6 +84,12 @@ impl Resolved {
         self.provenance
             .iter()
             .filter(|provenance| provenance.is_assumed())
+    }
+
+    /// Every setting that a figure depends on, under its key path, `engine.max_num_seqs`.
+    #[must_use]
+    pub fn settings(&self) -> BTreeMap<String, String> {
+        settings::of(&rooted::spelt_out(self.document.table(), &self.rooted))
     }
 
     /// Requests per second that the traffic offers on average, turns of conversations included; infinite where it has no

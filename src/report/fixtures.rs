@@ -115,6 +115,7 @@ pub(super) fn meta() -> ResultMeta {
         assumptions: vec!["gpu_memory_utilization 0.92 (default of vllm@0.33)".into()],
         ignored: vec!["--served-model-name: no effect on timing".into()],
         notes: vec![],
+        settings: vec![("engine.max_num_seqs".into(), "1024".into())],
         utilisation: Some(Utilisation {
             mfu: 0.163,
             memory_bandwidth: 0.612,

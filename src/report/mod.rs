@@ -38,6 +38,7 @@ mod text_sizing;
 mod text_tiers;
 pub mod text_waits;
 mod text_whole;
+mod trust;
 mod turns;
 mod undone;
 pub mod validated;
@@ -58,10 +59,11 @@ pub use knee_view::KneeContext;
 pub(crate) use page::{folded, glossary, list_on, table_on, wrapped};
 pub use sparkline::sparkline;
 pub use text_knee::{answer as knee_answer, knee as knee_text, promised};
+pub use trust::{trust_mark, trust_word};
 pub use turns::Turns;
 pub use views::{
     ClassPromise, Counted, Interrupted, KneePoint, KneeView, Limit, PoolMeta, Promise, Quantiles, RampUp,
-    ResultMeta, ScalingMeta, Sizing, Style, Utilisation, trust_mark, trust_word, verdict_word,
+    ResultMeta, ScalingMeta, Sizing, Style, Utilisation, verdict_word,
 };
 pub use words::EngineWords;
 

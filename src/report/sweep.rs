@@ -14,7 +14,7 @@ use super::sweep_answer::answer;
 pub use super::sweep_answer::none_keeps;
 use super::tables::{Column, markdown, table};
 use super::text_caveats::trust_lines;
-use super::views::trust_of;
+use super::trust::trust_of;
 use crate::cost::Trust;
 use crate::stats::Z_95;
 

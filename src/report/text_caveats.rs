@@ -2,7 +2,8 @@
 
 use super::figures::signed_percent;
 use super::page::Page;
-use super::views::{ResultMeta, trust_mark, trust_word};
+use super::trust::{trust_mark, trust_word};
+use super::views::ResultMeta;
 use crate::analysis::RunResult;
 use crate::calibrate::interval::{FigureInterval, ModelInterval};
 use crate::cost::Trust;

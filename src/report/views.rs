@@ -110,6 +110,8 @@ pub struct ResultMeta {
     pub ignored: Vec<String>,
     /// What else must be said beside the result: substitutions, consequences, who was turned away.
     pub notes: Vec<String>,
+    /// Every setting of the scenario that a figure depends on, under its key path.
+    pub settings: Vec<(String, String)>,
     /// How much of the machine was used.
     pub utilisation: Option<Utilisation>,
     /// Who waited for whom, where that was watched.
@@ -452,39 +454,6 @@ pub struct Style {
     pub color: bool,
     /// Columns of the screen, where there is one.
     pub width: Option<usize>,
-}
-
-/// Points of trust out of three: measured here, calibrated on this GPU, a similar GPU's parameters, datasheet only.
-#[must_use]
-pub fn trust_mark(trust: Trust) -> &'static str {
-    match trust {
-        Trust::Measured => "●●●",
-        Trust::Calibrated => "●●○",
-        Trust::Prior => "●◐○",
-        Trust::RooflineOnly => "●○○",
-    }
-}
-
-/// The word for a degree of trust.
-#[must_use]
-pub fn trust_word(trust: Trust) -> &'static str {
-    match trust {
-        Trust::Measured => "measured",
-        Trust::Calibrated => "calibrated",
-        Trust::Prior => "prior",
-        Trust::RooflineOnly => "roofline only",
-    }
-}
-
-/// The degree of trust that such a word stands for.
-pub(super) fn trust_of(word: &str) -> Option<Trust> {
-    let all = [
-        Trust::Measured,
-        Trust::Calibrated,
-        Trust::Prior,
-        Trust::RooflineOnly,
-    ];
-    all.into_iter().find(|trust| trust_word(*trust) == word)
 }
 
 /// The word for a verdict, as JSON and CSV write it.

@@ -6,6 +6,7 @@
 //! otherwise is converted where its file allows it, else it is not here and a [`Left`] says why.
 
 use super::load::Load;
+use super::settings::Settings;
 use crate::stats;
 
 /// What stands in the words of a workload before the share of their means that lengths lie within.
@@ -256,6 +257,8 @@ pub struct Setup {
     pub date: String,
     /// Flags of server or client as written.
     pub flags: String,
+    /// Settings of the run by their names, as far as the file tells them apart.
+    pub settings: Settings,
     /// Remarks of who measured.
     pub notes: String,
     /// Family or table that the row belongs to; rows are compared within it.

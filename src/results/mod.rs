@@ -22,6 +22,7 @@ mod load;
 mod measured;
 mod names;
 mod recognise;
+mod settings;
 mod sglang;
 mod speculation;
 mod table;
@@ -33,6 +34,7 @@ pub use columns::{no_figure, strange_columns};
 pub use error::{PROBLEMS_SHOWN, Problem, ReadError};
 pub use load::Load;
 pub use measured::{AROUND, Left, Measured, Outcome, Own, RequestTimes, ResultFile, Setup, Stats, Tool};
+pub use settings::{OtherSetting, Settings};
 pub use table::{RowOfLine, columns as columns_of_table, rows_by_line};
 pub use text::csv_rows;
 

@@ -8,6 +8,7 @@ use super::columns::NOT_A_NUMBER;
 use super::json::{Fields, plain_number};
 use super::load::Load;
 use super::measured::{AROUND, Measured, Own, RequestTimes, Setup, Stats, Tool};
+use super::settings;
 
 pub(super) fn read(fields: &Fields<'_>, place: &str) -> Measured {
     let ours = fields.value("plimsoll").is_some();
@@ -34,6 +35,9 @@ pub(super) fn read(fields: &Fields<'_>, place: &str) -> Measured {
     per_request(fields, &mut row);
     let judged = fields.object("plimsoll");
     row.own = judged.as_ref().map(own);
+    if let Some(settings) = judged.as_ref().and_then(settings::of_own) {
+        row.setup.settings = settings;
+    }
     row.outcome.cached_share = judged.as_ref().and_then(cached_share);
     if let Some(scenario) = judged.as_ref().and_then(|judged| judged.object("scenario")) {
         row.setup.gpu = scenario.text("gpu");
@@ -124,6 +128,7 @@ fn setup(fields: &Fields<'_>) -> Setup {
         num_prompts: fields.count("num_prompts"),
         tensor_parallel: metadata(&["tensor_parallel_size", "tp"]).and_then(|text| text.parse().ok()),
         flags: flags(fields),
+        settings: settings::of_client(fields),
         ..Setup::default()
     }
 }

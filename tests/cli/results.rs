@@ -425,3 +425,22 @@ fn prefill_and_decode_apart_is_another_setup_than_together() {
     );
     assert!(!told.contains("step-time"), "{told}");
 }
+
+#[test]
+fn a_setting_in_which_two_simulations_differ_is_the_cause_and_nothing_is_guessed() {
+    let desk = Desk::new();
+    desk.run(&format!("{SMALL} -o graphs.json"));
+    desk.run(&format!("{SMALL} --enforce-eager -o eager.json"));
+    let told = desk.run("diff graphs.json eager.json");
+    let told = text(&told.stdout);
+    let causes: Vec<&str> = told.lines().filter(|line| line.starts_with("likely")).collect();
+    assert_eq!(causes.len(), 1, "{told}");
+    assert!(
+        causes[0].starts_with("likely [setup]")
+            && causes[0].contains("enforce_eager = true in the second alone"),
+        "{told}"
+    );
+    let saved = std::fs::read(desk.path().join("eager.json")).unwrap();
+    let result: serde_json::Value = serde_json::from_slice(&saved).unwrap();
+    assert_eq!(result["plimsoll"]["settings"]["engine.enforce_eager"], "true");
+}

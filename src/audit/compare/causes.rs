@@ -4,12 +4,12 @@ use super::super::case::Case;
 use super::super::finding::{plain, time};
 use super::chance::{Chance, Length};
 use super::definition::{of_steps, of_throughput};
+use super::first_token::first_token;
 use super::said::{other_length, other_load, setups};
-use super::{Cause, Comparison, Moved};
+use super::settings;
+use super::steps::steps;
+use super::{Cause, Comparison};
 use crate::results::{Load, Measured, Stats};
-
-/// Two moves that agree this closely are one.
-const ALIKE: f64 = 0.35;
 
 /// What explains the moves, the surest first.
 pub(super) fn causes(predicted: &Measured, measured: &Measured, comparison: &Comparison) -> Vec<Cause> {
@@ -20,7 +20,9 @@ pub(super) fn causes(predicted: &Measured, measured: &Measured, comparison: &Com
     let (setup, is_other_machine) = setups(predicted, measured).unzip();
     found.extend(setup);
     found.extend(other_run(predicted, measured));
-    if is_other_machine == Some(true) || found.iter().any(|cause| cause.kind == "load") {
+    let is_decided = settings::decide_all(&predicted.setup, &measured.setup) && !found.is_empty();
+    let is_other_load = found.iter().any(|cause| cause.kind == "load");
+    if is_other_machine == Some(true) || is_other_load || is_decided {
         return found;
     }
     if let Some(units) = other_unit(comparison) {
@@ -181,171 +183,6 @@ fn client_limit(predicted: &Measured, measured: &Measured) -> Option<Cause> {
             is.how,
             plain(expected.value)
         ),
-    })
-}
-
-/// Two or more quantiles of one latency: did all move by one time, or by one factor?
-enum Shape {
-    Shift(f64),
-    Scale(f64),
-    Tail,
-    Mixed,
-}
-
-fn shape(predicted: &Stats, measured: &Stats) -> Option<Shape> {
-    let low = predicted.median.zip(measured.median)?;
-    let top = [99.0, 95.0, 90.0];
-    let high = top
-        .iter()
-        .find_map(|percent| predicted.percentile(*percent).zip(measured.percentile(*percent)))?;
-    let (shift_low, shift_high) = (low.1 - low.0, high.1 - high.0);
-    let (scale_low, scale_high) = (low.1 / low.0, high.1 / high.0);
-    if (scale_low - 1.0).abs() < 0.03 && (scale_high - 1.0).abs() > 0.15 {
-        return Some(Shape::Tail);
-    }
-    // A shift and a factor cannot be told apart where the quantiles lie close together.
-    if high.0 < 1.15 * low.0 || shift_low == 0.0 {
-        return Some(Shape::Mixed);
-    }
-    let by_shift = (shift_high / shift_low - 1.0).abs();
-    let by_scale = ((scale_high - 1.0) / (scale_low - 1.0) - 1.0).abs();
-    Some(match (by_shift < ALIKE, by_scale < ALIKE) {
-        (true, _) if by_shift <= by_scale => Shape::Shift(shift_low),
-        (_, true) => Shape::Scale(scale_low),
-        _ => Shape::Mixed,
-    })
-}
-
-/// What every decode step takes more or less.
-fn steps(predicted: &Measured, measured: &Measured, comparison: &Comparison) -> Option<Cause> {
-    let moved = |name: &str| {
-        ["median", "mean"]
-            .iter()
-            .find_map(|of| comparison.figure(&format!("{of} {name}")))
-    };
-    let step = moved("itl")
-        .or_else(|| moved("tpot"))
-        .filter(|step| step.is_real())?;
-    let by = step.measured - step.predicted;
-    let (more, sign) = if by > 0.0 {
-        ("more", "slower")
-    } else {
-        ("less", "faster")
-    };
-    let is_against = |figure: &&Moved| {
-        let is_of_steps = figure.name.ends_with(" itl") || figure.name.ends_with(" tpot");
-        is_of_steps && figure.is_real() && (figure.measured > figure.predicted) != (by > 0.0)
-    };
-    let is_doubtful = comparison.figures.iter().any(|figure| is_against(&figure));
-    let of_gaps = shape(&predicted.itl, &measured.itl).or_else(|| shape(&predicted.tpot, &measured.tpot));
-    Some(match of_gaps {
-        Some(Shape::Shift(shift)) => Cause {
-            kind: "host-overhead",
-            words: format!(
-                "every step takes {} {more}, at the median as in the tail: time of the host (scheduler, sampling, \
-                 detokenisation, graphs), not of a kernel",
-                time(shift.abs())
-            ),
-        },
-        Some(Shape::Scale(factor)) => Cause {
-            kind: "bandwidth",
-            words: format!(
-                "every step is {factor:.2} times as long, at the median as in the tail: memory bandwidth, clocks, \
-                 precision, the number of GPUs, or a host that is not hidden behind steps (synchronous scheduling)"
-            ),
-        },
-        Some(Shape::Tail) => Cause {
-            kind: "step-tail",
-            words: "gaps agree at the median and not in the tail: prompts in the same steps (token budget, chunks), or \
-                    stalls of the host"
-                .to_owned(),
-        },
-        // Longer at the median and shorter on average, or the other way round: no step is just slower.
-        _ if is_doubtful => return None,
-        _ => Cause {
-            kind: "step-time",
-            words: format!(
-                "steps are {:.0} % {sign} ({} {more}): host overhead or bandwidth; runs at two batch sizes would tell \
-                 which",
-                100.0 * step.change().abs(),
-                time(by.abs())
-            ),
-        },
-    })
-}
-
-/// Whether answers of several tokens leave in one piece.
-fn is_whole(row: &Measured) -> bool {
-    let both = row.ttft.median.zip(row.e2el.median);
-    both.is_some_and(|(first, whole)| whole > 0.0 && first >= 0.99 * whole)
-        && row.setup.output_tokens.is_some_and(|tokens| tokens > 8.0)
-}
-
-/// What the first token takes more or less, beyond a step.
-fn first_token(predicted: &Measured, measured: &Measured, comparison: &Comparison) -> Option<Cause> {
-    let median = comparison
-        .figure("median ttft")
-        .or_else(|| comparison.figure("mean ttft"))?;
-    if is_whole(predicted) != is_whole(measured) {
-        let which = if is_whole(predicted) { "first" } else { "second" };
-        return Some(Cause {
-            kind: "not-streamed",
-            words: format!(
-                "in the {which} result the first token comes with the last: its answers leave whole (static batching, or a \
-                 client that does not stream), so only e2el can be compared"
-            ),
-        });
-    }
-    let tail = comparison
-        .figure("p99 ttft")
-        .or_else(|| comparison.figure("p95 ttft"));
-    let tail = tail.or_else(|| comparison.figure("p90 ttft"));
-    let tail = tail.filter(|tail| tail.few.is_none());
-    let tail_change = tail.map_or(0.0, Moved::change);
-    if tail_change.abs() > 0.2 && tail_change.abs() > 2.0 * median.change().abs() {
-        let tail = tail?;
-        let how = if tail_change > 0.0 { "longer" } else { "shorter" };
-        return Some(Cause {
-            kind: "queueing",
-            words: format!(
-                "{} is {} ({} against {}) while {} moved by {:+.0} %: the queue, that is burstier arrivals, other \
-                 admission (token budget, `max_num_seqs`) or a load nearer to saturation",
-                tail.name,
-                how,
-                time(tail.measured),
-                time(tail.predicted),
-                median.name,
-                100.0 * median.change()
-            ),
-        });
-    }
-    if !median.is_real() {
-        return None;
-    }
-    let by = median.measured - median.predicted;
-    let more = if by > 0.0 { "more" } else { "less" };
-    Some(match shape(&predicted.ttft, &measured.ttft) {
-        Some(Shape::Shift(shift)) => Cause {
-            kind: "front-end",
-            words: format!(
-                "the first token takes {} {more}, at the median as in the tail: tokenisation, HTTP and the front end",
-                time(shift.abs())
-            ),
-        },
-        Some(Shape::Scale(factor)) => Cause {
-            kind: "prefill",
-            words: format!(
-                "the first token takes {factor:.2} times as long, at the median as in the tail: prompt computation, or \
-                 prefix cache hits"
-            ),
-        },
-        _ => Cause {
-            kind: "first-token",
-            words: format!(
-                "the first token takes {} {more}: front end, prompt computation or queueing",
-                time(by.abs())
-            ),
-        },
     })
 }
 

@@ -5,7 +5,7 @@
 //! tuned sister compute the same. What only one of the two says is no difference.
 
 use super::super::finding::plain;
-use super::Cause;
+use super::{Cause, settings};
 use crate::hardware;
 use crate::model;
 use crate::results::{Load, Measured, Setup};
@@ -15,11 +15,12 @@ const SAME_RATE: f64 = 0.005;
 /// Mean lengths nearer to each other are one.
 const SAME_LENGTH: f64 = 0.02;
 
-/// What the files say that differs, and whether nothing else can be told beside it.
+/// What the files say that differs, and whether another machine or model is among it.
 pub(super) fn setups(predicted: &Measured, measured: &Measured) -> Option<(Cause, bool)> {
-    let (machine, server) = servers(&predicted.setup, &measured.setup);
+    let (a, b) = (&predicted.setup, &measured.setup);
+    let (machine, server) = servers(a, b);
     let is_other_machine = !machine.is_empty();
-    let said = [machine, server].concat();
+    let said = [machine, server, other_settings(a, b)].concat();
     (!said.is_empty()).then(|| {
         let cause = Cause {
             kind: "setup",
@@ -30,6 +31,12 @@ pub(super) fn setups(predicted: &Measured, measured: &Measured) -> Option<(Cause
         };
         (cause, is_other_machine)
     })
+}
+
+/// What differs in settings, beyond load and lengths, of which causes of their own speak.
+fn other_settings(a: &Setup, b: &Setup) -> Vec<String> {
+    let are_lengths_told = other_lengths(a, b).next().is_some();
+    settings::differences(a, b, other_load(a, b).is_some(), are_lengths_told)
 }
 
 /// What differs in machines and models, and what in the software beside them.
@@ -73,15 +80,19 @@ pub(super) fn all_that_differs(predicted: &Measured, measured: &Measured) -> Vec
     let limit = a.max_concurrency.zip(b.max_concurrency);
     let limit = limit.filter(|(one, other)| one != other && load.is_none());
     let limit = limit.map(|(one, other)| format!("limits of {one} against {other} in flight"));
+    let said = machine.into_iter().chain(server).chain(other_settings(a, b));
+    said.chain(load).chain(limit).chain(other_lengths(a, b)).collect()
+}
+
+/// What differs in the mean lengths.
+fn other_lengths(a: &Setup, b: &Setup) -> impl Iterator<Item = String> {
     let lengths = [
         ("prompts", a.input_tokens, b.input_tokens),
         ("answers", a.output_tokens, b.output_tokens),
     ];
-    let lengths = lengths
+    lengths
         .into_iter()
-        .filter_map(|(what, one, other)| other_length(what, one, other));
-    let said = machine.into_iter().chain(server).chain(load).chain(limit);
-    said.chain(lengths).collect()
+        .filter_map(|(what, one, other)| other_length(what, one, other))
 }
 
 /// What differs in how requests were sent, where both say it.

@@ -3,9 +3,8 @@
 use super::value::{Object, Value};
 use crate::analysis::Estimate;
 use crate::analysis::knee::{CountEnding, Crew};
-use crate::report::views::{
-    ClassPromise, Counted, KneePoint, KneeView, Quantiles, Sizing, trust_word, verdict_word,
-};
+use crate::report::trust::trust_word;
+use crate::report::views::{ClassPromise, Counted, KneePoint, KneeView, Quantiles, Sizing, verdict_word};
 
 /// Writes a knee search as a line of JSON, without a newline at its end. Rates are requests per second.
 #[must_use]

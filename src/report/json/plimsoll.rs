@@ -1,8 +1,9 @@
 //! What the client's keys cannot say: the verdict, the steady state with intervals, audits, trust and assumptions.
 
 use super::super::standing::run_word;
+use super::super::trust::trust_word;
 use super::super::turns::Turns;
-use super::super::views::{PoolMeta, Promise, ResultMeta, ScalingMeta, Utilisation, trust_word};
+use super::super::views::{PoolMeta, Promise, ResultMeta, ScalingMeta, Utilisation};
 use super::value::{Object, Value};
 use super::{FORMAT_VERSION, distribution_ms};
 use super::{parts, tiers, waits};
@@ -127,6 +128,11 @@ pub(super) fn object(result: &RunResult, meta: &ResultMeta) -> Object {
         object.put("percentile_limits_s", named(limits));
     }
     object.put("scenario", scenario(meta));
+    let settings = meta.settings.iter();
+    object.put(
+        "settings",
+        named(settings.map(|(key, value)| (key.as_str(), value.as_str().into()))),
+    );
     object
 }
 

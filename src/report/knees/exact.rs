@@ -2,7 +2,7 @@
 
 use super::{KneeRow, Knees};
 use crate::report::csv;
-use crate::report::views::trust_word;
+use crate::report::trust::trust_word;
 
 /// Figures of a setting that was searched, as the JSON has them.
 const FIGURES: [&str; 18] = [

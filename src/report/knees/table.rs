@@ -9,7 +9,8 @@ use crate::report::page::table_on;
 use crate::report::tables::{Column, markdown};
 use crate::report::text_knee::asked;
 use crate::report::text_sizing::dollars;
-use crate::report::views::{Counted, trust_word};
+use crate::report::trust::trust_word;
+use crate::report::views::Counted;
 use crate::report::wrapped;
 
 /// The first line, what it rests on, and a table.

@@ -1,0 +1,172 @@
+//! The settings in which two runs differ by their files' own word, in words.
+//!
+//! Left out: what is told of machines, models, engines and loads under names of their own, and what makes another run of the
+//! same system. Law: two simulations by one version are what their settings make them, so a difference there explains all.
+
+use crate::results::{OtherSetting, Settings, Setup};
+
+/// Settings that make another run of the same, longer or by other chance.
+const SAME_SYSTEM: [&str; 4] = [
+    "workload.duration",
+    "workload.num_prompts",
+    "workload.precision",
+    "workload.seed",
+];
+/// Settings for which a [`Setup`] has a name of its own.
+const NAMED: [&str; 9] = [
+    "cluster.data_parallel_size",
+    "cluster.gpu",
+    "cluster.pipeline_parallel_size",
+    "cluster.replicas",
+    "cluster.router",
+    "cluster.tensor_parallel_size",
+    "engine.profile",
+    "model.name",
+    "workload.client.max_concurrency",
+];
+/// More of them are counted and not named.
+const SHOWN: usize = 6;
+/// Characters of a value that are shown.
+const VALUE_SHOWN: usize = 40;
+
+/// Whether both are simulations by one version whose settings differ: nothing else can be the cause of any move.
+pub(super) fn decide_all(a: &Setup, b: &Setup) -> bool {
+    a.settings.decide_both(&b.settings) && !unlike(&a.settings, &b.settings).is_empty()
+}
+
+/// What differs, beyond what is told of loads and lengths where that is told.
+pub(super) fn differences(a: &Setup, b: &Setup, is_load_told: bool, are_lengths_told: bool) -> Vec<String> {
+    // Another engine has other settings, and so have pools beside one server: only what both have is a difference then.
+    let is_of_one_kind = a.engine == b.engine && a.pools == b.pools;
+    let is_new = |other: &OtherSetting| {
+        let is_told = is_load_told && other.key.starts_with("workload.arrivals")
+            || are_lengths_told && other.key.starts_with("workload.lengths")
+            || NAMED.contains(&other.key.as_str());
+        !is_told && (is_of_one_kind || other.values.iter().all(Option::is_some))
+    };
+    let mut found = unlike(&a.settings, &b.settings);
+    found.retain(is_new);
+    let rest = found.len().saturating_sub(SHOWN);
+    let more = (rest > 0).then(|| format!("{rest} more settings"));
+    found.iter().take(SHOWN).map(words).chain(more).collect()
+}
+
+/// The settings in which two systems differ.
+fn unlike(one: &Settings, other: &Settings) -> Vec<OtherSetting> {
+    let mut found = one.unlike(other);
+    found.retain(|setting| !SAME_SYSTEM.contains(&setting.key.as_str()));
+    found
+}
+
+fn words(other: &OtherSetting) -> String {
+    let name = ["cluster.", "engine."]
+        .iter()
+        .find_map(|table| other.key.strip_prefix(table))
+        .unwrap_or(&other.key);
+    match &other.values {
+        [Some(one), Some(other)] => format!("{name} {} against {}", short(one), short(other)),
+        [Some(one), None] => format!("{name} = {} in the first alone", short(one)),
+        [None, Some(other)] => format!("{name} = {} in the second alone", short(other)),
+        [None, None] => name.to_owned(),
+    }
+}
+
+/// As much of a value as a line bears.
+fn short(value: &str) -> String {
+    match value.char_indices().nth(VALUE_SHOWN) {
+        Some((end, _)) => format!("{}…", &value[..end]),
+        None => value.to_owned(),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::compare;
+    use super::super::tests::{moved, run};
+    use super::*;
+    use crate::results::Measured;
+
+    /// A simulation with settings of its own, whose steps and first tokens take so many times as long.
+    fn simulated(settings: &[(&str, &str)], factor: f64) -> Measured {
+        let mut row = run();
+        let shared = [("engine.profile", "vllm@0.33"), ("workload.seed", "0")];
+        let all = shared.iter().chain(settings);
+        let all = all.map(|&(key, value)| (key.to_owned(), value.to_owned()));
+        row.setup.settings = Settings::all(all.collect(), "0.1.0");
+        for stats in [&mut row.ttft, &mut row.tpot, &mut row.itl, &mut row.e2el] {
+            moved(stats, |time| time * factor);
+        }
+        row
+    }
+
+    fn kinds(one: &Measured, other: &Measured) -> Vec<&'static str> {
+        let causes = compare(one, other).causes;
+        causes.iter().map(|cause| cause.kind).collect()
+    }
+
+    #[test]
+    fn a_setting_that_differs_is_the_cause_and_nothing_is_guessed() {
+        let graphs = simulated(&[("engine.cudagraph_mode", "full_and_piecewise")], 1.0);
+        let eager = simulated(&[("engine.enforce_eager", "true")], 1.5);
+        let compared = compare(&graphs, &eager);
+        let words: Vec<&str> = compared.causes.iter().map(|cause| cause.words.as_str()).collect();
+        assert_eq!(
+            words,
+            [
+                "not the same run, as the files themselves say: cudagraph_mode = full_and_piecewise in the first alone; \
+              enforce_eager = true in the second alone"
+            ]
+        );
+        assert_eq!(compared.unlike, Vec::<String>::new());
+        // Nothing moved, and they were not run alike all the same.
+        let same = compare(&graphs, &simulated(&[("engine.enforce_eager", "true")], 1.0));
+        assert_eq!((same.causes.len(), same.unlike.len()), (0, 2));
+    }
+
+    #[test]
+    fn what_another_seed_or_version_moves_has_its_pattern() {
+        let one = simulated(&[("engine.max_num_seqs", "8")], 1.0);
+        let mut other = simulated(
+            &[("engine.max_num_seqs", "8"), ("workload.num_prompts", "9")],
+            1.5,
+        );
+        assert_eq!(kinds(&one, &other)[0], "bandwidth");
+        let settings = [("engine.max_num_seqs".to_owned(), "16".to_owned())];
+        other.setup.settings = Settings::all(settings.into(), "0.2.0");
+        assert_eq!(kinds(&one, &other)[..2], ["setup", "bandwidth"]);
+    }
+
+    #[test]
+    fn a_flag_beside_a_measurement_is_said_before_any_pattern() {
+        let one = simulated(&[("engine.enforce_eager", "true")], 1.0);
+        let mut other = run();
+        moved(&mut other.itl, |gap| gap * 0.5);
+        moved(&mut other.tpot, |step| step * 0.5);
+        moved(&mut other.e2el, |whole| whole * 0.52);
+        let flag = [("enforce_eager".to_owned(), "False".to_owned())];
+        other.setup.settings = Settings::some(flag.into());
+        let causes = compare(&one, &other).causes;
+        assert!(
+            causes[0].words.ends_with("enforce_eager true against False"),
+            "{causes:?}"
+        );
+        assert_eq!(causes[1].kind, "bandwidth");
+    }
+
+    #[test]
+    fn another_engine_has_other_settings_and_many_are_counted() {
+        let of = |engine: &str, first: &str, numbers: std::ops::Range<usize>| {
+            let keys: Vec<String> = numbers.map(|at| format!("{engine}.key{at}")).collect();
+            let mut settings: Vec<(&str, &str)> = keys.iter().map(|key| (key.as_str(), first)).collect();
+            settings.push(("cluster.step_jitter", first));
+            let mut row = simulated(&settings, 1.0);
+            row.setup.engine = Some(engine.to_owned());
+            row
+        };
+        let told = |one: Measured, other: Measured| differences(&one.setup, &other.setup, false, false);
+        let (one, other) = (of("engine", "1", 0..8), of("sglang", "2", 0..8));
+        assert_eq!(told(one.clone(), other), ["step_jitter 1 against 2"]);
+        let many = told(one, of("engine", "2", 0..8));
+        assert_eq!((many.len(), many[6].as_str()), (7, "3 more settings"));
+    }
+}

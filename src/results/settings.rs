@@ -1,0 +1,198 @@
+//! The settings that a result was run with by its own word, and those in which two results differ.
+//!
+//! Plimsoll's own results hold every setting of their scenario under its key path, so what stands in one of them alone is set in
+//! that one alone. Of a client's file only what somebody added as `--metadata` under a flag's name is known; what only one of two
+//! says is no difference then.
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use serde_json::Value;
+
+use super::json::Fields;
+
+/// Flags of engines that move figures and that people add to a client's result.
+const FLAGS: [&str; 17] = [
+    "async_scheduling",
+    "block_size",
+    "cudagraph_mode",
+    "disable_cuda_graph",
+    "enable_chunked_prefill",
+    "enable_prefix_caching",
+    "enforce_eager",
+    "gpu_memory_utilization",
+    "kv_cache_dtype",
+    "max_model_len",
+    "max_num_batched_tokens",
+    "max_num_seqs",
+    "mem_fraction_static",
+    "num_speculative_tokens",
+    "quantization",
+    "scheduling_policy",
+    "stream_interval",
+];
+
+/// What a result says of the settings of its run.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Settings {
+    known: BTreeMap<String, String>,
+    /// The version of Plimsoll by which they are all that there are; `None` where they are some.
+    all_by: Option<String>,
+}
+
+/// A setting in which two results differ; `None` in the one that has it not set.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct OtherSetting {
+    /// `engine.enforce_eager`, or the flag's name alone.
+    pub key: String,
+    /// Its value in both.
+    pub values: [Option<String>; 2],
+}
+
+impl Settings {
+    /// Some settings by their flags' names.
+    #[must_use]
+    pub fn some(known: BTreeMap<String, String>) -> Settings {
+        Settings { known, all_by: None }
+    }
+
+    /// All settings of a simulation by their key paths.
+    #[must_use]
+    pub fn all(known: BTreeMap<String, String>, version: &str) -> Settings {
+        Settings {
+            known,
+            all_by: Some(version.to_owned()),
+        }
+    }
+
+    /// Whether nothing but these decides what both results are: simulations by one version of this program.
+    #[must_use]
+    pub fn decide_both(&self, other: &Settings) -> bool {
+        self.all_by.is_some() && self.all_by == other.all_by
+    }
+
+    /// Those in which the two differ, in the order of their keys.
+    #[must_use]
+    pub fn unlike(&self, other: &Settings) -> Vec<OtherSetting> {
+        let is_unset_told = self.decide_both(other);
+        let differs = |key: String| {
+            let values = [self, other].map(|one| one.value(&key).map(str::to_owned));
+            let is_other = match &values {
+                [Some(one), Some(other)] => !is_same(one, other),
+                [None, None] => false,
+                _ => is_unset_told,
+            };
+            is_other.then_some(OtherSetting { key, values })
+        };
+        self.keys_beside(other).into_iter().filter_map(differs).collect()
+    }
+
+    /// The keys to look for in both: where one of them knows names alone, names.
+    fn keys_beside(&self, other: &Settings) -> BTreeSet<String> {
+        let by_path = self.all_by.is_some() && other.all_by.is_some();
+        let keys = self.known.keys().chain(other.known.keys());
+        keys.map(|key| if by_path { key } else { name(key) }.to_owned())
+            .collect()
+    }
+
+    /// The value under a key, or under a name that has one value on all paths.
+    fn value(&self, key: &str) -> Option<&str> {
+        if let Some(value) = self.known.get(key) {
+            return Some(value);
+        }
+        let is_of_name = |(path, _): &(&String, &String)| !key.contains('.') && name(path) == key;
+        let mut values = self.known.iter().filter(is_of_name).map(|(_, value)| value);
+        let first = values.next()?;
+        values.all(|value| value == first).then_some(first)
+    }
+}
+
+/// The settings that somebody added to a client's result.
+pub(super) fn of_client(fields: &Fields<'_>) -> Settings {
+    let told = |name: &&str| Some(((*name).to_owned(), plain(fields.value(name)?)?));
+    Settings::some(FLAGS.iter().filter_map(told).collect())
+}
+
+/// The settings that Plimsoll writes; `None` where an earlier version wrote none.
+pub(super) fn of_own(judged: &Fields<'_>) -> Option<Settings> {
+    let told = judged.object("settings")?.own().iter();
+    let known = told.filter_map(|(key, value)| Some((key.clone(), plain(value)?)));
+    Some(Settings::all(known.collect(), &judged.text("version")?))
+}
+
+/// The last part of a key path.
+fn name(key: &str) -> &str {
+    key.rsplit('.').next().unwrap_or(key)
+}
+
+/// A simple value as text.
+fn plain(value: &Value) -> Option<String> {
+    match value {
+        Value::String(text) => Some(text.clone()),
+        Value::Number(_) | Value::Bool(_) => Some(value.to_string()),
+        _ => None,
+    }
+}
+
+/// `0.90` is `0.9`, and `True` is `true`.
+fn is_same(one: &str, other: &str) -> bool {
+    let numbers = one.parse::<f64>().ok().zip(other.parse::<f64>().ok());
+    one.eq_ignore_ascii_case(other) || numbers.is_some_and(|(one, other)| one == other)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn table(pairs: &[(&str, &str)]) -> BTreeMap<String, String> {
+        let pairs = pairs.iter().map(|&(key, value)| (key.into(), value.into()));
+        pairs.collect()
+    }
+
+    fn check(one: &Settings, other: &Settings, expected: &[&str]) {
+        let said = |value: &Option<String>| value.clone().unwrap_or("–".into());
+        let found: Vec<String> = (one.unlike(other).iter())
+            .map(|set| format!("{} {} {}", set.key, said(&set.values[0]), said(&set.values[1])))
+            .collect();
+        assert_eq!(found, expected);
+    }
+
+    #[test]
+    fn what_one_simulation_has_set_alone_is_a_difference() {
+        let graphs = table(&[("engine.cudagraph_mode", "full"), ("engine.max_num_seqs", "8")]);
+        let eager = table(&[("engine.enforce_eager", "true"), ("engine.max_num_seqs", "8.0")]);
+        let (one, other) = (
+            Settings::all(graphs.clone(), "0.1.0"),
+            Settings::all(eager.clone(), "0.1.0"),
+        );
+        assert!(one.decide_both(&other));
+        check(
+            &one,
+            &other,
+            &["engine.cudagraph_mode full –", "engine.enforce_eager – true"],
+        );
+        // Another version may have another default, and have no name for it.
+        let older = Settings::all(eager, "0.0.9");
+        assert!(!one.decide_both(&older));
+        check(&one, &older, &[]);
+        check(&one, &Settings::default(), &[]);
+    }
+
+    #[test]
+    fn a_flag_that_somebody_added_is_held_against_its_path() {
+        let own = table(&[
+            ("cluster.pools.0.engine.max_num_seqs", "8"),
+            ("cluster.pools.1.engine.max_num_seqs", "16"),
+            ("engine.enforce_eager", "true"),
+            ("engine.gpu_memory_utilization", "0.9"),
+        ]);
+        let own = Settings::all(own, "0.1.0");
+        let client = [
+            ("enforce_eager", "False"),
+            ("gpu_memory_utilization", "0.90"),
+            ("max_num_seqs", "8"),
+        ];
+        let client = Settings::some(table(&client));
+        check(&own, &client, &["enforce_eager true False"]);
+        check(&client, &own, &["enforce_eager False true"]);
+    }
+}
