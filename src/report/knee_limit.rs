@@ -231,8 +231,12 @@ fn statistic(statistic: Statistic) -> String {
 /// The promise that breaks first, and what its latency is spent on.
 fn binds(binding: &Binding, classes: &[ClassPromise], at: &str, why: Option<&str>) -> String {
     let why = why.map_or(String::new(), |why| format!(": {why}"));
+    let how = match binding.used() > 1.0 {
+        true => "is beyond its limit first",
+        false => "reaches its limit first",
+    };
     format!(
-        "{} {}{}, which reaches its limit first ({} of {}{at}){why}",
+        "{} {}{}, which {how} ({} of {}{at}){why}",
         binding.metric.name().to_uppercase(),
         statistic(binding.statistic),
         of_class(binding, classes),

@@ -118,6 +118,15 @@ fn the_limiter_is_quoted_with_the_pressure_at_the_knee() {
     assert!(view.points[0].ttft.is_some() && view.points[2].ttft.is_none());
     assert_eq!(view.notes.len(), 1, "an unfinished search says so");
     assert!(view.assumptions.is_empty(), "and nothing was assumed");
+    let over = Knee {
+        binding: Some(p99(Metric::Ttft, 0.51, 0.5)),
+        ..knee
+    };
+    let limited_by = KneeView::new(&over, KneeContext::default()).limited_by.unwrap();
+    assert!(
+        limited_by.starts_with("TTFT p99, which is beyond its limit first (510 ms of 500 ms)"),
+        "{limited_by}"
+    );
 }
 
 #[test]
