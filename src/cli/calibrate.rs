@@ -7,6 +7,7 @@
 mod read;
 mod said;
 
+use std::ffi::OsStr;
 use std::io::Write;
 use std::path::Path;
 use std::process::ExitCode;
@@ -308,7 +309,7 @@ fn table_gpu(args: &Args, device: &Device) -> String {
 /// The command without folders, which differ from machine to machine.
 fn command(args: &Args) -> String {
     let mut words: Vec<String> = vec!["plimsoll".to_owned(), "calibrate".to_owned()];
-    words.extend(args.files.iter().map(|path| file_name(path)));
+    words.extend(args.files.iter().map(|path| name_among(&args.files, path)));
     let mut flag = |name: &str, value: &str| {
         words.push(format!("--{name}"));
         if !value.is_empty() {
@@ -349,9 +350,14 @@ fn command(args: &Args) -> String {
     words.join(" ")
 }
 
-fn file_name(path: &str) -> String {
-    let name = Path::new(path).file_name();
-    name.map_or_else(|| path.to_owned(), |name| name.to_string_lossy().into_owned())
+/// What a file is called among all that are given: the end of its path, or its whole path where another one ends alike.
+fn name_among(files: &[String], path: &str) -> String {
+    let last = |path: &str| Path::new(path).file_name().map(OsStr::to_owned);
+    let is_like = |other: &&String| other.as_str() != path && last(other) == last(path);
+    match last(path) {
+        Some(name) if !files.iter().any(|other| is_like(&other)) => name.to_string_lossy().into_owned(),
+        _ => path.to_owned(),
+    }
 }
 
 fn source(args: &Args) -> Source {
@@ -372,7 +378,7 @@ fn finish(fitted: &mut Calibrated, base: &Calibration, args: &Args, device: &Dev
             "your measurements: {}",
             args.files
                 .iter()
-                .map(|path| file_name(path))
+                .map(|path| name_among(&args.files, path))
                 .collect::<Vec<_>>()
                 .join(", ")
         )
@@ -417,4 +423,16 @@ fn file_text(fitted: &Calibrated, device: &Device) -> String {
         calibrated::answer(&device.id, fitted),
         fitted.calibration.to_toml()
     )
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn files_that_end_alike_keep_their_paths() {
+        let files = ["a/c1.json", "b/c1.json", "b/r4.json"].map(str::to_owned);
+        let names: Vec<String> = files.iter().map(|path| name_among(&files, path)).collect();
+        assert_eq!(names, ["a/c1.json", "b/c1.json", "r4.json"]);
+    }
 }

@@ -4,7 +4,7 @@ use crate::analysis::knee::FRONT_END_FULL;
 use crate::analysis::{Outcome, RunResult};
 use crate::cluster::{Asked, Frontend};
 use crate::config::Resolved;
-use crate::metrics::{ReplicaSummary, WorkCounters, of_pools};
+use crate::metrics::{ReplicaSummary, Summary, WorkCounters, of_pools};
 use crate::report::EngineWords;
 use crate::report::figures::{count, percent};
 use crate::sim::Pool;
@@ -21,6 +21,8 @@ struct Front<'a> {
     frontend: Frontend,
     /// Output tokens of the replica that streamed most.
     most_tokens: u64,
+    /// Pieces that it would stream them in, if none waited for another.
+    most_pieces: u64,
     /// Requests of the replica that took most.
     most_requests: u64,
     /// Mean tokens of a prompt.
@@ -42,17 +44,37 @@ fn fronts<'a>(resolved: &'a Resolved, outcome: &Outcome) -> Vec<Front<'a>> {
             true => None,
             false => own.iter().map(of).max(),
         };
+        // What each replica did is told where there are several.
+        let most_tokens = most(|replica| replica.output_tokens).unwrap_or(whole.output_tokens);
         Front {
             pool: &pool.name,
             frontend: pool.frontend,
-            // What each replica did is told where there are several.
-            most_tokens: most(|replica| replica.output_tokens).unwrap_or(whole.output_tokens),
+            most_tokens,
+            most_pieces: match pools.len() {
+                1 => (most_tokens as f64 * pieces_per_token(whole)).round() as u64,
+                _ => most_tokens,
+            },
             most_requests: most(|replica| replica.admitted).unwrap_or(whole.completed),
             prompt_tokens: prompt_tokens(result, index),
             more: EngineWords::of(&pool.engine).more_api_servers,
         }
     };
     pools.iter().zip(replicas).enumerate().map(front).collect()
+}
+
+/// Pieces that leave an engine for each token of an answer: fewer where it speculates, as many as sequences in a step, and more where
+/// answers are given up, whose tokens are in no answer. A request's first piece comes with its prefill.
+pub(super) fn pieces_per_token(whole: &Summary) -> f64 {
+    if whole.output_tokens == 0 {
+        return 1.0;
+    }
+    let pieces = whole.work.decodes() + whole.completed;
+    let each = pieces as f64 / whole.output_tokens as f64;
+    // Batches that are closed decode for those who are through, too, and hand nothing on.
+    match whole.timed_out + whole.failed {
+        0 => each.min(1.0),
+        _ => each,
+    }
 }
 
 /// Mean tokens of the prompts of a pool, of which only those that were answered are known.
@@ -89,7 +111,7 @@ pub(super) fn asked(pool: &Pool, of_all: Asked) -> (f64, f64) {
 
 /// Mean sequences that a step decodes.
 pub(super) fn decoded_at_once(work: &WorkCounters) -> f64 {
-    work.decode_tokens as f64 / work.steps.max(1) as f64
+    work.decodes() as f64 / work.steps.max(1) as f64
 }
 
 fn of_pool(name: &str) -> String {
@@ -102,9 +124,17 @@ fn of_pool(name: &str) -> String {
 /// How every sentence on API servers that are busy begins.
 const BUSY: &str = "API servers";
 
+/// And what the sentence on those that are behind goes on with.
+const BEHIND: &str = "would take";
+
 /// Whether a run's note says that its API servers are busy.
 pub(super) fn is_on_busy_ones(note: &str) -> bool {
     note.starts_with(BUSY)
+}
+
+/// Whether such a note is on API servers that are behind.
+pub(super) fn is_on_those_behind(note: &str) -> bool {
+    note.contains(BEHIND)
 }
 
 /// Says where requests and tokens wait for each other.
@@ -114,7 +144,7 @@ fn busy(fronts: &[Front<'_>], duration_s: f64) -> Vec<String> {
         let taken = front.frontend.taken(
             per_s(front.most_requests),
             front.prompt_tokens,
-            per_s(front.most_tokens),
+            per_s(front.most_pieces),
         );
         if taken.whole() < FRONT_END_FULL {
             return None;
@@ -139,7 +169,7 @@ fn busy(fronts: &[Front<'_>], duration_s: f64) -> Vec<String> {
                 percent(taken.whole())
             ),
             false => format!(
-                "{BUSY}{of_pool} would take {} of the time to write every token by itself, {parts}: they are behind, and write several tokens \
+                "{BUSY}{of_pool} {BEHIND} {} of the time to write every token by itself, {parts}: they are behind, and write several tokens \
                  of an answer as one piece{}{more}",
                 percent(taken.whole()),
                 as_long_as(front)
@@ -207,6 +237,7 @@ mod tests {
                 ..Frontend::default()
             },
             most_tokens: 0,
+            most_pieces: 0,
             most_requests: 0,
             prompt_tokens: 1000.0,
             more: Some("--api-server-count"),
@@ -250,7 +281,7 @@ mod tests {
             ..front(2, 0).frontend
         };
         let handing_on = Front {
-            most_tokens: 80_000,
+            most_pieces: 80_000,
             frontend: streaming,
             ..front(2, 1800)
         };
@@ -258,7 +289,7 @@ mod tests {
         assert!(said.is_empty(), "0.45 and 0.24: {said:?}");
         // 80,000 a second in the two would take more time than there is.
         let behind = Front {
-            most_tokens: 800_000,
+            most_pieces: 800_000,
             frontend: Frontend {
                 outputs_at_once: 128,
                 ..streaming
@@ -274,6 +305,6 @@ mod tests {
             said[0].contains("more than 256 outputs") && said[0].contains("33,333 tokens/s"),
             "{said:?}"
         );
-        assert!(is_on_busy_ones(&said[0]));
+        assert!(is_on_busy_ones(&said[0]) && is_on_those_behind(&said[0]));
     }
 }

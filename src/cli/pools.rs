@@ -134,7 +134,9 @@ fn strain_by<'a>(
 /// pool, from the first byte to the last with the links, from there on with the other pool. What SGLang waits for the decode
 /// server's memory before that is the latter's.
 fn share_of(part: Part, metric: Metric, relays: &RelaySummary, summary: &Summary) -> f64 {
-    let ttft_s = relays.ttft_s().max(f64::MIN_POSITIVE);
+    let ttft_s = relays
+        .ttft_of_clients_s(summary.ttft.mean_s())
+        .max(f64::MIN_POSITIVE);
     let ttft_share = match metric {
         Metric::Ttft => 1.0,
         Metric::E2el => ttft_s / summary.e2el.mean_s().unwrap_or(ttft_s).max(ttft_s),
@@ -165,15 +167,15 @@ fn of_pool(
         replicas: 1,
         max_num_seqs: pool.engine.max_num_seqs(),
         max_num_batched_tokens: pool.engine.prompt_tokens_per_step(),
-        larger_budget_saves: larger_budget_saves(pool, &done.work),
-        kv_tokens: u64::from(pool.engine.num_gpu_blocks()) * u64::from(pool.engine.block_size()),
+        larger_budget_saves: larger_budget_saves(pool, &done.work, fronts::prompt_tokens(result, index)),
+        kv_tokens: pool.engine.kv_tokens(),
+        // Of a pool only the largest share in use is kept.
+        tokens_each: 0.0,
     };
     let span_s = result.whole.duration_s * f64::from(pool.replicas);
     let own = Summary {
         occupancy: Occupancy {
             kv_usage_max: done.kv_usage_max,
-            // Of a pool only the largest is kept.
-            kv_usage: done.kv_usage_max,
             running_max: done.running_max,
             busy: (done.busy_s / span_s.max(f64::MIN_POSITIVE)).min(1.0),
             // Who waits for a pool, of those who are in it.
@@ -207,21 +209,28 @@ fn of_pool(
     })
 }
 
-/// By what share a token of a prompt takes less in a step of twice the token budget, beside what such steps decode on average; 0 where
-/// the budget is as good as none.
-pub(super) fn larger_budget_saves(pool: &Pool, work: &WorkCounters) -> f64 {
+/// By what share a token of a prompt takes less in a step of twice the token budget that is full of prompts of so many tokens, beside what
+/// steps decode on average; 0 where the budget is as good as none, and 1 where decoding leaves nothing of it.
+pub(super) fn larger_budget_saves(pool: &Pool, work: &WorkCounters, prompt_tokens: f64) -> f64 {
     /// A budget that no step fills.
     const NONE: u32 = 1 << 20;
     let budget = pool.engine.prompt_tokens_per_step();
     let decoding = mean_decode_step(work);
-    if budget >= NONE || budget <= decoding.decode_seqs {
+    let taken = match pool.engine.decodes_share_the_budget() {
+        true => decoding.tokens() as u32,
+        false => 0,
+    };
+    if budget >= NONE {
         return 0.0;
+    }
+    if budget <= taken {
+        return 1.0;
     }
     let mut cost = (pool.cost)();
     let mut each_s = |budget: u32| {
-        let tokens = budget - decoding.decode_seqs;
+        let tokens = budget - taken;
         let mut load = decoding.clone();
-        load.add(0, tokens);
+        add_prompts(&mut load, pool, tokens, 0, prompt_tokens.round() as u32);
         cost.step(&load).seconds() / f64::from(tokens)
     };
     1.0 - each_s(2 * budget) / each_s(budget).max(f64::MIN_POSITIVE)
@@ -243,19 +252,22 @@ pub(super) fn mean_prefill_step(pool: &Pool, work: &WorkCounters, computed: u32,
 /// A step of so many tokens of prompts of which `computed` are there already and `new` are not, or of a piece of one, and with the
 /// beginning of one more where some room is left.
 fn prefill_step(pool: &Pool, tokens: u32, computed: u32, new: u32) -> StepLoad {
+    let mut load = StepLoad::default();
+    add_prompts(&mut load, pool, tokens, computed, new);
+    load
+}
+
+/// Adds such prompts to a step.
+fn add_prompts(load: &mut StepLoad, pool: &Pool, tokens: u32, computed: u32, new: u32) {
     let budget = tokens.max(1);
     let each = new.clamp(1, budget);
     let prompts = (budget / each).clamp(1, pool.engine.max_num_seqs().max(1));
-    let mut load = StepLoad {
-        sampled_rows: prompts,
-        ..StepLoad::default()
-    };
+    load.sampled_rows += prompts;
     (0..prompts).for_each(|_| load.add(computed, each));
     let rest = budget - prompts * each;
     if rest > 0 && each < budget && prompts < pool.engine.max_num_seqs() {
         load.add(computed, rest);
     }
-    load
 }
 
 /// A decode step of as many sequences and of such contexts as these steps had on average, of one at least.

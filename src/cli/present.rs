@@ -453,22 +453,36 @@ pub(super) fn pressure(resolved: &Resolved, result: &RunResult) -> Option<Pressu
         replicas: resolved.scenario.cluster.replicas,
         max_num_seqs: engine.max_num_seqs(),
         max_num_batched_tokens: engine.prompt_tokens_per_step(),
-        larger_budget_saves: pools::larger_budget_saves(resolved.scenario.first_pool(), &summary.work),
-        kv_tokens: u64::from(engine.num_gpu_blocks()) * u64::from(engine.block_size()),
+        larger_budget_saves: pools::larger_budget_saves(
+            resolved.scenario.first_pool(),
+            &summary.work,
+            fronts::prompt_tokens(result, 0),
+        ),
+        kv_tokens: engine.kv_tokens(),
+        // Half of an answer is there on average.
+        tokens_each: match summary.completed {
+            0 => 0.0,
+            completed => {
+                (summary.input_tokens as f64 + summary.output_tokens as f64 / 2.0) / completed as f64
+            }
+        },
     };
     let pool = resolved.scenario.first_pool();
     let host = host_share(pool, result.sampled_steps.first()?);
     let loads = result.tiers.as_ref().map_or(0.0, |tiers| {
         tiers.account.load_time.seconds() / result.whole.work.busy_s.max(f64::MIN_POSITIVE)
     });
+    let of_replicas = result.by_replica.iter().map(|replica| replica.running_max);
+    let largest_batch = of_replicas.max().unwrap_or(summary.occupancy.running_max);
     let (front_end, front_end_at_most) = fronts::asked(
         pool,
         Asked {
             requests_per_s: summary.completed as f64 / summary.duration_s,
             prompt_tokens: fronts::prompt_tokens(result, 0),
-            output_tokens_per_s: summary.output_tokens as f64 / summary.duration_s,
+            output_tokens_per_s: fronts::pieces_per_token(summary) * summary.output_tokens as f64
+                / summary.duration_s,
             batch: fronts::decoded_at_once(&summary.work),
-            largest_batch: f64::from(summary.occupancy.running_max) / f64::from(limits.replicas.max(1)),
+            largest_batch: f64::from(largest_batch),
         },
     );
     Some(Pressure {

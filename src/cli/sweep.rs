@@ -142,7 +142,7 @@ pub fn run(args: &Args, out: &mut dyn Write, terminal: &Terminal) -> anyhow::Res
     execute(&plan, (&outputs, with_interval), drawn.as_ref(), out, terminal)
 }
 
-/// That some cells are held up by API servers and not by what is varied, with what is said of the last of them.
+/// That some cells are held up by API servers and not by what is varied, with what is said of the last of those that are behind, if any.
 fn of_front_ends(runs: &[serde_json::Value]) -> Vec<String> {
     let notes = runs.iter().filter_map(|run| run["plimsoll"]["notes"].as_array());
     let busy = notes.filter_map(|notes| {
@@ -150,9 +150,10 @@ fn of_front_ends(runs: &[serde_json::Value]) -> Vec<String> {
         texts.find(|text| fronts::is_on_busy_ones(text))
     });
     let busy: Vec<&str> = busy.collect();
-    let last = busy.last().map(|last| {
+    let behind = busy.iter().rev().find(|note| fronts::is_on_those_behind(note));
+    let last = behind.or(busy.last()).map(|last| {
         format!(
-            "API servers are busy in {} of {}; in the last of these, {last}",
+            "API servers are busy in {} of {}; of one of these: {last}",
             busy.len(),
             counted(runs.len() as u64, "run")
         )

@@ -152,6 +152,12 @@ impl EngineSpec {
         }
     }
 
+    /// Tokens whose KV all of them hold, in all layers.
+    #[must_use]
+    pub fn kv_tokens(&self) -> u64 {
+        u64::from(self.usable_blocks() / self.kv_groups()) * u64::from(self.block_size())
+    }
+
     /// Longest sequence.
     #[must_use]
     pub fn max_model_len(&self) -> u32 {
@@ -172,6 +178,12 @@ impl EngineSpec {
             EngineSpec::Trtllm(config) => config.max_batch_size,
             EngineSpec::Scheduled(config) => config.max_num_seqs,
         }
+    }
+
+    /// Whether what a step decodes takes its share of [`EngineSpec::prompt_tokens_per_step`].
+    #[must_use]
+    pub fn decodes_share_the_budget(&self) -> bool {
+        !matches!(self, EngineSpec::Sglang(_))
     }
 
     /// Most prompt tokens of a step: vLLM's `max_num_batched_tokens`, SGLang's chunk or else `max_prefill_tokens`.

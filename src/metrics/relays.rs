@@ -86,6 +86,12 @@ impl RelaySummary {
         self.stages_s.iter().sum()
     }
 
+    /// Mean TTFT as clients see it, who may wait for the token's way out of the engine besides; the stages' alone where nobody says.
+    #[must_use]
+    pub fn ttft_of_clients_s(&self, seen_s: Option<f64>) -> f64 {
+        seen_s.map_or(self.ttft_s(), |seen_s| seen_s.max(self.ttft_s()))
+    }
+
     /// All replicas of one role together, of `replicas` as the run tells of them.
     #[must_use]
     pub fn of_role(&self, prefills: bool, replicas: &[ReplicaSummary]) -> ReplicaSummary {

@@ -299,6 +299,10 @@ fn spent(stages: [f64; 7]) -> String {
             "the decode replica's queue, place and first step",
         ),
         (share(&[Stage::Forward]), "the way between the two"),
+        (
+            1.0 - stages.iter().sum::<f64>(),
+            "the token's way out of the engine",
+        ),
     ];
     parts.sort_by(|a, b| b.0.total_cmp(&a.0));
     let named = parts.iter().filter(|(share, _)| *share >= 5e-3);

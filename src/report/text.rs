@@ -42,18 +42,6 @@ pub fn run(result: &RunResult, meta: &ResultMeta, style: Style) -> String {
 
 /// Throughput, promises, state, cache and utilisation of the stretch that is shown, a line each; a line without content is
 /// not printed.
-/// Requests whose answers wait behind their engine, where they are more than what a way takes.
-fn handing_on(state: &Occupancy) -> String {
-    let shown = state.handing_on();
-    match shown > HANDING_ON * state.in_system {
-        true => format!(" · {} being handed on", significant(shown)),
-        false => String::new(),
-    }
-}
-
-/// Share of those inside whose answer is on its way, from which on they are shown.
-const HANDING_ON: f64 = 0.05;
-
 fn facts(page: &mut Page, result: &RunResult, shown: &Summary, meta: &ResultMeta) {
     let seconds = shown.duration_s;
     let output = per_second(shown.output_tokens, seconds);
@@ -101,6 +89,18 @@ fn facts(page: &mut Page, result: &RunResult, shown: &Summary, meta: &ResultMeta
         page.fact("machine", &machine);
     }
 }
+
+/// Requests whose answers wait behind their engine, where they are more than what a way takes.
+fn handing_on(state: &Occupancy) -> String {
+    let shown = state.handing_on();
+    match shown > HANDING_ON * state.in_system {
+        true => format!(" · {} being handed on", significant(shown)),
+        false => String::new(),
+    }
+}
+
+/// Share of those inside whose answer is on its way, from which on they are shown.
+const HANDING_ON: f64 = 0.05;
 
 /// The busiest second of the clock, as the client counts it; nothing where a run has no whole second inside or where such
 /// seconds hold less than the stretch that is shown.

@@ -10,12 +10,12 @@ pub(super) fn lines(result: &RunResult) -> Vec<(&'static str, String)> {
     let Some(relays) = &result.relays else {
         return Vec::new();
     };
+    let ttft_s = relays.ttft_of_clients_s(result.whole.ttft.mean_s());
     let mut lines = vec![("P and D", pools(result, relays))];
     if relays.requests > 0 {
-        lines.push(("to token 1", first_token(relays, result.whole.ttft.mean_s())));
+        lines.push(("to token 1", first_token(relays, ttft_s)));
     }
-    let ttft_s = result.whole.ttft.mean_s().unwrap_or_default();
-    lines.push(("KV links", links(relays, ttft_s.max(relays.ttft_s()))));
+    lines.push(("KV links", links(relays, ttft_s)));
     lines
 }
 
@@ -38,7 +38,7 @@ fn pools(result: &RunResult, relays: &RelaySummary) -> String {
 }
 
 /// The stages that take time, in order. What clients wait for besides is the way of the token out of the engine.
-fn first_token(relays: &RelaySummary, ttft_of_clients_s: Option<f64>) -> String {
+fn first_token(relays: &RelaySummary, ttft_s: f64) -> String {
     let named = [
         (Stage::PrefillQueue, "queue"),
         (Stage::Prefill, "prefill"),
@@ -48,16 +48,14 @@ fn first_token(relays: &RelaySummary, ttft_of_clients_s: Option<f64>) -> String 
         (Stage::DecodePlace, "decode loop"),
         (Stage::DecodeStep, "decode step"),
     ];
-    let in_engines = relays.ttft_s();
-    let ttft = ttft_of_clients_s.map_or(in_engines, |seen| seen.max(in_engines));
     let stages = named.map(|(stage, name)| (relays.stage_s(stage), name));
     let parts: Vec<String> = stages
         .into_iter()
-        .chain([(ttft - in_engines, "handing on")])
-        .filter(|(took, _)| *took > 5e-4 * ttft)
+        .chain([(ttft_s - relays.ttft_s(), "handing on")])
+        .filter(|(took, _)| *took > 5e-4 * ttft_s)
         .map(|(took, name)| format!("{name} {}", time(took)))
         .collect();
-    format!("{} = {}", time(ttft), parts.join(" + "))
+    format!("{} = {}", time(ttft_s), parts.join(" + "))
 }
 
 fn links(relays: &RelaySummary, ttft_s: f64) -> String {

@@ -4,7 +4,7 @@
 //! differ; taking them for alike errs on the side of saying nothing, unless the figures are so far apart that a reader
 //! would take it for a mistake.
 
-/// Outputs that differ by more than this part of the largest are never called alike, however wide their intervals.
+/// Outputs that differ by more than this part of the largest are not called alike here, however wide their intervals.
 const ALIKE_AT_MOST: f64 = 0.1;
 
 /// What one run brings to the comparison.

@@ -15,7 +15,33 @@ fn more_tokens_than_one_api_server_streams_are_told() {
         alone.contains("note: API servers have work for 9") && alone.contains("--api-server-count 2 would"),
         "{alone}"
     );
-    assert!(!said("--api-server-count 3").contains("API servers have work"));
+    assert!(!said("--api-server-count 3").contains("note: API servers"));
+    let swept = "sweep Qwen/Qwen2.5-0.5B-Instruct --gpu h100-sxm-80gb --input-len 256 --output-len 256 --num-prompts 600 \
+                 -L max-concurrency 4,128,129";
+    let swept = text(&desk.run(swept).stderr);
+    assert!(
+        swept
+            .contains("note: API servers are busy in 2 of 3 runs; of one of these: API servers would take 1"),
+        "{swept}"
+    );
+}
+
+/// A backlog behind an engine is a queue: nobody else runs for it, and it is overload.
+#[test]
+fn answers_that_pile_up_in_an_api_server_are_overload() {
+    let run = "run meta-llama/Llama-3.2-1B-Instruct --gpu h100-sxm-80gb --input-len 256 --output-len 256 --data-parallel-size 2 \
+               --api-server-count 1 --request-rate 300 --num-prompts 20000 --format json";
+    let desk = Desk::new();
+    let found: serde_json::Value = serde_json::from_str(&text(&desk.run(run).stdout)).unwrap();
+    assert_eq!(
+        found["plimsoll"]["verdict"], "unstable",
+        "{}",
+        found["plimsoll"]["reasons"]
+    );
+    let occupancy = &found["plimsoll"]["whole"]["occupancy"];
+    let of = |key: &str| occupancy[key].as_f64().unwrap();
+    assert!(of("running") <= of("running_max"), "{occupancy}");
+    assert!(of("handing_on") > of("running"), "{occupancy}");
 }
 
 #[test]

@@ -49,7 +49,8 @@ impl Binding {
         let tightest = per_request
             .chain(percentiles)
             .max_by(|a, b| a.used().total_cmp(&b.used()));
-        let stages = run.relays.as_ref().and_then(stages);
+        let seen_s = run.whole.ttft.mean_s();
+        let stages = run.relays.as_ref().and_then(|relays| stages(relays, seen_s));
         tightest.map(|binding| Binding {
             stages: stages.filter(|_| binding.metric == Metric::Ttft),
             ..binding
@@ -111,8 +112,8 @@ impl Binding {
     }
 }
 
-/// What the stages to the first token are of it, on average over the run; `None` where nobody got one that way.
-fn stages(relays: &RelaySummary) -> Option<[f64; 7]> {
-    let whole = relays.ttft_s();
+/// What the stages to the first token are of it as clients see it, on average over the run; `None` where nobody got one that way.
+fn stages(relays: &RelaySummary, seen_s: Option<f64>) -> Option<[f64; 7]> {
+    let whole = relays.ttft_of_clients_s(seen_s);
     (relays.requests > 0 && whole > 0.0).then(|| relays.stages_s.map(|stage| stage / whole))
 }

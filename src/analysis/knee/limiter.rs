@@ -2,7 +2,7 @@
 
 use statrs::distribution::{DiscreteCDF, Poisson};
 
-use crate::metrics::Summary;
+use crate::metrics::{Occupancy, Summary};
 
 /// The engine's caps, all replicas alike.
 #[derive(Clone, Copy, Debug, PartialEq)]
@@ -17,6 +17,8 @@ pub struct EngineLimits {
     pub larger_budget_saves: f64,
     /// Tokens whose KV a replica holds.
     pub kv_tokens: u64,
+    /// Tokens whose KV a request needs there on average; 0 where that is not known.
+    pub tokens_each: f64,
 }
 
 /// How hard each resource is pressed, in shares of what it offers.
@@ -107,7 +109,7 @@ impl Pressure {
             front_end: 0.0,
             front_end_at_most: 0.0,
             kv_blocks: occupancy.kv_usage_max,
-            no_room: no_room(summary, limits),
+            no_room: no_room(occupancy, limits),
             seqs: share(f64::from(occupancy.running_max), seqs),
             token_budget: share(mixed_tokens, f64::from(limits.max_num_batched_tokens)),
             larger_budget_saves: limits.larger_budget_saves,
@@ -177,15 +179,15 @@ impl Pressure {
     }
 }
 
-/// Share of the time in which a request more, of the mean length and with half of its answer, would find no room in the KV pool, if
-/// those inside come and go by themselves: a Poisson number of them, whose mean is that of the run. None where at its fullest there was
-/// room for one more.
-fn no_room(summary: &Summary, limits: &EngineLimits) -> f64 {
-    let completed = summary.completed.max(1) as f64;
-    let tokens_each = (summary.input_tokens as f64 + summary.output_tokens as f64 / 2.0) / completed;
-    let share_each = tokens_each / limits.kv_tokens.max(1) as f64;
-    let occupancy = &summary.occupancy;
-    if share_each <= 0.0 || occupancy.kv_usage_max + share_each < FULL {
+/// Share of the time in which a request more, of the mean size, would find no room in the KV pool, if those inside come and go by
+/// themselves: a Poisson number of them, whose mean is that of the run. None where at its fullest there was room for one more. Where it
+/// is not known what a request needs, all of it where the pool once was full.
+fn no_room(occupancy: &Occupancy, limits: &EngineLimits) -> f64 {
+    let share_each = limits.tokens_each / limits.kv_tokens.max(1) as f64;
+    if share_each <= 0.0 {
+        return f64::from(u8::from(occupancy.kv_usage_max >= FULL));
+    }
+    if occupancy.kv_usage_max + share_each < FULL {
         return 0.0;
     }
     let places = (1.0 / share_each).floor() as u64;
@@ -220,8 +222,6 @@ const IDLE_DEVICE: f64 = 0.5;
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::metrics::single_server::{self, Server};
-    use crate::metrics::{Fleet, Recorder, RecorderOptions, Records, SloLimits};
 
     #[test]
     fn caps_that_make_requests_wait_come_before_roofs() {
@@ -310,30 +310,34 @@ mod tests {
 
     #[test]
     fn a_pool_is_full_where_one_request_more_would_find_no_room() {
-        let limits = |kv_tokens| EngineLimits {
-            replicas: 1,
-            max_num_seqs: 256,
-            max_num_batched_tokens: 8192,
-            larger_budget_saves: 0.0,
-            kv_tokens,
+        let share = |kv_tokens: u64, kv_usage: f64, kv_usage_max: f64, tokens_each: f64| {
+            let limits = EngineLimits {
+                replicas: 1,
+                max_num_seqs: 256,
+                max_num_batched_tokens: 8192,
+                larger_budget_saves: 0.0,
+                kv_tokens,
+                tokens_each,
+            };
+            let occupancy = Occupancy {
+                kv_usage,
+                kv_usage_max,
+                ..Occupancy::default()
+            };
+            no_room(&occupancy, &limits)
         };
-        let mut recorder = Recorder::new(RecorderOptions {
-            fleet: Fleet::alike(1, 100, 16),
-            slo: SloLimits::default(),
-            records: Records::None,
-        });
-        let end = single_server::run(&Server::mm1(0.5, 100, 11), &mut recorder);
-        let mut summary = recorder.finish(end).whole;
-        (summary.completed, summary.input_tokens, summary.output_tokens) = (10, 80_000, 2_000);
         // 8,100 tokens each: three fit into 32,000, and 1.3 are there on average.
-        (summary.occupancy.kv_usage, summary.occupancy.kv_usage_max) = (1.3 * 8_100.0 / 32_000.0, 0.76);
-        let share = no_room(&summary, &limits(32_000));
+        let of_three = share(32_000, 1.3 * 8_100.0 / 32_000.0, 0.76, 8_100.0);
         let below = (-1.3_f64).exp() * (1.0 + 1.3 + 1.3 * 1.3 / 2.0);
-        assert!((share - (1.0 - below)).abs() < 1e-9, "{share}");
-        // A fourth would have had room in 34,000 at any time.
-        assert!(no_room(&summary, &limits(40_000)).abs() < 1e-12);
+        assert!((of_three - (1.0 - below)).abs() < 1e-9, "{of_three}");
+        // A fourth would have had room in 40,000 at any time.
+        assert_eq!(share(40_000, 0.3, 0.76, 8_100.0), 0.0);
         // Of 55 that fit into a larger pool a tenth was there on average, and once nearly all.
-        (summary.occupancy.kv_usage, summary.occupancy.kv_usage_max) = (0.1, 0.99);
-        assert!(no_room(&summary, &limits(450_000)) < 1e-6);
+        assert!(share(450_000, 0.1, 0.99, 8_100.0) < 1e-6);
+        // Without a size what is known is that it was full.
+        assert_eq!(
+            (share(450_000, 0.1, 0.99, 0.0), share(450_000, 0.1, 0.9, 0.0)),
+            (1.0, 0.0)
+        );
     }
 }

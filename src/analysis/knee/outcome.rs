@@ -204,7 +204,8 @@ fn crossing(points: &[Point], end: impl Fn(&Estimate) -> f64) -> f64 {
     f64::INFINITY
 }
 
-/// The saturation rate: between the last rate that kept within bounds and the first that did not, widened by the
+/// The saturation rate: what was served at the first rate that did not keep within bounds, or between that rate and the highest that
+/// was seen to be stable; its interval reaches from the last rate that kept within bounds to the first that did not, and over the
 /// interval of what the latter served. It lies above the rates at which the number in the system was seen to return, but the
 /// highest of them; a run of which nothing grew yet is not proof enough.
 pub(super) fn saturation_rate(points: &[Point]) -> Option<Estimate> {
@@ -235,7 +236,8 @@ pub(super) fn saturation_rate(points: &[Point]) -> Option<Estimate> {
         [kept] => kept,
         [] => 0.0,
     };
-    // Nor is a run that was too short to see what grows there a sign that the system does more than it served under overload.
+    // Nor is a run that was too short to see what grows there, or never settled, a sign that the system does more than it served
+    // under overload.
     let least = match served.filter(|_| has_fallen) {
         Some(served) => served.low.min(low),
         None if is_finite => low,

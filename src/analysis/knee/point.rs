@@ -46,6 +46,8 @@ pub struct Point {
     pub running: Option<f64>,
     /// Mean waiting sequences.
     pub waiting: Option<f64>,
+    /// Mean number in the system: those, and answers on their way out.
+    pub in_system: Option<f64>,
     /// Mean share of KV blocks in use.
     pub kv_usage: Option<f64>,
     /// Growth of the number in the system, requests per second.
@@ -198,6 +200,7 @@ impl Point {
             e2el_s: pair(|summary| &summary.e2el),
             running: steady.map(|summary| summary.occupancy.running),
             waiting: steady.map(|summary| summary.occupancy.waiting),
+            in_system: steady.map(|summary| summary.occupancy.in_system),
             kv_usage: steady.map(|summary| summary.occupancy.kv_usage),
             growth_per_s: run.growth_per_s,
             binding: Binding::of(run, objective),
@@ -210,8 +213,10 @@ impl Point {
             lost_of_class,
             is_losing: {
                 let may_lose = LOST_MAX.max(1.0 - objective.attainment.unwrap_or(1.0));
-                let queues =
-                    steady.is_some_and(|summary| summary.occupancy.waiting > summary.occupancy.running);
+                let queues = steady.is_some_and(|summary| {
+                    let occupancy = &summary.occupancy;
+                    occupancy.waiting + occupancy.handing_on() > occupancy.running
+                });
                 lost.share() > may_lose || (queues && lost.failed > may_lose)
             },
             is_held_by_client: is_held_by_client(steady.unwrap_or(&run.whole)),
@@ -272,8 +277,7 @@ impl Point {
     /// Whether requests hardly ever meet, so that none would be faster at a lower rate.
     #[must_use]
     pub fn is_alone(&self) -> bool {
-        let inside = self.running.zip(self.waiting);
-        inside.is_some_and(|(running, waiting)| running + waiting < ALONE)
+        self.in_system.is_some_and(|inside| inside < ALONE)
     }
 
     /// Whether the promise is broken, and no lower rate would keep it.

@@ -121,6 +121,7 @@ impl Point {
             e2el_s: None,
             running: None,
             waiting: None,
+            in_system: None,
             kv_usage: None,
             growth_per_s: self.rate - served,
             binding: None,

@@ -13,7 +13,7 @@ const SAME_SYSTEM: [&str; 4] = [
     "workload.seed",
 ];
 /// Settings for which a [`Setup`] has a name of its own.
-const NAMED: [&str; 9] = [
+const NAMED: [&str; 8] = [
     "cluster.data_parallel_size",
     "cluster.gpu",
     "cluster.pipeline_parallel_size",
@@ -22,7 +22,6 @@ const NAMED: [&str; 9] = [
     "cluster.tensor_parallel_size",
     "engine.profile",
     "model.name",
-    "workload.client.max_concurrency",
 ];
 /// More of them are counted and not named.
 const SHOWN: usize = 6;

@@ -8,7 +8,7 @@ use std::collections::BTreeMap;
 
 use anyhow::{Context, bail};
 
-use super::{Args, file_name, table_gpu};
+use super::{Args, name_among, table_gpu};
 use crate::calibrate::jitter::Tails;
 use crate::calibrate::observation::Observation;
 use crate::calibrate::runs::{Figure, Run};
@@ -58,6 +58,10 @@ impl<'a> Read<'a> {
         only.is_empty() || only.iter().any(|wanted| block.starts_with(wanted.as_str()))
     }
 
+    fn name_of(&self, path: &str) -> String {
+        name_among(&self.args.files, path)
+    }
+
     /// Reads a file.
     ///
     /// # Errors
@@ -65,7 +69,7 @@ impl<'a> Read<'a> {
     pub(super) fn file(&mut self, path: &str) -> anyhow::Result<()> {
         let bytes = crate::cli::files::read_result(path)?;
         let text = String::from_utf8_lossy(&bytes);
-        let (name, index) = (file_name(path), self.inputs.len());
+        let (name, index) = (self.name_of(path), self.inputs.len());
         let crc32 = tables::crc32(&text);
         if let Some(same) = self.inputs.iter().find(|input| input.crc32 == crc32) {
             let note = format!("{path} holds the same as {}: counted once", same.file);
@@ -107,8 +111,9 @@ impl<'a> Read<'a> {
             let note = format!("{path} was measured on {}, not on {}", other.id, self.device.id);
             self.notes.push(note);
         }
-        self.told.took.push(format!("{}: {}", file_name(path), read.took));
-        let left = read.left.into_iter().map(|left| (file_name(path), left));
+        let name = self.name_of(path);
+        self.told.took.push(format!("{name}: {}", read.took));
+        let left = read.left.into_iter().map(|left| (name.clone(), left));
         self.told.left.extend(left);
         if self.kept.is_some() {
             bail!("{path}: two files of a probe are given; calibrate from one, or name the other by --base");
@@ -143,7 +148,7 @@ impl<'a> Read<'a> {
         self.says_nothing_of(path);
         if self.wants("host") {
             self.runs.extend(serving.runs);
-            self.leave(&file_name(path), serving.left);
+            self.leave(&self.name_of(path), serving.left);
         }
         Ok(serving.rows)
     }
@@ -187,7 +192,7 @@ impl<'a> Read<'a> {
             .observations
             .retain(|row| self.wants(&row.block.to_string()));
         self.observations.extend(table.observations);
-        self.leave(&file_name(path), table.left);
+        self.leave(&self.name_of(path), table.left);
         Ok(table.rows)
     }
 
@@ -215,7 +220,7 @@ impl<'a> Read<'a> {
         if !wrong.is_empty() {
             bail!("{path}: {}", wrong.join("\n  "));
         }
-        file.name = file_name(path);
+        file.name = self.name_of(path);
         if file.rows.iter().any(|row| row.tool == Tool::Plimsoll) {
             if !self.args.allow_predictions {
                 bail!(

@@ -99,6 +99,7 @@ mod tests {
             e2el_s: None,
             running: None,
             waiting: None,
+            in_system: None,
             kv_usage: None,
             growth_per_s: 0.0,
             binding: None,

@@ -184,13 +184,8 @@ fn of(document: &Document, replicas: u64) -> Result<Resolved, Diagnostics> {
 /// Requests inside one replica at its knee, or at the highest rate that it keeps up with.
 fn inside_each(knee: &Knee) -> f64 {
     let below = knee.within_slo.map_or(f64::INFINITY, |found| found.value);
-    let inside = |point: &Point| point.running.zip(point.waiting);
-    let (running, waiting) = knee
-        .up_to(below)
-        .filter(|point| point.keeps_up())
-        .find_map(inside)
-        .unwrap_or_default();
-    running + waiting
+    let mut kept = knee.up_to(below).filter(|point| point.keeps_up());
+    kept.find_map(|point| point.in_system).unwrap_or_default()
 }
 
 /// Engines of one replica, which are those of a data-parallel server. Where the count rests on the knee of one, that of a

@@ -33,6 +33,7 @@ fn tried(rate: f64, verdict: Verdict) -> Point {
         e2el_s: None,
         running: None,
         waiting: None,
+        in_system: None,
         kv_usage: None,
         growth_per_s: 0.0,
         binding: None,

@@ -260,6 +260,7 @@ fn a_search_ends_where_requests_are_alone_and_still_too_slow() {
                 is_unknown: rate <= 1e-4,
                 running: Some(rate),
                 waiting: Some(0.0),
+                in_system: Some(rate),
                 ..exact(rate)
             })
         },
