@@ -126,9 +126,7 @@ impl Occupancy {
     pub fn handing_on(&self) -> f64 {
         (self.in_system - self.waiting - self.running).max(0.0)
     }
-}
 
-impl SeriesPoint {
     /// Requests that nobody computes for: they wait, in front of an engine or behind it.
     #[must_use]
     pub fn aside(&self) -> f64 {
@@ -260,4 +258,12 @@ pub struct SeriesPoint {
     pub max_itl_s: Option<f64>,
     /// How many they are.
     pub gaps: u64,
+}
+
+impl SeriesPoint {
+    /// Requests that nobody computes for: they wait, in front of an engine or behind it.
+    #[must_use]
+    pub fn aside(&self) -> f64 {
+        (self.in_system - self.running).max(0.0)
+    }
 }

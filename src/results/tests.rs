@@ -520,26 +520,3 @@ fn who_waits_for_an_answer_sends_neither_at_a_rate_nor_all_at_once() {
     assert_eq!(of("\"inf\"", &turns).to_string(), "conversations");
     assert_eq!(of("\"inf\"", "\"clients\": 2"), Load::Unknown);
 }
-
-#[test]
-fn settings_are_read_from_metadata_and_from_one_s_own_scenario() {
-    let of = |told: &str| {
-        let text = format!(
-            r#"{{"backend": "vllm", "request_rate": 8.0, "duration": 10.0, "completed": 100, "total_input_tokens": 1000,
-                "total_output_tokens": 1000, "request_throughput": 10.0, "output_throughput": 100.0, {told}}}"#
-        );
-        let mut rows = read(text.as_bytes(), "told.json").unwrap().rows;
-        rows.remove(0).setup.settings
-    };
-    let table = |key: &str, value: &str| [(key.to_owned(), value.to_owned())].into();
-    let flag = of(r#""enforce_eager": "True", "run_id": "17""#);
-    assert_eq!(flag, Settings::some(table("enforce_eager", "True")));
-    let own = of(r#""plimsoll": {"version": "0.1.0", "settings": {"engine.max_num_seqs": "8"}}"#);
-    assert_eq!(own, Settings::all(table("engine.max_num_seqs", "8"), "0.1.0"));
-    // An earlier version wrote none, and others may have a key of that name.
-    assert_eq!(of(r#""plimsoll": {"version": "0.1.0"}"#), Settings::default());
-    assert_eq!(
-        of(r#""block_size": [16], "max_num_seqs": null"#),
-        Settings::default()
-    );
-}

@@ -4,7 +4,7 @@ use statrs::distribution::{DiscreteCDF, Poisson};
 
 use crate::metrics::{Occupancy, Summary};
 
-/// The engine's caps, all replicas alike.
+/// The engine's caps, all replicas alike, and what is known of how they bind.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct EngineLimits {
     /// Replicas.
@@ -185,7 +185,7 @@ impl Pressure {
 fn no_room(occupancy: &Occupancy, limits: &EngineLimits) -> f64 {
     let share_each = limits.tokens_each / limits.kv_tokens.max(1) as f64;
     if share_each <= 0.0 {
-        return f64::from(u8::from(occupancy.kv_usage_max >= FULL));
+        return if occupancy.kv_usage_max >= FULL { 1.0 } else { 0.0 };
     }
     if occupancy.kv_usage_max + share_each < FULL {
         return 0.0;

@@ -241,7 +241,7 @@ pub(super) fn saturation_rate(points: &[Point]) -> Option<Estimate> {
     let least = match served.filter(|_| has_fallen) {
         Some(served) => served.low.min(low),
         None if is_finite => low,
-        None => stable.last().map_or(0.0, |kept| *kept),
+        None => stable.last().copied().unwrap_or(0.0),
     };
     let value = served.map_or((low + high) / 2.0, |served| served.value.clamp(least, high));
     Some(Estimate {

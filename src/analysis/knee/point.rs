@@ -213,10 +213,8 @@ impl Point {
             lost_of_class,
             is_losing: {
                 let may_lose = LOST_MAX.max(1.0 - objective.attainment.unwrap_or(1.0));
-                let queues = steady.is_some_and(|summary| {
-                    let occupancy = &summary.occupancy;
-                    occupancy.waiting + occupancy.handing_on() > occupancy.running
-                });
+                let queues =
+                    steady.is_some_and(|summary| summary.occupancy.aside() > summary.occupancy.running);
                 lost.share() > may_lose || (queues && lost.failed > may_lose)
             },
             is_held_by_client: is_held_by_client(steady.unwrap_or(&run.whole)),

@@ -59,9 +59,9 @@ fn a_queue_that_failures_take_away_is_not_kept_up_with() {
     assert!(keeps_up(&run));
     let steady = run.steady.as_mut().unwrap();
     (steady.failed, steady.completed) = (steady.completed / 2, steady.completed / 2);
-    (steady.occupancy.waiting, steady.occupancy.running) = (1.0, 2.0);
+    (steady.occupancy.in_system, steady.occupancy.running) = (3.0, 2.0);
     assert!(keeps_up(&run), "half of a batch is lost with it");
-    run.steady.as_mut().unwrap().occupancy.waiting = 40.0;
+    run.steady.as_mut().unwrap().occupancy.in_system = 42.0;
     assert!(!keeps_up(&run));
 }
 

@@ -1,0 +1,219 @@
+//! What the first lines of small sweeps say.
+
+use serde_json::Value;
+
+use super::*;
+
+#[test]
+fn the_first_line_crowns_what_keeps_the_promise_and_no_noise() {
+    let run = |tokens: f64, good: f64, half: f64| {
+        serde_json::json!({
+            "output_throughput": tokens, "request_throughput": 1.0, "request_goodput": good,
+            "plimsoll": {"verdict": "stable",
+                "intervals_95": {"output_throughput": [tokens - half, tokens + half]}},
+        })
+    };
+    let first = |runs: &[Value], attainment| {
+        let settings: Vec<_> = (0..runs.len())
+            .map(|at| [("rate".to_owned(), at.to_string())])
+            .collect();
+        let rows: Vec<SweepRow<'_>> = runs
+            .iter()
+            .zip(&settings)
+            .map(|(run, settings)| SweepRow {
+                of_whole: false,
+                settings,
+                run,
+                attainment,
+            })
+            .collect();
+        answer(&rows)
+    };
+    let runs = [run(100.0, 1.0, 5.0), run(200.0, 0.5, 5.0)];
+    assert_eq!(first(&runs, None), "2 runs; most output 200 tok/s at rate = 1");
+    assert_eq!(
+        first(&runs, Some(0.99)),
+        "2 runs; 1 breaks the promise; most output within it 100 tok/s at rate = 0"
+    );
+    let some_alike = [
+        run(100.0, 1.0, 5.0),
+        run(103.0, 1.0, 5.0),
+        run(101.0, 0.2, 5.0),
+        run(60.0, 0.0, 5.0),
+    ];
+    assert_eq!(
+        first(&some_alike, Some(0.99)),
+        "4 runs; 2 break the promise; output within it alike within noise, about 103 tok/s"
+    );
+    assert_eq!(first(&runs[1..], Some(0.99)), "1 run; none keeps the promise");
+    let mut open = runs.clone();
+    open[1]["plimsoll"]["slo_decided"] = Value::Bool(false);
+    assert_eq!(
+        first(&open, Some(0.99)),
+        "2 runs; 1 is too short for the promise; most output surely within it 100 tok/s at rate = 0; 200 tok/s at \
+         rate = 1 not decided (50.0 % good so far)"
+    );
+    assert_eq!(
+        first(&open[1..], Some(0.99)),
+        "1 run; 1 is too short for the promise; 200 tok/s at rate = 0 not decided (50.0 % good so far)"
+    );
+    // What is not more than chance has it is not named.
+    open[1]["output_throughput"] = 104.0.into();
+    open[1]["plimsoll"]["intervals_95"]["output_throughput"] = serde_json::json!([99.0, 109.0]);
+    let alike = first(&open, Some(0.99));
+    assert!(
+        alike.ends_with("surely within it 100 tok/s at rate = 0"),
+        "{alike}"
+    );
+    let noise = [run(100.0, 1.0, 5.0), run(103.0, 1.0, 5.0)];
+    assert_eq!(
+        first(&noise, None),
+        "2 runs; output alike within noise, about 103 tok/s"
+    );
+    // Of a closed loop in lock-step hardly anything is known, and one still serves two and a half times as much.
+    let wide = [run(2200.0, 1.0, 1700.0), run(5510.0, 1.0, 4000.0)];
+    let told =
+        "most output 5,510 tok/s at rate = 1, though the runs' intervals overlap: more prompts would tell";
+    assert_eq!(first(&wide, None), format!("2 runs; {told}"));
+    let told = told.replace("output", "output within the promise");
+    assert_eq!(first(&wide, Some(0.99)), format!("2 runs; {told}"));
+    let mut open = wide.clone();
+    (open.iter_mut()).for_each(|run| run["plimsoll"]["slo_decided"] = Value::Bool(false));
+    let undecided = first(&open, Some(0.99));
+    assert!(
+        undecided.ends_with(
+            "; 5,510 tok/s at rate = 1 (1 other within noise of it) not decided (100 % good so far)"
+        ),
+        "{undecided}"
+    );
+}
+
+/// Their steady stretches have intervals, which say nothing of whole runs.
+#[test]
+fn whole_runs_that_hardly_differ_are_alike() {
+    let first = |tokens: &[f64], may_keep: &[bool]| {
+        let runs: Vec<Value> = (tokens.iter().zip(may_keep))
+            .map(|(tokens, is_decided)| {
+                serde_json::json!({
+                    "output_throughput": tokens,
+                    "plimsoll": {"verdict": "too_short", "slo_kept": true, "slo_decided": is_decided,
+                        "intervals_95": {"output_throughput": [tokens - 300.0, tokens + 300.0]}},
+                })
+            })
+            .collect();
+        let settings: Vec<_> = (0..runs.len())
+            .map(|at| [("chunk".to_owned(), at.to_string())])
+            .collect();
+        let row = |(run, settings)| SweepRow {
+            of_whole: true,
+            settings,
+            run,
+            attainment: None,
+        };
+        let settings = settings.iter().map(|one| &one[..]);
+        answer(&runs.iter().zip(settings).map(row).collect::<Vec<_>>())
+    };
+    assert_eq!(
+        first(&[825.84, 826.0, 825.9], &[true; 3]),
+        "3 runs; output within the promise alike within 1 %, about 826 tok/s"
+    );
+    assert_eq!(
+        first(&[800.0, 826.0, 825.0], &[true; 3]),
+        "3 runs; most output within the promise 826 tok/s at chunk = 1 (1 other within 1 % of it)"
+    );
+    assert_eq!(
+        first(&[825.84, 826.0], &[true, false]),
+        "2 runs; 1 is too short for the promise; most output surely within it 826 tok/s at chunk = 0"
+    );
+    assert_eq!(
+        first(&[825.84, 826.0], &[false; 2]),
+        "2 runs; 2 are too short for the promise; output alike within 1 %, about 826 tok/s, not decided (kept so far)"
+    );
+}
+
+/// Open loops serve what they are sent: what a short run of them serves more is chance, and how its last requests drain.
+#[test]
+fn none_is_crowned_by_so_few_requests() {
+    let of = |tokens: &[f64], requests: u64, rate: Value, in_flight: Option<u64>| {
+        let runs: Vec<Value> = (tokens.iter())
+            .map(|tokens| {
+                serde_json::json!({
+                    "output_throughput": tokens, "request_rate": rate, "completed": requests,
+                    "request_throughput": 1.9, "max_concurrency": in_flight,
+                    "plimsoll": {"verdict": "finite"},
+                })
+            })
+            .collect();
+        let settings: Vec<_> = (0..runs.len())
+            .map(|at| [("seqs".to_owned(), at.to_string())])
+            .collect();
+        let row = |(run, settings)| SweepRow {
+            of_whole: false,
+            settings,
+            run,
+            attainment: None,
+        };
+        let settings = settings.iter().map(|one| &one[..]);
+        answer(&runs.iter().zip(settings).map(row).collect::<Vec<_>>())
+    };
+    let first = |tokens: &[f64], requests, rate| of(tokens, requests, rate, None);
+    // A client that holds requests back and an engine in which they pile up serve what they can.
+    let told = "2 runs; most output 397 tok/s at seqs = 1";
+    assert_eq!(of(&[366.0, 397.0], 300, 2.0.into(), Some(8)), told);
+    assert_eq!(first(&[366.0, 397.0], 300, 1000.0.into()), told);
+    // 1.96 · √(2/300) = 16 %.
+    assert_eq!(
+        first(&[394.0, 366.0, 397.0], 300, 2.0.into()),
+        "3 runs; which has the most output cannot be told from so few requests, about 397 tok/s ± 16.0 %: a longer run tells"
+    );
+    assert_eq!(
+        first(&[200.0, 366.0, 397.0], 300, 2.0.into()),
+        "3 runs; most output 397 tok/s at seqs = 2 (1 other cannot be told from it by so few requests)"
+    );
+    // 0.88 % either way.
+    let many = first(&[394.0, 366.0, 398.0], 100_000, 2.0.into());
+    assert!(
+        many.contains("most output 398 tok/s at seqs = 2 (1 other"),
+        "{many}"
+    );
+    // All at once they come as fast as they can.
+    assert_eq!(
+        first(&[394.0, 366.0, 397.0], 300, "inf".into()),
+        "3 runs; most output 397 tok/s at seqs = 2 (1 other within 1 % of it)"
+    );
+}
+
+#[test]
+fn no_seed_is_crowned() {
+    let run = |tokens: f64| {
+        serde_json::json!({"output_throughput": tokens, "plimsoll": {"verdict": "stable",
+            "intervals_95": {"output_throughput": [tokens - 3.0, tokens + 3.0]}}})
+    };
+    let cell = |seed: &str, rate: &str| {
+        vec![
+            ("workload.seed".to_owned(), seed.to_owned()),
+            ("request-rate".to_owned(), rate.to_owned()),
+        ]
+    };
+    let cells = [cell("1", "4"), cell("2", "4"), cell("1", "8"), cell("2", "8")];
+    let runs = [run(100.0), run(104.0), run(220.0), run(200.0)];
+    let row = |(settings, run)| SweepRow {
+        of_whole: false,
+        settings,
+        run,
+        attainment: None,
+    };
+    let rows: Vec<SweepRow<'_>> = cells.iter().map(Vec::as_slice).zip(&runs).map(row).collect();
+    assert_eq!(
+        answer(&rows),
+        "4 runs; most output 210 tok/s at request-rate = 8, mean of 2 seeds"
+    );
+    // Seeds alone are one setting, which is like no other.
+    let seeds: Vec<Vec<_>> = cells[..2].iter().map(|cell| cell[..1].to_vec()).collect();
+    let rows: Vec<SweepRow<'_>> = seeds.iter().map(Vec::as_slice).zip(&runs).map(row).collect();
+    assert_eq!(answer(&rows), "2 runs; most output 102 tok/s, mean of 2 seeds");
+    // Runs that say nothing of a seed are no seeds.
+    let same = [cells[0][1..].to_vec(), cells[1][1..].to_vec()];
+    let rows: Vec<SweepRow<'_>> = same.iter().map(Vec::as_slice).zip(&runs).map(row).collect();
+    assert!(!answer(&rows).contains("seeds"), "{}", answer(&rows));
+}
