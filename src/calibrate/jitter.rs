@@ -5,20 +5,24 @@
 //! terms decide, and the simulation has every cause of a long gap that is no scatter, such as another prompt in the
 //! step. Rare stalls are sought only in runs of which every gap is known, and no longer than the longest of those: one
 //! percentile cannot tell their rate from their length. They are kept only where gaps are met so much better with them as
-//! chance does not do it: chance is what other seeds make of the same percentiles. Runs that the fitted host does not explain tell nothing here.
+//! chance does not do it. How far off a percentile is, is judged by what several seeds make of it (`likelihood`). Runs that the
+//! fitted host does not explain tell nothing here.
 //! Left out: time per token of whole requests, in which the scatter of single steps averages out.
 //!
 //! The search is a grid and a walk with shrinking strides, since a percentile of a simulation has a grain that slopes
-//! do not survive. Every trial draws the same numbers, so that trials differ by the law alone. Law: `cv = 0` with no
+//! do not survive. Every trial draws the same numbers, those of the same seeds, so that trials differ by the law alone. Law: `cv = 0` with no
 //! stalls is the model without scatter, to the last digit.
 
+mod likelihood;
+
+use likelihood::Beside;
 use rayon::prelude::*;
 
 use super::component::{bias, percent, rounded};
 use super::runs::Run;
 use crate::cost::calibration::{BlockEvidence, Calibration};
 use crate::cost::jitter::JitterLaw;
-use crate::stats::{Running, Z_90};
+use crate::stats::Z_90;
 use crate::units::Picos;
 
 /// A law and how well it is known.
@@ -38,6 +42,8 @@ pub struct JitterFit {
 pub struct Tails {
     /// Percent, and the gap at it over the median gap.
     pub over_median: Vec<(f64, f64)>,
+    /// Gaps that the percentiles are of.
+    pub gaps: u64,
     /// The longest gap, ms, where every gap of the run is behind them.
     pub longest_ms: Option<f64>,
 }
@@ -50,11 +56,9 @@ impl Tails {
     }
 }
 
-/// Expected error of a percentile over the median: as a tool prints it, and of all gaps by one definition.
+/// What a percentile over the median is off by without chance: as a tool prints it, and of all gaps by one definition.
 const TAIL_SIGMA: f64 = 0.05;
 const WHOLE_SIGMA: f64 = 0.02;
-/// Errors of a printed percentile beyond which it only counts as missed.
-const TAIL_MOST: f64 = 4.0;
 /// What a run's ratios tell at most, however many there are.
 const CAUSES: f64 = 4.0;
 /// What scatter is expected, and its width in the logarithm: kernels repeat within 1 %, a shared host within 10 %.
@@ -66,12 +70,13 @@ const CV_LEAST: f64 = 0.002;
 const CV_MOST: f64 = 2.0;
 /// What the search for stalls must gain by their two parameters, on the scale of a likelihood.
 const STALLS_COST: f64 = 4.0;
-/// What they must gain to be believed, beside what other seeds gain: chi squared of two parameters exceeds it once in a thousand.
+/// What they must gain to be believed: chi squared of two parameters exceeds it once in a thousand.
 const STALLS_EVIDENCE: f64 = 13.8;
 /// Share of the misses that they may leave.
 const STALLS_LEAVE: f64 = 0.3;
-/// Seeds that tell what chance makes of a percentile.
-const SEEDS: u64 = 8;
+/// Seeds that tell what chance makes of a percentile: fewer where there are so many gaps that it makes little, and they cost much.
+const SEEDS: std::ops::RangeInclusive<u64> = 3..=8;
+const GAPS_BY_SEEDS: u64 = 400_000;
 /// Where the walk for stalls begins, a second and ms.
 const STALL_RATES: [f64; 4] = [0.05, 0.3, 1.5, 8.0];
 const STALL_MS: [f64; 4] = [10.0, 30.0, 100.0, 300.0];
@@ -110,7 +115,9 @@ pub fn fit(
             false => of_whole.walk(of_whole.first(), &[0]),
         };
         let with = of_whole.walk(of_whole.first_stalls(without), &[0, 1, 2]);
-        if of_whole.cost(with) < of_whole.cost(without) && of_whole.has_evidence(without, with) {
+        if of_whole.cost(with) < of_whole.cost(without)
+            && is_evident(of_whole.beside(without), of_whole.beside(with))
+        {
             best = match is_all {
                 true => with,
                 // Their scatter is that of all runs, beside stalls that only some can show.
@@ -145,10 +152,10 @@ fn law(values: Law) -> JitterLaw {
     }
 }
 
-/// Whether misses, as squares of the errors that chance makes, fall by more than chance has them fall, and most of them go:
-/// where the model is far off either way, a law with more parameters is less so for no reason.
-fn is_evident(without: f64, with: f64) -> bool {
-    without - with > STALLS_EVIDENCE && with < STALLS_LEAVE * without
+/// Whether gaps are so much likelier with stalls as chance does not make them, and hardly missed any more: where the model is far off
+/// either way, a law with more parameters is less so for no reason.
+fn is_evident(without: Beside, with: Beside) -> bool {
+    without.cost - with.cost > STALLS_EVIDENCE && with.misses < STALLS_LEAVE * without.misses
 }
 
 struct Search<'a> {
@@ -156,6 +163,8 @@ struct Search<'a> {
     /// The longest gap of all runs of which every gap is known: no stall was longer.
     longest_ms: f64,
     calibration: &'a Calibration,
+    /// How often each law is simulated.
+    seeds: u64,
     goes_on: &'a (dyn Fn() -> bool + Sync),
 }
 
@@ -166,93 +175,55 @@ impl<'a> Search<'a> {
         goes_on: &'a (dyn Fn() -> bool + Sync),
     ) -> Search<'a> {
         let longest = runs.iter().filter_map(|run| run.tails.longest_ms);
+        let gaps: u64 = runs.iter().map(|run| run.tails.gaps).sum();
         Search {
             longest_ms: longest.fold(0.0, f64::max),
+            seeds: (GAPS_BY_SEEDS / gaps.max(1)).clamp(*SEEDS.start(), *SEEDS.end()),
             runs,
             calibration,
             goes_on,
         }
     }
 
-    /// ln(predicted/measured) of every ratio of every run.
-    fn errors(&self, values: Law) -> Vec<f64> {
-        self.errors_by(values, 0)
+    /// ln(predicted/measured) of every ratio of a run, of a seed; 0 is the run's own.
+    fn errors_of(&self, run: &Run, values: Law, seed: u64) -> Vec<f64> {
+        if !(self.goes_on)() {
+            return vec![0.0; run.tails.over_median.len()];
+        }
+        let predicted = run.predict_tails(self.calibration, law(values), seed);
+        let pairs = predicted.iter().zip(&run.tails.over_median);
+        pairs
+            .map(|(predicted, (_, measured))| (predicted / measured).ln())
+            .collect()
     }
 
-    /// The same with the random numbers of another seed; 0 is each run's own.
-    fn errors_by(&self, values: Law, seed: u64) -> Vec<f64> {
-        let of_run = |run: &&&Run| {
-            if !(self.goes_on)() {
-                return vec![0.0; run.tails.over_median.len()];
-            }
-            let predicted = run.predict_tails(self.calibration, law(values), seed);
-            let pairs = predicted.iter().zip(&run.tails.over_median);
-            pairs
-                .map(|(predicted, (_, measured))| (predicted / measured).ln())
-                .collect()
+    /// How likely all ratios are.
+    fn beside(&self, values: Law) -> Beside {
+        let of_run = |run: &&Run| {
+            let floor = match run.tails.is_whole() {
+                true => WHOLE_SIGMA,
+                false => TAIL_SIGMA,
+            };
+            let seeds = (0..self.seeds).into_par_iter();
+            let by_seed: Vec<Vec<f64>> = seeds.map(|seed| self.errors_of(run, values, seed)).collect();
+            let ratios = 0..run.tails.over_median.len();
+            let all = ratios.map(|ratio| Beside::new(by_seed.iter().map(|own| own[ratio]), floor));
+            all.sum::<Beside>().times(self.share(run))
         };
-        let errors: Vec<Vec<f64>> = self.runs.par_iter().map(|run| of_run(&run)).collect();
-        errors.concat()
+        let all: Vec<Beside> = self.runs.par_iter().map(of_run).collect();
+        all.into_iter().sum()
     }
 
-    /// Squares of errors and of the distance from what is expected; ratios of one run share their causes.
+    /// What is minimised: how unlikely the ratios are, and the square of the distance from what is expected.
     fn cost(&self, values: Law) -> f64 {
         if 1e-3 * values[1] * values[2] >= STALLED_MOST {
             return f64::INFINITY;
         }
-        let errors = self.errors(values);
-        let misses: f64 = self
-            .by_run(&errors)
-            .map(|(run, own)| {
-                // A printed percentile beside a jump of the distribution is off by any factor, and says nothing of scatter then.
-                let (sigma, most) = match run.tails.is_whole() {
-                    true => (WHOLE_SIGMA, f64::INFINITY),
-                    false => (TAIL_SIGMA, TAIL_MOST),
-                };
-                let squares = own.iter().map(|error| (error / sigma).powi(2).min(most * most));
-                squares.sum::<f64>() * self.share(run)
-            })
-            .sum();
         let stalls = if values[1] > 0.0 { STALLS_COST } else { 0.0 };
-        misses + stalls + ((values[0].max(CV_LEAST) / CV_PRIOR).ln() / CV_SD_LN).powi(2)
+        self.beside(values).cost + stalls + ((values[0].max(CV_LEAST) / CV_PRIOR).ln() / CV_SD_LN).powi(2)
     }
 
-    /// Whether stalls explain gaps beyond chance, by the error that other seeds make of each ratio.
-    fn has_evidence(&self, without: Law, with: Law) -> bool {
-        let seeds: Vec<Vec<f64>> = (1..=SEEDS).map(|seed| self.errors_by(without, seed)).collect();
-        let chance = |ratio: usize| -> f64 {
-            let drawn: Running = seeds.iter().map(|errors| errors[ratio]).collect();
-            // What was measured is one draw, and what is simulated another.
-            2.0 * drawn.variance()
-        };
-        let ratios: usize = self.runs.iter().map(|run| run.tails.over_median.len()).sum();
-        let variances: Vec<f64> = (0..ratios)
-            .map(|ratio| WHOLE_SIGMA.powi(2) + chance(ratio))
-            .collect();
-        let misses = |values: Law| -> f64 {
-            let errors = self.errors(values);
-            let squares = errors.iter().zip(&variances);
-            let squares: Vec<f64> = squares
-                .map(|(error, variance)| error * error / variance)
-                .collect();
-            self.by_run(&squares)
-                .map(|(run, own)| self.share(run) * own.iter().sum::<f64>())
-                .sum()
-        };
-        is_evident(misses(without), misses(with))
-    }
-
-    /// Numbers of all ratios, run by run.
-    fn by_run<'n>(&'n self, numbers: &'n [f64]) -> impl Iterator<Item = (&'n Run, &'n [f64])> {
-        let mut rest = numbers;
-        self.runs.iter().map(move |run| {
-            let (own, others) = rest.split_at(run.tails.over_median.len());
-            rest = others;
-            (*run, own)
-        })
-    }
-
-    /// How much of its square each ratio of a run tells: ratios of one run share their causes, and so do runs of one load.
+    /// How much each ratio of a run tells: ratios of one run share their causes, and so do runs of one load.
     fn share(&self, run: &Run) -> f64 {
         let repeats = self
             .runs
@@ -306,8 +277,10 @@ impl<'a> Search<'a> {
         best
     }
 
-    /// Where the cost has risen by [`RISE_90`] to both sides, everything else kept.
-    fn interval(&self, best: Law, parameter: usize, least: f64) -> [f64; 2] {
+    /// Where the gaps are less likely by [`RISE_90`] to both sides, everything else kept. What is expected beforehand does not
+    /// count: it would part steps that do not scatter from the least scatter that is sought.
+    fn interval(&self, best: Law, parameter: usize) -> [f64; 2] {
+        let least = self.beside(best).cost;
         let end = |factor: f64| {
             let mut values = best;
             loop {
@@ -316,7 +289,7 @@ impl<'a> Search<'a> {
                     return next;
                 }
                 values[parameter] = next;
-                if self.cost(values) > least + RISE_90 {
+                if self.beside(values).cost > least + RISE_90 {
                     return next;
                 }
             }
@@ -333,8 +306,11 @@ impl<'a> Search<'a> {
 
     fn found(&self, best: Law, remark: Option<&str>) -> JitterFit {
         let best = best.map(rounded);
-        let errors = self.errors(best);
-        let least = self.cost(best);
+        let errors: Vec<f64> = self
+            .runs
+            .iter()
+            .flat_map(|run| self.errors_of(run, best, 0))
+            .collect();
         let has_stalls = best[1] > 0.0;
         let sought = if has_stalls {
             &PARAMETERS[..]
@@ -344,7 +320,7 @@ impl<'a> Search<'a> {
         let intervals = sought
             .iter()
             .enumerate()
-            .map(|(index, name)| ((*name).to_owned(), self.interval(best, index, least)));
+            .map(|(index, name)| ((*name).to_owned(), self.interval(best, index)));
         let interval_90: std::collections::BTreeMap<String, [f64; 2]> = intervals.collect();
         let [low, high] = interval_90[PARAMETERS[0]];
         let is_prior = (high / low).ln() >= 2.0 * Z_90 * CV_SD_LN;
@@ -379,9 +355,16 @@ mod tests {
     /// Of two laws that are both far off the better one may be so by chance; of one that is met it is not.
     #[test]
     fn stalls_need_more_than_a_better_fit() {
-        assert!(!is_evident(15.0, 4.0), "less than chance gives");
-        assert!(!is_evident(400.0, 200.0), "the model is off by more either way");
-        assert!(is_evident(160.0, 10.0));
+        let all = |misses: f64, cost: f64| Beside { misses, cost };
+        assert!(
+            !is_evident(all(15.0, 15.0), all(4.0, 4.0)),
+            "less than chance gives"
+        );
+        assert!(
+            !is_evident(all(400.0, 90.0), all(200.0, 60.0)),
+            "the model is off by more either way"
+        );
+        assert!(is_evident(all(160.0, 70.0), all(10.0, 10.0)));
     }
 
     #[test]

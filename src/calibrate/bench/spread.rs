@@ -8,12 +8,10 @@ use crate::results::{Load, Measured, Stats};
 
 /// Percentiles that are taken where a file has every gap: close ones at the end, where rare stalls begin to show.
 const PERCENTS: [f64; 9] = [75.0, 90.0, 95.0, 98.0, 99.0, 99.4, 99.7, 99.85, 99.95];
-/// Gaps above a percentile from which on it is no chance.
-const BEYOND: f64 = 20.0;
+/// Gaps above a percentile from which on it is of the run and not of one gap.
+const BEYOND: f64 = 5.0;
 /// Median gap over the time per token, outside which chunks are no tokens.
 const ONE_TOKEN: std::ops::RangeInclusive<f64> = 0.6..=1.5;
-/// A percentile that a tool prints is of at least so many requests.
-const REQUESTS_LEAST: u64 = 20;
 
 /// The tails, none where the row has none that can be used; what was left is added to `left`.
 pub(super) fn of(row: &Measured, left: &mut Vec<String>) -> Tails {
@@ -27,10 +25,11 @@ pub(super) fn of(row: &Measured, left: &mut Vec<String>) -> Tails {
     let Some(median) = stats.median.filter(|median| *median > 0.0) else {
         return Tails::default();
     };
-    let above = |percent: f64| match is_whole {
-        true => (1.0 - percent / 100.0) * gaps.len() as f64 >= BEYOND,
-        false => row.outcome.completed.is_some_and(|n| n >= REQUESTS_LEAST),
+    let count = match is_whole {
+        true => gaps.len() as f64,
+        false => printed(row).unwrap_or(0.0),
     };
+    let above = |percent: f64| (1.0 - percent / 100.0) * count >= BEYOND;
     let over_median: Vec<(f64, f64)> = stats
         .percentiles
         .iter()
@@ -46,8 +45,19 @@ pub(super) fn of(row: &Measured, left: &mut Vec<String>) -> Tails {
     }
     Tails {
         over_median,
+        gaps: count as u64,
         longest_ms: is_whole.then(|| 1e3 * gaps.iter().copied().fold(0.0, f64::max)),
     }
+}
+
+/// How many gaps printed percentiles are of: each answer has one less than it has tokens.
+fn printed(row: &Measured) -> Option<f64> {
+    let answers = row.outcome.completed? as f64;
+    let tokens = row
+        .outcome
+        .output_tokens
+        .or_else(|| Some(answers * row.setup.output_tokens?))?;
+    Some(tokens - answers)
 }
 
 /// Why gaps say nothing about steps.
