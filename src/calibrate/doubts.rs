@@ -10,7 +10,7 @@
 use super::Calibrated;
 use super::ceiling::least_seconds;
 use super::component::{BlockFit, errors};
-use super::host::HostFit;
+use super::host::{HostFit, StandsAlone};
 use super::observation::Observation;
 use crate::cost::calibration::RunEvidence;
 use crate::hardware::Device;
@@ -124,6 +124,8 @@ pub(super) fn doubts_of_host(host: &HostFit) -> Vec<String> {
                 None => "is it this GPU, this model, these flags, this engine?".to_owned(),
             }
         ));
+    } else if let (Some(alone), Some(&worst)) = (left_out(host), furthest(&host.unexplained, &host.runs)) {
+        doubts.push(against_the_others(alone, &host.runs[worst]));
     } else if let Some(&worst) = furthest(&host.unexplained, &host.runs) {
         let RunEvidence {
             run,
@@ -163,6 +165,36 @@ pub(super) fn doubts_of_host(host: &HostFit) -> Vec<String> {
     doubts
 }
 
+/// The load that was left out for all others, if one was.
+fn left_out(host: &HostFit) -> Option<&StandsAlone> {
+    host.stands_alone.as_ref().filter(|alone| alone.is_left_out)
+}
+
+fn against_the_others(alone: &StandsAlone, worst: &RunEvidence) -> String {
+    let [with, without, believed] = alone.values.map(significant);
+    format!(
+        "{} stands alone against the other runs and is left out of the fit: it measured {} {}, and the fit has {}; with it {} would be {with} \
+         and not {without} (believed beforehand: {believed}); was it this server, with these \
+         flags, and nothing beside it? measured again, that load weighs more; the terms are marked prior",
+        alone.run,
+        worst.figure,
+        significant(worst.measured),
+        significant(worst.predicted),
+        alone.term,
+    )
+}
+
+/// What to know of a load that stayed in the fit, and decides a term alone.
+pub(super) fn remark_on_one_load(host: &HostFit) -> Option<String> {
+    let alone = host.stands_alone.as_ref().filter(|alone| !alone.is_left_out)?;
+    let [with, without, believed] = alone.values.map(significant);
+    Some(format!(
+        "{} = {with} is the word of {} alone: without it the other runs are met better, with {without} (believed beforehand: {believed}); the \
+         host's intervals reach to both fits; measured again, that load would weigh more",
+        alone.term, alone.run
+    ))
+}
+
 /// Whether something in the runs is not the host's doing.
 #[must_use]
 pub fn is_doubtful(host: &HostFit) -> bool {
@@ -170,7 +202,12 @@ pub fn is_doubtful(host: &HostFit) -> bool {
 }
 
 /// Which figures belong to runs that are met, and the worst figure of each run that is not; `runs_of` tells the run of each.
-pub(super) fn explained(runs_of: &[usize], figures: &[RunEvidence]) -> (Vec<usize>, Vec<usize>) {
+/// One that `is_alone` against the others is not met, however far off it is.
+pub(super) fn explained(
+    runs_of: &[usize],
+    figures: &[RunEvidence],
+    is_alone: &dyn Fn(usize) -> bool,
+) -> (Vec<usize>, Vec<usize>) {
     let (mut met, mut not_met) = (Vec::new(), Vec::new());
     let mut all = 0..figures.len();
     while let Some(first) = all.next() {
@@ -181,7 +218,7 @@ pub(super) fn explained(runs_of: &[usize], figures: &[RunEvidence]) -> (Vec<usiz
         );
         own[1..].iter().for_each(|_| _ = all.next());
         match furthest(&own, figures) {
-            Some(&worst) if is_off(&figures[worst]) => not_met.push(worst),
+            Some(&worst) if is_off(&figures[worst]) || is_alone(runs_of[first]) => not_met.push(worst),
             _ => met.extend(own),
         }
     }
@@ -257,6 +294,7 @@ mod tests {
             figure(8.0, 9.0),
         ];
         let runs_of = [0, 0, 1, 1, 2, 2, 3];
+        let explained = |runs_of: &[usize], figures: &[RunEvidence]| explained(runs_of, figures, &|_| false);
         assert_eq!(explained(&runs_of, &figures), (vec![0, 1, 6], vec![2, 4]));
         assert_eq!(furthest(&[2, 4], &figures), Some(&2));
         // A fourth more is as far as a fifth less, and the further figure is the one that is judged.

@@ -4,14 +4,17 @@
 //! own card's kernels. A card without a kernel table of its own may have the bandwidth of a cousin's scaled by one
 //! factor. What cannot be told apart: a term added to every step from a slightly slower kernel (runs of several
 //! batches can), the front end's delay from the client's, and the terms of asynchronous scheduling from each other at
-//! one batch size. A run that no host explains decides nothing: it is left out of the fit (`consensus`) and told.
+//! one batch size. A run that no host explains decides nothing: it is left out of the fit (`consensus`) and told, and so is one without
+//! which all others are met much better (`alone`).
 
+mod alone;
 mod belief;
 mod consensus;
 mod descent;
 mod families;
 mod front_end;
 mod hold_out;
+mod linear;
 mod loads;
 mod next_run;
 mod scattered;
@@ -19,8 +22,13 @@ mod terms;
 
 pub(super) use front_end::next_front_end;
 
+pub use alone::StandsAlone;
+
+use alone::Alone;
+use consensus::Fewer;
 use descent::{invert, is_as_measured};
 use families::families;
+use linear::{Linear, NUDGE, draws};
 use loads::{Loads, OWN_WEIGHT, loads, weights};
 use rayon::prelude::*;
 use std::collections::BTreeMap;
@@ -37,10 +45,7 @@ use crate::cost::calibration::{
     BlockEvidence, Calibration, FamilyEvidence, GemmForm, Host, KernelFormat, RunEvidence, for_device,
 };
 use crate::hardware::Device;
-use crate::rng::{Purpose, stream};
 use crate::stats::quantile;
-use rand::RngExt;
-use rand_distr::{Distribution, StandardNormal};
 
 /// Fitted terms of one engine's host.
 pub struct HostFit {
@@ -66,6 +71,8 @@ pub struct HostFit {
     pub at_ends: Vec<&'static str>,
     /// Runs that are far off took no part in the fit.
     pub is_of_fewer: bool,
+    /// The load without which the fit gains more than chance gives.
+    pub stands_alone: Option<StandsAlone>,
     /// Each family of runs as a fit without it has it; none where there are fewer than two.
     pub families: Vec<FamilyEvidence>,
     /// The run that would tell most, in words.
@@ -95,15 +102,24 @@ pub struct Known<'a> {
 
 /// Expected error of a figure: runs repeat within 2 to 3 %.
 const RUN_SIGMA: f64 = 0.03;
-/// Draws of the host's terms: each of them simulates every run many times.
-const DRAWS: usize = 24;
-
 /// Fits the terms that the runs speak about; `None` without runs, or where the engine has no terms to start from.
 #[must_use]
 pub fn fit(runs: &[Run], known: &Known, options: &Options) -> Option<HostFit> {
     let all = Trial::of_all(runs, known)?;
     let first = rounded_all(invert(&all, Loss::SoftL1, &all.priors()));
-    let fewer = consensus::without_far_ones(&all, &first);
+    let mut fewer = consensus::without_far_ones(&all, &first);
+    let alone = match &fewer {
+        Some(_) => None,
+        None => alone::alone(&all, &first),
+    };
+    let (mut beside, mut stands_alone) = (None, None);
+    if let Some(Alone { others, told }) = alone {
+        match told.is_left_out {
+            true => fewer = Some(others),
+            false => beside = Some(others),
+        }
+        stands_alone = Some(told);
+    }
     let (trial, values) = fewer
         .as_ref()
         .map_or((&all, &first), |fewer| (&fewer.trial, &fewer.values));
@@ -114,6 +130,11 @@ pub fn fit(runs: &[Run], known: &Known, options: &Options) -> Option<HostFit> {
     if let Some(other) = &scattered {
         widen(&mut interval_90, &other.interval_90);
         draws.extend(other.draws.iter().cloned());
+    }
+    if let Some(others) = &beside {
+        let (intervals, other) = alone::beside(trial, others, options);
+        widen(&mut interval_90, &intervals);
+        draws.extend(other);
     }
     let is_unmoved = *values == rounded_all(trial.priors()) && !is_as_measured(&linear.errors);
     let host = trial.host(values);
@@ -127,7 +148,11 @@ pub fn fit(runs: &[Run], known: &Known, options: &Options) -> Option<HostFit> {
             figure.is_left_out = !fewer.kept.contains(run);
         }
     }
-    let (explained, unexplained) = doubts::explained(&all.rows, &told);
+    let is_alone = |run: usize| {
+        let is_out = |fewer: &Fewer| !fewer.kept.contains(&run);
+        stands_alone.is_some() && fewer.as_ref().is_some_and(is_out)
+    };
+    let (explained, unexplained) = doubts::explained(&all.rows, &told, &is_alone);
     let parameters = &trial.parameters;
     let mut met: Vec<usize> = explained.iter().map(|figure| all.rows[*figure]).collect();
     met.dedup();
@@ -159,6 +184,7 @@ pub fn fit(runs: &[Run], known: &Known, options: &Options) -> Option<HostFit> {
         met,
         at_ends: belief::at_ends(parameters, values),
         is_of_fewer: fewer.is_some(),
+        stands_alone,
         given: runs.len(),
         is_unmoved,
         scattered: scattered.map_or(0, |other| other.runs),
@@ -354,89 +380,6 @@ impl<'a> Trial<'a> {
             loss,
         };
         task.cost(values)
-    }
-}
-
-/// Loads drawn with replacement, each with all of its runs, and priors moved by their own width. One Gauss-Newton step from the best values stands
-/// for a whole fit: the figures are nearly linear in the terms, and a simulation costs more than a formula.
-fn draws(trial: &Trial, linear: &Linear, options: &Options) -> Vec<Vec<f64>> {
-    let believed = belief::surprised(&trial.parameters, &linear.at);
-    let count = trial.loads.count;
-    let one = |index: usize| {
-        let mut stream = stream(options.seed, Purpose::Calibration, (1 << 32) + index as u64);
-        let mut times = vec![0.0; count];
-        for _ in 0..count {
-            times[stream.random_range(0..count)] += 1.0;
-        }
-        let pairs = trial.rows.iter().zip(&trial.weights);
-        let weights: Vec<f64> = pairs
-            .map(|(run, count)| count * times[trial.loads.of[*run]])
-            .collect();
-        let shifts: Vec<f64> = (0..linear.at.len())
-            .map(|_| StandardNormal.sample(&mut stream))
-            .collect();
-        linear.solve(&believed, &weights, &shifts)
-    };
-    (0..DRAWS.max(options.draws)).map(one).collect()
-}
-
-/// The errors' first-order expansion in the scaled parameters. It simulates every run once more than there are parameters: a fit's
-/// is made once, for its draws, its hold-out, its families and the next run.
-struct Linear {
-    at: Vec<f64>,
-    errors: Vec<f64>,
-    slopes: Vec<Vec<f64>>,
-}
-
-/// Step of the expansion, of a factor.
-const NUDGE: f64 = 0.05;
-
-impl Linear {
-    fn new(trial: &Trial, best: &[f64]) -> Linear {
-        let errors = trial.errors(best);
-        let slope = |index: usize| {
-            let mut moved = best.to_vec();
-            moved[index] *= NUDGE.exp();
-            let there = trial.errors(&moved);
-            there
-                .iter()
-                .zip(&errors)
-                .map(|(there, here)| (there - here) / NUDGE)
-                .collect()
-        };
-        Linear {
-            at: best.to_vec(),
-            slopes: (0..best.len()).map(slope).collect(),
-            errors,
-        }
-    }
-
-    fn errors(&self, parameters: &[Parameter], values: &[f64]) -> Vec<f64> {
-        let mut errors = self.errors.clone();
-        for ((parameter, slopes), (value, at)) in parameters
-            .iter()
-            .zip(&self.slopes)
-            .zip(values.iter().zip(&self.at))
-        {
-            let moved = parameter.scaled(*value) - parameter.scaled(*at);
-            for (error, slope) in errors.iter_mut().zip(slopes) {
-                *error += slope * moved;
-            }
-        }
-        errors
-    }
-
-    /// The best values under other weights and priors that have moved.
-    fn solve(&self, believed: &[Parameter], weights: &[f64], shifts: &[f64]) -> Vec<f64> {
-        let task = Task {
-            parameters: believed,
-            errors: &|values| self.errors(believed, values),
-            weights,
-            shifts,
-            sigma: RUN_SIGMA,
-            loss: Loss::SoftL1,
-        };
-        task.solve(std::slice::from_ref(&self.at))
     }
 }
 

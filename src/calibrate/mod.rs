@@ -262,6 +262,7 @@ fn add_host(evidence: &mut Evidence, fitted: &HostFit, engine: &str) {
             fitted.scattered, fitted.given
         ));
     }
+    evidence.remarks.extend(doubts::remark_on_one_load(fitted));
     let doubts = doubts::doubts_of_host(fitted);
     // What a doubtful fit says of its own precision is worth nothing.
     let of_host = fitted.next.clone().filter(|_| doubts.is_empty());

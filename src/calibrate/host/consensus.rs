@@ -73,7 +73,7 @@ fn is_enough(met: &[usize], everyone: usize, is_believable: bool) -> bool {
 /// Places of the runs of `all` that a fit to some of them meets.
 fn met_by(all: &Trial, fitted: &Trial, values: &[f64]) -> Vec<usize> {
     let errors = all.errors_under(&fitted.host(values), fitted.bandwidth(values));
-    let (explained, _) = doubts::explained(&all.rows, &evidence(&all.runs, &errors));
+    let (explained, _) = doubts::explained(&all.rows, &evidence(&all.runs, &errors), &|_| false);
     let mut runs: Vec<usize> = explained.iter().map(|figure| all.rows[*figure]).collect();
     runs.dedup();
     runs

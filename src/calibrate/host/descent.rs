@@ -36,7 +36,7 @@ pub(super) fn is_as_measured(errors: &[f64]) -> bool {
 
 /// Gauss-Newton on the simulator: expand the errors around the best values so far, solve the expansion, go there, or
 /// half the way where that was too far. Steps of 5 % see through the grain of a simulation, which finer ones do not.
-fn newton(trial: &Trial, loss: Loss, start: &[f64]) -> Vec<f64> {
+pub(super) fn newton(trial: &Trial, loss: Loss, start: &[f64]) -> Vec<f64> {
     let centred = vec![0.0; start.len()];
     let mut best = start.to_vec();
     let cost_of = |values: &[f64], errors: &[f64]| trial.cost(loss, values, errors);

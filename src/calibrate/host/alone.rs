@@ -1,0 +1,172 @@
+//! A load that stands alone: without it all others are met much better, or a term is what was to be expected.
+//!
+//! A run that something else slowed down by a tenth or two is not far off after a fit: some term that it alone speaks about takes
+//! it up, and predicts anything then. So each load is left out in turn, and what the fit gains by that is weighed: under a
+//! belief of [`BAD`] that a run is of another server than was said, and that its figures then scatter by [`WILD`], leaving it
+//! out costs as much as the fit has to gain ([`price`]). A load that gains more is left out and told; of one that gains less
+//! than that, and yet more than chance gives, intervals reach to both fits.
+//! Laws: with fewer than three loads none stands alone; what all loads are off by is the model's doing and no load's.
+
+use super::consensus::Fewer;
+use super::descent::newton;
+use super::{Intervals, Linear, Loss, Options, RUN_SIGMA, Trial};
+use super::{draws, holding, intervals, rounded_all};
+use crate::calibrate::runs::Run;
+use crate::calibrate::solve::Parameter;
+
+/// How likely a run is of another server, or disturbed, before its figures are seen.
+const BAD: f64 = 0.02;
+/// What the figures of such a run are off by, of the logarithm.
+const WILD: f64 = 0.25;
+/// Gain that chance hardly gives: the largest of twenty chi squared of two figures.
+const CHANCE: f64 = 6.0;
+/// Loads of which one may stand alone: among more no single one holds a term.
+const LOADS: std::ops::RangeInclusive<usize> = 3..=12;
+
+/// The load without which the fit gains most, if that is more than chance gives.
+pub(super) struct Alone<'a> {
+    /// The fit to the others.
+    pub(super) others: Fewer<'a>,
+    /// In words.
+    pub(super) told: StandsAlone,
+}
+
+/// A load beside the fit to all others.
+#[derive(Clone, Debug, PartialEq)]
+pub struct StandsAlone {
+    /// Its first run.
+    pub run: String,
+    /// The term that it moves furthest.
+    pub term: &'static str,
+    /// The term with the load, without it, and what was believed.
+    pub values: [f64; 3],
+    /// The gain is more than leaving it out costs.
+    pub is_left_out: bool,
+}
+
+/// What leaving a load out costs: the odds that each of its runs is good, and what its figures are less likely by where they may be
+/// anything.
+fn price(runs: usize, weight: f64) -> f64 {
+    let good = 2.0 * ((1.0 - BAD) / BAD).ln() * runs as f64;
+    good + 2.0 * weight * (WILD / RUN_SIGMA).ln()
+}
+
+/// `None` where no load gains more than chance gives; `first` is the fit to all.
+pub(super) fn alone<'a>(all: &Trial<'a>, first: &[f64]) -> Option<Alone<'a>> {
+    if !LOADS.contains(&all.loads.count) {
+        return None;
+    }
+    let with = all.cost(Loss::SoftL1, first, &all.errors(first));
+    let without = (0..all.loads.count).filter_map(|load| Some((load, without(all, first, load)?)));
+    let gains = without.map(|(load, others)| (with - others.cost, load, others));
+    let (gain, load, others) = gains.max_by(|one, other| one.0.total_cmp(&other.0))?;
+    // Where the others are off by more than runs repeat, so may this one be.
+    let gain = gain / others.scatter.max(1.0);
+    let rows = all.rows.iter().zip(&all.weights);
+    let weight: f64 = rows
+        .filter(|(run, _)| all.loads.of[**run] == load)
+        .map(|(_, weight)| weight)
+        .sum();
+    let own: Vec<&Run> = of_load(all, load).map(|run| all.runs[run]).collect();
+    let told = StandsAlone {
+        is_left_out: gain > price(own.len(), weight),
+        ..furthest(all, first, &others.fewer, own[0])
+    };
+    (gain > CHANCE).then_some(Alone {
+        others: others.fewer,
+        told,
+    })
+}
+
+/// The fit without a load.
+struct Without<'a> {
+    fewer: Fewer<'a>,
+    cost: f64,
+    /// Mean square of what its runs are off by, over that by which runs repeat.
+    scatter: f64,
+}
+
+fn of_load(all: &Trial, load: usize) -> impl Iterator<Item = usize> {
+    (0..all.runs.len()).filter(move |run| all.loads.of[*run] == load)
+}
+
+fn without<'a>(all: &Trial<'a>, first: &[f64], load: usize) -> Option<Without<'a>> {
+    let kept: Vec<usize> = (0..all.runs.len())
+        .filter(|run| all.loads.of[*run] != load)
+        .collect();
+    let runs = kept.iter().map(|run| all.runs[*run]).collect();
+    let trial = Trial::of(runs, all.known, all.sought)?;
+    let parameters = trial.parameters.iter();
+    let start = parameters.map(|of| value_of(all, first, of.name).unwrap_or(of.prior));
+    // Where the load has led the fit astray, that of the others begins best from what was believed.
+    let starts = [start.collect(), trial.priors()];
+    let ends = starts.map(|start| {
+        let values = rounded_all(newton(&trial, Loss::SoftL1, &start));
+        let errors = trial.errors(&values);
+        (trial.cost(Loss::SoftL1, &values, &errors), values, errors)
+    });
+    let (cost, values, errors) = ends.into_iter().min_by(|one, other| one.0.total_cmp(&other.0))?;
+    let squares = errors.iter().zip(&trial.weights);
+    let squares: f64 = squares
+        .map(|(error, weight)| weight * (error / RUN_SIGMA).powi(2))
+        .sum();
+    Some(Without {
+        cost,
+        scatter: squares / trial.weights.iter().sum::<f64>(),
+        fewer: Fewer { trial, values, kept },
+    })
+}
+
+fn value_of(all: &Trial, values: &[f64], name: &str) -> Option<f64> {
+    let place = all
+        .parameters
+        .iter()
+        .position(|parameter| parameter.name == name)?;
+    Some(values[place])
+}
+
+/// The term that a load moves furthest, by how firmly it was believed; one that only it speaks about is what was believed without it.
+fn furthest(all: &Trial, first: &[f64], others: &Fewer, run: &Run) -> StandsAlone {
+    let moved = all.parameters.iter().zip(first).map(|(parameter, with)| {
+        let without = value_of(&others.trial, &others.values, parameter.name).unwrap_or(parameter.prior);
+        let distance = (parameter.scaled(*with) - parameter.scaled(without)).abs() / parameter.sd;
+        (distance, parameter.name, [*with, without, parameter.prior])
+    });
+    let most = moved.max_by(|one, other| one.0.total_cmp(&other.0));
+    let (_, term, values) = most.expect("a trial has parameters");
+    StandsAlone {
+        run: run.label.clone(),
+        term,
+        values,
+        is_left_out: false,
+    }
+}
+
+/// Intervals and draws of the terms of `all` by the fit to the others; what these do not speak about is what was believed.
+pub(super) fn beside(all: &Trial, others: &Fewer, options: &Options) -> (Intervals, Vec<Vec<f64>>) {
+    let Fewer { trial, values, .. } = others;
+    let own = draws(trial, &Linear::new(trial, values), options);
+    let of_all = |own: &Vec<f64>| -> Vec<f64> {
+        let parameters = all.parameters.iter();
+        let value = |of: &Parameter| value_of(trial, own, of.name).unwrap_or(of.prior);
+        parameters.map(value).collect()
+    };
+    let draws: Vec<Vec<f64>> = own.iter().map(of_all).collect();
+    let values = of_all(values);
+    (
+        holding(intervals(&all.parameters, &draws), &all.parameters, &values),
+        draws,
+    )
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// Two figures of a run of one's own among four: 12.7 for their scatter, 7.8 for the odds.
+    #[test]
+    fn a_load_costs_more_the_more_often_it_was_run() {
+        assert!((price(1, 3.0) - 20.5).abs() < 0.1, "{}", price(1, 3.0));
+        assert!(price(2, 3.0) > price(1, 3.0) + 7.0 && price(1, 3.0) > CHANCE);
+    }
+}
