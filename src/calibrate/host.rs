@@ -18,6 +18,7 @@ mod linear;
 mod loads;
 mod next_run;
 mod scattered;
+mod slower_card;
 mod terms;
 
 pub(super) use front_end::next_front_end;
@@ -73,6 +74,8 @@ pub struct HostFit {
     pub is_of_fewer: bool,
     /// The load without which the fit gains more than chance gives.
     pub stands_alone: Option<StandsAlone>,
+    /// That another bandwidth would explain the runs with less of a surprise than this host, in words.
+    pub slower_card: Option<String>,
     /// Each family of runs as a fit without it has it; none where there are fewer than two.
     pub families: Vec<FamilyEvidence>,
     /// The run that would tell most, in words.
@@ -86,6 +89,7 @@ pub struct HostFit {
 }
 
 /// What is known before: the device, its calibration with every block filled, and the engine.
+#[derive(Clone, Copy)]
 pub struct Known<'a> {
     /// The device that the calibration is for.
     pub device: &'a Device,
@@ -102,6 +106,7 @@ pub struct Known<'a> {
 
 /// Expected error of a figure: runs repeat within 2 to 3 %.
 const RUN_SIGMA: f64 = 0.03;
+
 /// Fits the terms that the runs speak about; `None` without runs, or where the engine has no terms to start from.
 #[must_use]
 pub fn fit(runs: &[Run], known: &Known, options: &Options) -> Option<HostFit> {
@@ -185,6 +190,7 @@ pub fn fit(runs: &[Run], known: &Known, options: &Options) -> Option<HostFit> {
         at_ends: belief::at_ends(parameters, values),
         is_of_fewer: fewer.is_some(),
         stands_alone,
+        slower_card: slower_card::slower_card(trial, values),
         given: runs.len(),
         is_unmoved,
         scattered: scattered.map_or(0, |other| other.runs),

@@ -263,6 +263,7 @@ fn add_host(evidence: &mut Evidence, fitted: &HostFit, engine: &str) {
         ));
     }
     evidence.remarks.extend(doubts::remark_on_one_load(fitted));
+    evidence.remarks.extend(fitted.slower_card.clone());
     let doubts = doubts::doubts_of_host(fitted);
     // What a doubtful fit says of its own precision is worth nothing.
     let of_host = fitted.next.clone().filter(|_| doubts.is_empty());

@@ -216,6 +216,44 @@ fn scatter_is_found_beside_percentiles_that_chance_decides() {
     assert!(cv < 0.015 && ends[1] < 0.03, "{said}");
 }
 
+/// A card that reads weights at 0.7 of what is known of it, and a host as it was to be expected: the fit finds another host, and says
+/// what else it may be.
+#[test]
+fn a_slower_card_is_told_from_a_host_that_nobody_expected() {
+    let folder = tempfile::tempdir().unwrap();
+    let folder = folder.path();
+    let shipped = concat!(
+        env!("CARGO_MANIFEST_DIR"),
+        "/calibrations/h100-sxm-80gb-vllm.toml"
+    );
+    let mut slow: toml::Table = std::fs::read_to_string(shipped).unwrap().parse().unwrap();
+    let bandwidth = slow["gemm"]["bf16"]["eb"].as_float().unwrap();
+    slow["gemm"]["bf16"]["eb"] = (0.7 * bandwidth).into();
+    std::fs::write(folder.join("slow.toml"), slow.to_string()).unwrap();
+    let files = ["c1.json", "c16.json", "c64.json", "r4.json"];
+    let found = |calibration: &str| {
+        let lengths = "--random-input-len 256 --random-output-len 64 --num-prompts 200";
+        let loads = [
+            "--max-concurrency 1",
+            "--max-concurrency 16",
+            "--max-concurrency 64",
+            "--request-rate 4",
+        ];
+        for (name, load) in files.iter().zip(loads) {
+            simulate(folder, name, &format!("{lengths} {load} {calibration}"));
+        }
+        fit(folder, &files).0
+    };
+    let said = found("--calibration slow.toml");
+    let (_, factor) = said
+        .split_once("a card that reads weights at ")
+        .unwrap_or_else(|| panic!("{said}"));
+    let factor: f64 = factor.split(' ').next().unwrap().parse().unwrap();
+    assert!((0.65..0.85).contains(&factor), "{said}");
+    let said = found("");
+    assert!(!said.contains("a card that reads weights"), "{said}");
+}
+
 #[test]
 fn a_doubtful_fit_asks_for_no_run() {
     let folder = tempfile::tempdir().unwrap();

@@ -19,7 +19,7 @@ const BAD: f64 = 0.02;
 /// What the figures of such a run are off by, of the logarithm.
 const WILD: f64 = 0.25;
 /// Gain that chance hardly gives: the largest of twenty chi squared of two figures.
-const CHANCE: f64 = 6.0;
+pub(super) const CHANCE: f64 = 6.0;
 /// Loads of which one may stand alone: among more no single one holds a term.
 const LOADS: std::ops::RangeInclusive<usize> = 3..=12;
 

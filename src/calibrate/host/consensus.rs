@@ -103,7 +103,8 @@ fn best_start(all: &Trial, first: &[f64]) -> Vec<f64> {
     least.expect("the first fit is a start").1
 }
 
-fn is_believable(trial: &Trial, values: &[f64]) -> bool {
+/// Whether every term lies where it was to be expected.
+pub(super) fn is_believable(trial: &Trial, values: &[f64]) -> bool {
     let mut pairs = trial.parameters.iter().zip(values);
     pairs.all(|(parameter, value)| {
         let away = parameter.scaled(*value) - parameter.scaled(parameter.prior);
