@@ -112,34 +112,22 @@ const RUN_SIGMA: f64 = 0.03;
 pub fn fit(runs: &[Run], known: &Known, options: &Options) -> Option<HostFit> {
     let all = Trial::of_all(runs, known)?;
     let first = rounded_all(invert(&all, Loss::SoftL1, &all.priors()));
-    let mut fewer = consensus::without_far_ones(&all, &first);
-    let alone = match &fewer {
-        Some(_) => None,
-        None => alone::alone(&all, &first),
-    };
-    let (mut beside, mut stands_alone) = (None, None);
-    if let Some(Alone { others, told }) = alone {
-        match told.is_left_out {
-            true => fewer = Some(others),
-            false => beside = Some(others),
-        }
-        stands_alone = Some(told);
-    }
+    let Basis {
+        fewer,
+        beside,
+        stands_alone,
+    } = Basis::of(&all, &first);
     let (trial, values) = fewer
         .as_ref()
         .map_or((&all, &first), |fewer| (&fewer.trial, &fewer.values));
     let linear = Linear::new(trial, values);
+    let scattered = scattered::as_scattered(trial, values, options);
+    let alone = beside.map(|others| alone::beside(trial, &others, options));
     let mut draws = draws(trial, &linear, options);
     let mut interval_90 = holding(intervals(&trial.parameters, &draws), &trial.parameters, values);
-    let scattered = scattered::as_scattered(trial, values, options);
-    if let Some(other) = &scattered {
+    for other in scattered.iter().map(|other| &other.terms).chain(&alone) {
         widen(&mut interval_90, &other.interval_90);
         draws.extend(other.draws.iter().cloned());
-    }
-    if let Some(others) = &beside {
-        let (intervals, other) = alone::beside(trial, others, options);
-        widen(&mut interval_90, &intervals);
-        draws.extend(other);
     }
     let is_unmoved = *values == rounded_all(trial.priors()) && !is_as_measured(&linear.errors);
     let host = trial.host(values);
@@ -196,6 +184,45 @@ pub fn fit(runs: &[Run], known: &Known, options: &Options) -> Option<HostFit> {
         scattered: scattered.map_or(0, |other| other.runs),
         host,
     })
+}
+
+/// Which runs the terms are fitted to.
+struct Basis<'a> {
+    /// The fit to some of the runs, where the others were left out.
+    fewer: Option<Fewer<'a>>,
+    /// The fit without a load that stands alone and yet may be right.
+    beside: Option<Fewer<'a>>,
+    /// That load, or the one that was left out.
+    stands_alone: Option<StandsAlone>,
+}
+
+impl<'a> Basis<'a> {
+    /// Runs that are far off are left out first; a load stands alone only among runs that are all met.
+    fn of(all: &Trial<'a>, first: &[f64]) -> Basis<'a> {
+        let mut basis = Basis {
+            fewer: consensus::without_far_ones(all, first),
+            beside: None,
+            stands_alone: None,
+        };
+        if basis.fewer.is_some() {
+            return basis;
+        }
+        if let Some(Alone { others, told }) = alone::alone(all, first) {
+            let place = match told.is_left_out {
+                true => &mut basis.fewer,
+                false => &mut basis.beside,
+            };
+            *place = Some(others);
+            basis.stands_alone = Some(told);
+        }
+        basis
+    }
+}
+
+/// Terms as another fit has them, to which intervals reach.
+struct OtherTerms {
+    interval_90: Intervals,
+    draws: Vec<Vec<f64>>,
 }
 
 /// Intervals by the names of parameters.

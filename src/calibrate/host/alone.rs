@@ -9,7 +9,7 @@
 
 use super::consensus::Fewer;
 use super::descent::newton;
-use super::{Intervals, Linear, Loss, Options, RUN_SIGMA, Trial};
+use super::{Linear, Loss, Options, OtherTerms, RUN_SIGMA, Trial};
 use super::{draws, holding, intervals, rounded_all};
 use crate::calibrate::runs::Run;
 use crate::calibrate::solve::Parameter;
@@ -142,8 +142,8 @@ fn furthest(all: &Trial, first: &[f64], others: &Fewer, run: &Run) -> StandsAlon
     }
 }
 
-/// Intervals and draws of the terms of `all` by the fit to the others; what these do not speak about is what was believed.
-pub(super) fn beside(all: &Trial, others: &Fewer, options: &Options) -> (Intervals, Vec<Vec<f64>>) {
+/// The terms of `all` by the fit to the others; what these do not speak about is what was believed.
+pub(super) fn beside(all: &Trial, others: &Fewer, options: &Options) -> OtherTerms {
     let Fewer { trial, values, .. } = others;
     let own = draws(trial, &Linear::new(trial, values), options);
     let of_all = |own: &Vec<f64>| -> Vec<f64> {
@@ -153,10 +153,10 @@ pub(super) fn beside(all: &Trial, others: &Fewer, options: &Options) -> (Interva
     };
     let draws: Vec<Vec<f64>> = own.iter().map(of_all).collect();
     let values = of_all(values);
-    (
-        holding(intervals(&all.parameters, &draws), &all.parameters, &values),
+    OtherTerms {
+        interval_90: holding(intervals(&all.parameters, &draws), &all.parameters, &values),
         draws,
-    )
+    }
 }
 
 #[cfg(test)]

@@ -4,14 +4,13 @@
 //! scatter end that, and the same figures are then those of another host. So runs whose lengths were only taken to be equal
 //! are fitted to once more as if they had scattered, and the intervals reach to both fits. The terms stay those of equal lengths.
 
-use super::{Intervals, Linear, Trial, draws, holding, intervals, invert};
+use super::{Linear, OtherTerms, Trial, draws, holding, intervals, invert};
 use super::{Loss, Options};
 use crate::calibrate::runs::Run;
 
 /// The fit under the other reading.
 pub(super) struct Scattered {
-    pub(super) interval_90: Intervals,
-    pub(super) draws: Vec<Vec<f64>>,
+    pub(super) terms: OtherTerms,
     /// Runs that were read in another way.
     pub(super) runs: usize,
 }
@@ -29,9 +28,9 @@ pub(super) fn as_scattered(trial: &Trial, values: &[f64], options: &Options) -> 
     let cost = |values: &Vec<f64>| other.cost(Loss::SoftL1, values, &other.errors(values));
     let best = found.iter().min_by(|one, two| cost(one).total_cmp(&cost(two)))?;
     let draws = draws(&other, &Linear::new(&other, best), options);
+    let interval_90 = holding(intervals(&other.parameters, &draws), &other.parameters, best);
     Some(Scattered {
-        interval_90: holding(intervals(&other.parameters, &draws), &other.parameters, best),
-        draws,
+        terms: OtherTerms { interval_90, draws },
         runs,
     })
 }
