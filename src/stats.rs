@@ -21,6 +21,21 @@ pub struct Interval {
 }
 
 impl Interval {
+    /// The interval from one end to the other.
+    #[must_use]
+    pub fn between(low: f64, high: f64) -> Interval {
+        Interval {
+            value: f64::midpoint(low, high),
+            half_width: (high - low) / 2.0,
+        }
+    }
+
+    /// Whether a value lies in it.
+    #[must_use]
+    pub fn holds(&self, value: f64) -> bool {
+        (value - self.value).abs() <= self.half_width
+    }
+
     /// Lower end.
     #[must_use]
     pub fn low(&self) -> f64 {
@@ -230,8 +245,14 @@ pub fn ratio_interval_of_course(batches: &[(f64, f64)], confidence: f64) -> Opti
         let k = residuals.len() as f64;
         let squares: f64 = residuals.windows(2).map(|pair| (pair[1] - pair[0]).powi(2)).sum();
         let error = (k / (2.0 * (k - 1.0)) * squares).sqrt();
-        student_t(confidence, 2.0 / 3.0 * (k - 1.0)) * error
+        student_t(confidence, freedom_of_course(residuals.len())) * error
     })
+}
+
+/// Degrees of freedom of [`ratio_interval_of_course`] over so many batches.
+#[must_use]
+pub fn freedom_of_course(batches: usize) -> f64 {
+    2.0 / 3.0 * (batches as f64 - 1.0)
 }
 
 /// Σy/Σx, and around it the half-width of Σy that `half_width` makes of the batches' residuals over Σx; without bounds if

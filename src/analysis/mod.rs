@@ -45,7 +45,7 @@ pub use load::{Load, LoadKind};
 pub use paired::Difference;
 pub use refusals::{REFUSED_AT_ONCE, RefusedAgain};
 pub use silent::{SilentClass, heard, silent_classes};
-pub use steady::CONFIDENCE;
+pub use steady::{CONFIDENCE, GROUPS};
 pub use users::Thinkers;
 pub use verdict::{Estimate, RunResult, Verdict};
 pub use working_set::{KNEE_SHARE, Looked, TEXTS_MAX, WorkingSet, hit_rates};

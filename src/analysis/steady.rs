@@ -17,7 +17,7 @@ use crate::metrics::{Metric, Observation, Stretch, Summary};
 use crate::stats::{Interval, mser, quantile, ratio_correlation, ratio_interval, regroup, skewed};
 
 /// Groups that intervals are computed over: enough for a small t factor, long enough to be nearly independent.
-pub(super) const GROUPS: usize = 20;
+pub const GROUPS: usize = 20;
 /// Fewest batches that make a steady stretch.
 const BATCHES_MIN: usize = 8;
 /// Stays that the steady stretch of a closed loop lasts at least. Requests that were sent together leave together, and

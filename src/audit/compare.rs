@@ -12,11 +12,13 @@ mod chance;
 mod definition;
 mod figures;
 mod first_token;
+mod lengths;
 mod pairing;
 mod said;
 mod settings;
 mod shape;
 mod steps;
+mod together;
 
 use super::case::Case;
 use super::little::FULL;
@@ -26,6 +28,7 @@ use causes::causes;
 use chance::Chance;
 use figures::figures;
 pub use pairing::{Pair, pairs};
+pub use together::{FALSE_MOVES, Together};
 
 /// A move smaller than this is not spoken of, whatever the samples.
 const LEAST: f64 = 0.01;
@@ -41,8 +44,11 @@ pub struct Moved {
     pub predicted: f64,
     /// In the second.
     pub measured: f64,
-    /// What chance alone moves it by either way, 95 %, in the logarithm of their ratio; `None` where the files do not tell.
+    /// What chance alone moves it by either way, 95 % of this figure by itself, in the logarithm of their ratio; `None` where
+    /// the files do not tell.
     pub noise: Option<f64>,
+    /// How many times as far chance reaches where it is judged together with the other figures ([`Together`]).
+    pub widening: f64,
     /// Whether it is a time.
     pub is_time: bool,
     /// The requests behind a percentile beyond which there is none of them, in either result: it is their largest value.
@@ -65,14 +71,32 @@ impl Moved {
     /// Whether it moved by more than chance, as far as that is known; of a percentile of few requests it is not.
     #[must_use]
     pub fn is_real(&self) -> bool {
-        self.few.is_none() && self.distance() > self.noise.unwrap_or(0.0).max(LEAST)
+        let chance = self.noise.map_or(0.0, |noise| self.widening * noise);
+        self.few.is_none() && self.distance() > chance.max(LEAST)
     }
 
-    /// The changes between which chance alone leaves it, 95 %.
+    /// Whether chance has a say in whether it moved.
+    #[must_use]
+    pub fn is_judged(&self) -> bool {
+        self.few.is_none() && self.noise.is_some()
+    }
+
+    /// The changes between which chance alone leaves all figures together: those by which it is judged.
     #[must_use]
     pub fn chance(&self) -> Option<(f64, f64)> {
-        self.noise.map(|noise| ((-noise).exp_m1(), noise.exp_m1()))
+        self.noise.map(|noise| either_way(self.widening * noise))
     }
+
+    /// The changes between which chance alone leaves this figure by itself, 95 %.
+    #[must_use]
+    pub fn chance_alone(&self) -> Option<(f64, f64)> {
+        self.noise.map(either_way)
+    }
+}
+
+/// The changes that so large a move of the logarithm is, down and up.
+fn either_way(noise: f64) -> (f64, f64) {
+    ((-noise).exp_m1(), noise.exp_m1())
 }
 
 /// Why figures moved.
@@ -109,6 +133,8 @@ pub struct Comparison {
     pub places: (String, String),
     /// Every figure that both have.
     pub figures: Vec<Moved>,
+    /// How the figures are judged together; `None` where chance has no say in any.
+    pub together: Option<Together>,
     /// Where the chance in each result comes from, and what a result says against itself.
     pub remarks: Vec<String>,
     /// What explains the moves, the surest first; empty where nothing moved or no pattern fits.
@@ -140,6 +166,7 @@ pub fn compare(predicted: &Measured, measured: &Measured) -> Comparison {
     let mut comparison = Comparison {
         places: (predicted.place.clone(), measured.place.clone()),
         figures: Vec::new(),
+        together: None,
         remarks: Vec::new(),
         causes: Vec::new(),
         unlike: Vec::new(),
@@ -157,6 +184,7 @@ pub fn compare(predicted: &Measured, measured: &Measured) -> Comparison {
             .iter_mut()
             .for_each(|figure| figure.noise = None);
     }
+    comparison.together = together::judge(&mut comparison.figures, &chances);
     comparison.remarks = remarks([predicted, measured], &chances, is_same_traffic);
     comparison.causes = causes(predicted, measured, &comparison);
     let is_said = |what: &String| comparison.causes.iter().any(|cause| cause.words.contains(what));
@@ -228,9 +256,9 @@ fn remarks(rows: [&Measured; 2], chances: &[Chance<'_>; 2], is_same_traffic: boo
     }
     let [one, other] = [chances[0].how(), chances[1].how()];
     remarks.push(if one == other {
-        format!("chance, 95 %, of each result: {one}")
+        format!("chance of each result: {one}")
     } else {
-        format!("chance, 95 %: of the first result {one}; of the second {other}")
+        format!("chance of the first result {one}; of the second {other}")
     });
     remarks
 }

@@ -3,7 +3,7 @@
 use serde_json::{Value, json};
 
 use super::figures;
-use crate::audit::compare::{Comparison, Moved};
+use crate::audit::compare::{Comparison, FALSE_MOVES, Moved, Together};
 
 /// Version of the JSON; grows when a key changes its meaning.
 pub const FORMAT_VERSION: u64 = 1;
@@ -52,6 +52,19 @@ fn not_alike(comparison: &Comparison) -> String {
     format!("they were not run alike: {}", comparison.unlike.join("; "))
 }
 
+/// How sure it is that something moved where it is said.
+fn judged(together: &Together) -> String {
+    let alone = 100.0 * (1.0 - FALSE_MOVES);
+    match together.figures {
+        1 => format!("chance of the one figure that is judged: {alone:.0} %"),
+        figures => format!(
+            "{figures} figures are judged together, each against its {:.2} % chance, so that as far as these hold {alone:.0} % of \
+             pairs of equal systems are told nothing at all",
+            100.0 * together.each
+        ),
+    }
+}
+
 fn value(figure: &Moved, value: f64) -> String {
     if figure.is_time {
         figures::time(value)
@@ -81,6 +94,12 @@ pub fn text(comparisons: &[Comparison], alone: &[String]) -> String {
         if !comparison.unlike.is_empty() {
             lines.push(format!("note: {}", not_alike(comparison)));
         }
+        lines.extend(
+            comparison
+                .together
+                .as_ref()
+                .map(|together| format!("note: {}", judged(together))),
+        );
         lines.extend(comparison.remarks.iter().map(|remark| format!("note: {remark}")));
         lines.extend(
             comparison
@@ -187,7 +206,8 @@ fn pair(comparison: &Comparison) -> Value {
             "measured": figure.measured * unit,
             "change": figure.change(),
             "noise_95": figure.noise,
-            "chance_95": figure.chance().map(|(low, high)| [low, high]),
+            "chance_95": figure.chance_alone().map(|(low, high)| [low, high]),
+            "chance_together": figure.chance().map(|(low, high)| [low, high]),
             "is_real": figure.is_real(),
             "largest_of": figure.few,
         })
@@ -200,6 +220,11 @@ fn pair(comparison: &Comparison) -> Value {
         "predicted": comparison.places.0,
         "measured": comparison.places.1,
         "figures": figures.collect::<Vec<Value>>(),
+        "together": comparison.together.as_ref().map(|together| json!({
+            "figures": together.figures,
+            "confidence": 1.0 - FALSE_MOVES,
+            "confidence_each": together.each,
+        })),
         "remarks": comparison.remarks,
         "causes": causes.collect::<Vec<Value>>(),
         "unlike": comparison.unlike,
@@ -230,6 +255,7 @@ mod tests {
             predicted: 0.0471,
             measured,
             noise: Some(noise),
+            widening: 1.0,
             is_time: true,
             few: None,
         };
@@ -251,7 +277,8 @@ mod tests {
                 name: "mean ttft".to_owned(),
                 predicted,
                 measured,
-                noise: Some(0.394),
+                noise: Some(0.197),
+                widening: 2.0,
                 is_time: true,
                 few: None,
             };

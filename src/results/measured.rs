@@ -7,7 +7,7 @@
 
 use super::load::Load;
 use super::settings::Settings;
-use crate::stats;
+use crate::stats::{self, Interval};
 
 /// What stands in the words of a workload before the share of their means that lengths lie within.
 pub const AROUND: &str = "lengths±";
@@ -189,16 +189,16 @@ pub struct Own {
     pub verdict: String,
     /// Seed of its traffic.
     pub seed: Option<u64>,
-    /// 95 % intervals by the keys of the file: `mean_ttft_ms`, `p90_tpot_ms`, `throughput` …; half-width in that unit.
-    pub half_widths: Vec<(String, f64)>,
+    /// 95 % intervals of its steady stretch by the keys of the file: `mean_ttft_ms`, `p90_tpot_ms`, `throughput` …, in that unit.
+    pub intervals: Vec<(String, Interval)>,
 }
 
 impl Own {
-    /// Half-width of the 95 % interval under a key.
+    /// The 95 % interval under a key.
     #[must_use]
-    pub fn half_width(&self, key: &str) -> Option<f64> {
-        let found = self.half_widths.iter().find(|(name, _)| name == key);
-        found.map(|(_, half)| *half)
+    pub fn interval(&self, key: &str) -> Option<Interval> {
+        let found = self.intervals.iter().find(|(name, _)| name == key);
+        found.map(|(_, interval)| *interval)
     }
 }
 

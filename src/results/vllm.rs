@@ -9,6 +9,7 @@ use super::json::{Fields, plain_number};
 use super::load::Load;
 use super::measured::{AROUND, Measured, Own, RequestTimes, Setup, Stats, Tool};
 use super::settings;
+use crate::stats::Interval;
 
 pub(super) fn read(fields: &Fields<'_>, place: &str) -> Measured {
     let ours = fields.value("plimsoll").is_some();
@@ -98,18 +99,18 @@ fn cached_share(judged: &Fields<'_>) -> Option<f64> {
 /// What Plimsoll says of its own figures.
 fn own(judged: &Fields<'_>) -> Own {
     let intervals = judged.object("intervals_95");
-    let half = |(key, ends): (&String, &serde_json::Value)| {
+    let interval = |(key, ends): (&String, &serde_json::Value)| {
         let [low, high] = ends.as_array()?.as_slice() else {
             return None;
         };
-        Some((key.clone(), (high.as_f64()? - low.as_f64()?) / 2.0))
+        Some((key.clone(), Interval::between(low.as_f64()?, high.as_f64()?)))
     };
     Own {
         verdict: judged.text("verdict").unwrap_or_default(),
         seed: judged
             .object("scenario")
             .and_then(|scenario| scenario.count("seed")),
-        half_widths: intervals.map_or_else(Vec::new, |map| map.own().iter().filter_map(half).collect()),
+        intervals: intervals.map_or_else(Vec::new, |map| map.own().iter().filter_map(interval).collect()),
     }
 }
 

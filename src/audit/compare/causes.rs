@@ -2,10 +2,11 @@
 
 use super::super::case::Case;
 use super::super::finding::{plain, time};
-use super::chance::{Chance, Length};
+use super::chance::Length;
 use super::definition::{of_steps, of_throughput};
 use super::first_token::first_token;
-use super::said::{other_length, other_load, setups};
+use super::lengths::other_lengths;
+use super::said::{other_load, setups};
 use super::settings;
 use super::steps::steps;
 use super::{Cause, Comparison};
@@ -59,32 +60,17 @@ fn other_run(predicted: &Measured, measured: &Measured) -> Vec<Cause> {
         });
     }
     let step = predicted.tpot.centre().unwrap_or(0.0);
-    let chances = [Chance::new(predicted), Chance::new(measured)];
-    for (what, which, one, other, cost) in [
-        ("prompts", Length::Prompt, a.input_tokens, b.input_tokens, None),
-        (
-            "answers",
-            Length::Answer,
-            a.output_tokens,
-            b.output_tokens,
-            Some(step),
-        ),
-    ] {
-        let (Some(differ), Some((one, other))) = (other_length(what, one, other), one.zip(other)) else {
-            continue;
-        };
-        let more = cost.filter(|step| *step > 0.0).map_or(String::new(), |step| {
-            format!(", {} of e2el each", time(((other - one) * step).abs()))
-        });
-        let chance = chances[0].of_length(which).hypot(chances[1].of_length(which));
-        let by_chance = if (other / one - 1.0).abs() <= chance {
-            ", which lengths drawn at random may do"
-        } else {
-            ""
+    for other in other_lengths(predicted, measured) {
+        let [one, longer] = other.means;
+        let is_of_steps = other.which == Length::Answer && step > 0.0;
+        let more = is_of_steps.then(|| format!(", {} of e2el each", time(((longer - one) * step).abs())));
+        let by_chance = match other.is_by_chance {
+            true => ", which lengths drawn at random may do",
+            false => "",
         };
         found.push(Cause {
             kind: "lengths",
-            words: differ + by_chance + &more,
+            words: other.words() + by_chance + &more.unwrap_or_default(),
         });
     }
     found

@@ -11,6 +11,7 @@ use statrs::distribution::{ChiSquared, ContinuousCDF};
 
 use super::super::case::Case;
 use super::DEVIATIONS;
+use crate::analysis::GROUPS;
 use crate::results::{Load, Measured, RequestTimes};
 use crate::stats::{self, crowd::Crowd};
 
@@ -71,7 +72,7 @@ impl Of {
 impl<'a> Chance<'a> {
     pub(super) fn new(row: &'a Measured) -> Chance<'a> {
         let case = Case::new(row, None);
-        let own = row.own.as_ref().filter(|own| !own.half_widths.is_empty());
+        let own = row.own.as_ref().filter(|own| !own.intervals.is_empty());
         let source = match (own, batches(&row.requests)) {
             (Some(own), _) => Source::Intervals(own),
             (None, Some(batches)) => {
@@ -109,6 +110,16 @@ impl<'a> Chance<'a> {
         }
     }
 
+    /// Degrees of freedom of its intervals: values that their width is known from, less one.
+    pub(super) fn freedom(&self) -> f64 {
+        match &self.source {
+            Source::Intervals(_) => GROUPS as f64 - 1.0,
+            Source::Batches(batches, Course::Even) => batches.len() as f64 - 1.0,
+            Source::Batches(batches, Course::Given) => stats::freedom_of_course(batches.len()),
+            Source::Summary => f64::INFINITY,
+        }
+    }
+
     /// Half of the 95 % interval of a latency's value, relative to it.
     pub(super) fn of_latency(&self, name: &str, of: Of) -> Option<f64> {
         let (_, stats) = self.row.latencies().into_iter().find(|(of, _)| *of == name)?;
@@ -118,7 +129,12 @@ impl<'a> Chance<'a> {
         };
         let value = value.filter(|value| *value > 0.0)?;
         let known = match &self.source {
-            Source::Intervals(own) => own.half_width(&of.key(name)).map(|half_ms| half_ms / 1e3 / value),
+            Source::Intervals(own) => own.interval(&of.key(name)).map(|interval| {
+                let relative = interval.half_width / 1e3 / value;
+                // The interval is of the steady stretch. Where the whole run is beyond it, that ramp and drain are, too.
+                let ends = (!interval.holds(1e3 * value)).then(|| self.of_deviation(name, of));
+                ends.flatten().map_or(relative, |ends| relative.max(ends))
+            }),
             Source::Batches(batches, course) => of_batches(batches, *course, name, of, value),
             Source::Summary => None,
         };
@@ -159,8 +175,9 @@ impl<'a> Chance<'a> {
     /// Half of the 95 % interval of answers or tokens per second, relative; `None` where they are the server's alone.
     pub(super) fn of_rate(&self, key: &str, is_tokens: bool) -> Option<f64> {
         if let Source::Intervals(own) = &self.source {
-            let of =
-                |key: &str, value: Option<f64>| Some(own.half_width(key)? / value.filter(|of| *of > 0.0)?);
+            let of = |key: &str, value: Option<f64>| {
+                Some(own.interval(key)?.half_width / value.filter(|of| *of > 0.0)?)
+            };
             let outcome = &self.row.outcome;
             let answers = of("throughput", outcome.request_throughput);
             let tokens = of("output_throughput", outcome.output_throughput);
@@ -173,28 +190,26 @@ impl<'a> Chance<'a> {
                 return known;
             }
         }
-        // Arrivals at random: n of them take n/λ within 1/√n, and the last answer its time. Closed loops and bursts have no
-        // such noise.
-        let Load::Open { .. } = self.row.setup.load else {
-            return None;
+        // Arrivals at random: n of them take n/λ within 1/√n, and the last answer its time. Closed loops and bursts wait for
+        // the server, which works as long as the lengths are that it is sent; where those are all alike it is the server alone.
+        let [prompts, answers] = [Length::Prompt, Length::Answer].map(|which| variation(self.row, which));
+        let longest = prompts.max(answers);
+        let tokens = match (is_tokens, key) {
+            (false, _) => 0.0,
+            (true, "output") => answers,
+            (true, _) => longest,
+        };
+        let share = match self.row.setup.load {
+            Load::Open { .. } => 1.0 + tokens * tokens,
+            Load::Closed { .. } | Load::Burst if longest > 0.0 => longest * longest,
+            _ => return None,
         };
         let requests = self.requests.filter(|requests| *requests > 0.0)?;
-        let drain = self.row.e2el.std.zip(self.duration_s);
+        // Of a burst all of the run is its drain.
+        let has_drain = self.row.setup.load != Load::Burst;
+        let drain = self.row.e2el.std.zip(self.duration_s).filter(|_| has_drain);
         let drain = drain.map_or(0.0, |(deviation, duration)| deviation / duration);
-        let tokens = if is_tokens {
-            let (input, output) = (
-                variation(self.row, Length::Prompt),
-                variation(self.row, Length::Answer),
-            );
-            if key == "output" {
-                output
-            } else {
-                input.max(output)
-            }
-        } else {
-            0.0
-        };
-        Some(DEVIATIONS * ((1.0 + tokens * tokens) / requests + drain * drain).sqrt())
+        Some(DEVIATIONS * (share / requests + drain * drain).sqrt())
     }
 
     /// Half of the 95 % interval of a mean length, relative.

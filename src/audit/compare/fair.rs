@@ -54,9 +54,9 @@ fn which_result_comes_first_decides_nothing() {
     moved(&mut other.ttft, |ttft| 1.408 * ttft);
     let mut compared = [compare(&run(), &other), compare(&other, &run())];
     for one in &mut compared {
-        one.figures
-            .iter_mut()
-            .for_each(|figure| figure.noise = Some(0.36));
+        for figure in &mut one.figures {
+            (figure.noise, figure.widening) = (Some(0.36), 1.0);
+        }
     }
     let mean = compared
         .each_ref()

@@ -61,6 +61,7 @@ fn moved(name: String, predicted: Option<f64>, measured: Option<f64>, noise: Opt
         predicted: predicted.filter(|value| *value > 0.0)?,
         measured: measured.filter(|value| *value >= 0.0)?,
         noise,
+        widening: 1.0,
         is_time: false,
         few: None,
     })

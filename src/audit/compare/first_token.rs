@@ -66,12 +66,12 @@ fn not_streamed(predicted: &Measured) -> Cause {
     }
 }
 
-/// The tail moved by much more than the median.
+/// The tail moved, and by much more than the median.
 fn queueing(comparison: &Comparison, median: &Moved) -> Option<Cause> {
     let tail = ["p99 ttft", "p95 ttft", "p90 ttft"];
     let tail = tail.iter().find_map(|name| comparison.figure(name))?;
     let change = tail.change();
-    let is_of_queue = tail.few.is_none() && change.abs() > 0.2 && change.abs() > 2.0 * median.change().abs();
+    let is_of_queue = tail.is_real() && change.abs() > 0.2 && change.abs() > 2.0 * median.change().abs();
     is_of_queue.then(|| Cause {
         kind: "queueing",
         words: format!(

@@ -4,7 +4,7 @@
 //! Names are read, not spelt: `h100` may be an `H100-SXM-80GB`, and a model's path ends in its name. A base model and its
 //! tuned sister compute the same. What only one of the two says is no difference.
 
-use super::super::finding::plain;
+use super::lengths::other_lengths;
 use super::{Cause, settings};
 use crate::hardware;
 use crate::model;
@@ -12,15 +12,13 @@ use crate::results::{Load, Measured, Setup};
 
 /// Rates nearer to each other are one load: a trace's is counted, a curve's added up.
 const SAME_RATE: f64 = 0.005;
-/// Mean lengths nearer to each other are one.
-const SAME_LENGTH: f64 = 0.02;
 
 /// What the files say that differs, and whether another machine or model is among it.
 pub(super) fn setups(predicted: &Measured, measured: &Measured) -> Option<(Cause, bool)> {
     let (a, b) = (&predicted.setup, &measured.setup);
     let (machine, server) = servers(a, b);
     let is_other_machine = !machine.is_empty();
-    let said = [machine, server, other_settings(a, b)].concat();
+    let said = [machine, server, other_settings(predicted, measured)].concat();
     (!said.is_empty()).then(|| {
         let cause = Cause {
             kind: "setup",
@@ -34,8 +32,9 @@ pub(super) fn setups(predicted: &Measured, measured: &Measured) -> Option<(Cause
 }
 
 /// What differs in settings, beyond load and lengths, of which causes of their own speak.
-fn other_settings(a: &Setup, b: &Setup) -> Vec<String> {
-    let are_lengths_told = other_lengths(a, b).next().is_some();
+fn other_settings(predicted: &Measured, measured: &Measured) -> Vec<String> {
+    let (a, b) = (&predicted.setup, &measured.setup);
+    let are_lengths_told = !other_lengths(predicted, measured).is_empty();
     settings::differences(a, b, other_load(a, b).is_some(), are_lengths_told)
 }
 
@@ -80,32 +79,20 @@ pub(super) fn all_that_differs(predicted: &Measured, measured: &Measured) -> Vec
     let limit = a.max_concurrency.zip(b.max_concurrency);
     let limit = limit.filter(|(one, other)| one != other && load.is_none());
     let limit = limit.map(|(one, other)| format!("limits of {one} against {other} in flight"));
-    let said = machine.into_iter().chain(server).chain(other_settings(a, b));
-    said.chain(load).chain(limit).chain(other_lengths(a, b)).collect()
-}
-
-/// What differs in the mean lengths.
-fn other_lengths(a: &Setup, b: &Setup) -> impl Iterator<Item = String> {
-    let lengths = [
-        ("prompts", a.input_tokens, b.input_tokens),
-        ("answers", a.output_tokens, b.output_tokens),
-    ];
-    lengths
-        .into_iter()
-        .filter_map(|(what, one, other)| other_length(what, one, other))
+    let settings = other_settings(predicted, measured);
+    let said = machine.into_iter().chain(server).chain(settings);
+    let lengths = other_lengths(predicted, measured).into_iter();
+    let lengths = lengths.filter(|other| !other.is_by_chance);
+    said.chain(load)
+        .chain(limit)
+        .chain(lengths.map(|other| other.words()))
+        .collect()
 }
 
 /// What differs in how requests were sent, where both say it.
 pub(super) fn other_load(a: &Setup, b: &Setup) -> Option<String> {
     let is_known = a.load != Load::Unknown && b.load != Load::Unknown;
     (is_known && !is_same_load(a.load, b.load)).then(|| format!("load: {} against {}", a.load, b.load))
-}
-
-/// What differs in a mean length, where both say it.
-pub(super) fn other_length(what: &str, one: Option<f64>, other: Option<f64>) -> Option<String> {
-    let (one, other) = one.zip(other)?;
-    let is_other = (other / one - 1.0).abs() > SAME_LENGTH;
-    is_other.then(|| format!("{what} differ: {} against {} tokens", plain(one), plain(other)))
 }
 
 /// Whether both were sent in one way.

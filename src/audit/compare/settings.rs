@@ -10,8 +10,9 @@ const SAME_SYSTEM: [&str; 4] = [
     "workload.duration",
     "workload.num_prompts",
     "workload.precision",
-    "workload.seed",
+    SEED,
 ];
+const SEED: &str = "workload.seed";
 /// Settings for which a [`Setup`] has a name of its own.
 const NAMED: [&str; 8] = [
     "cluster.data_parallel_size",
@@ -31,6 +32,12 @@ const VALUE_SHOWN: usize = 40;
 /// Whether both are simulations by one version whose settings differ: nothing else can be the cause of any move.
 pub(super) fn decide_all(a: &Setup, b: &Setup) -> bool {
     a.settings.decide_both(&b.settings) && !unlike(&a.settings, &b.settings).is_empty()
+}
+
+/// Whether both are simulations by one version of the same settings, with another seed or none.
+pub(super) fn differ_in_seed_alone(a: &Setup, b: &Setup) -> bool {
+    let is_seed = |other: &OtherSetting| other.key == SEED;
+    a.settings.decide_both(&b.settings) && a.settings.unlike(&b.settings).iter().all(is_seed)
 }
 
 /// What differs, beyond what is told of loads and lengths where that is told.

@@ -2,6 +2,7 @@
 
 use super::*;
 use crate::results::{Load, Stats, Tool};
+use crate::stats::Interval;
 
 pub(super) fn run() -> Measured {
     let mut row = Measured::new(Tool::VllmBench, "");
@@ -218,7 +219,10 @@ fn requests_that_share_a_batch_are_not_independent() {
     judged.own = Some(crate::results::Own {
         verdict: "too_short".into(),
         seed: None,
-        half_widths: vec![("mean_tpot_ms".into(), 0.81), ("p99_ttft_ms".into(), 9.0)],
+        intervals: vec![
+            ("mean_tpot_ms".into(), Interval::between(7.3, 8.92)),
+            ("p99_ttft_ms".into(), Interval::between(81.0, 99.0)),
+        ],
     });
     let compared = compare(&judged, &judged);
     let noise = |name: &str| compared.figure(name).unwrap().noise.unwrap();
@@ -230,6 +234,12 @@ fn requests_that_share_a_batch_are_not_independent() {
         compared.remarks
     );
     assert!(compared.remarks.last().unwrap().contains("own 95 % intervals"));
+    // A whole run that is not what its steady stretch was has the chance of its ends, too.
+    let mut apart = judged.clone();
+    moved(&mut apart.ttft, |ttft| 2.0 * ttft);
+    apart.ttft.std = Some(0.3);
+    let tail = compare(&apart, &apart).figure("p99 ttft").unwrap().noise.unwrap();
+    assert!(tail > 2.0 * noise("p99 ttft"), "{tail}");
     // Of the same requests nothing moves by the chance of arrivals.
     judged.own.as_mut().unwrap().seed = Some(3);
     let compared = compare(&judged, &judged);
