@@ -1,10 +1,9 @@
 //! Every setting of an input under its key path: what tells two results of this program apart.
 //!
-//! Left out: promises and what is reported, on which no figure depends. A file stands under its own name, wherever its folder
-//! lies, so a run and the scenario that spells it out say the same.
+//! Left out: promises and what is reported, on which no figure depends. A file stands by its place from the root: what lies in
+//! two folders under one name may be two files, and a run and the scenario that spells it out say the same.
 
 use std::collections::BTreeMap;
-use std::path::Path;
 
 use toml::{Table, Value};
 
@@ -34,16 +33,9 @@ fn put(key: &str, value: &Value, found: &mut BTreeMap<String, String>) {
                 put(&format!("{key}.{index}"), value, found);
             }
         }
-        Value::String(text) => drop(found.insert(key.to_owned(), without_folder(text))),
+        Value::String(text) => drop(found.insert(key.to_owned(), text.clone())),
         other => drop(found.insert(key.to_owned(), other.to_string())),
     }
-}
-
-/// The name of a file that is named from the root; any other text as it is.
-fn without_folder(text: &str) -> String {
-    let path = Path::new(text);
-    let file = path.file_name().filter(|_| path.is_absolute());
-    file.map_or(text.to_owned(), |name| name.to_string_lossy().into_owned())
 }
 
 #[cfg(test)]
@@ -51,7 +43,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn settings_stand_under_their_paths_and_files_without_their_folders() {
+    fn settings_stand_under_their_paths_and_files_by_their_places() {
         let table: Table = toml::from_str(
             r#"
             assumed = ["workload.seed = 0 (the first seed)"]
@@ -80,7 +72,7 @@ mod tests {
             "engine.enforce_eager = true",
             "engine.gpu_memory_utilization = 0.9",
             "workload.arrivals.all_at_once = {}",
-            "workload.lengths.file.path = lengths.csv",
+            "workload.lengths.file.path = /data/of/mine/lengths.csv",
         ];
         assert_eq!(found, expected);
     }

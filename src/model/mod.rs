@@ -27,7 +27,7 @@ pub use kv_format::KvFormat;
 pub use matrices::{Matrix, Precision, Sharding};
 pub use methods::Loading;
 pub use names::{is_other, is_same_name};
-pub use options::{UnknownChoice, parse_dtype, parse_kv_cache_dtype, parse_quantization};
+pub use options::{UnknownChoice, is_other_type, parse_dtype, parse_kv_cache_dtype, parse_quantization};
 pub use recurrence::{Recurrence, Rule};
 pub use registry::{UnknownModel, find, names};
 pub use stages::{ModelStage, stage_layers};

@@ -83,6 +83,30 @@ pub fn parse_kv_cache_dtype(word: &str) -> Result<Option<Dtype>, UnknownChoice> 
     choose("KV cache dtype", word, &KV_CACHE_DTYPES)
 }
 
+/// Whether two spellings are two types: `bfloat16` is `bf16`, `half` is `float16`, and `auto` says nothing.
+#[must_use]
+pub fn is_other_type(one: &str, other: &str) -> bool {
+    let [one, other] = [one, other].map(plain_type);
+    let read = |name: &str| parse_dtype(name).or_else(|_| parse_kv_cache_dtype(name));
+    match (read(&one), read(&other)) {
+        (Ok(Some(one)), Ok(Some(other))) => one != other,
+        (Ok(None), _) | (_, Ok(None)) => false,
+        _ => one != other,
+    }
+}
+
+/// A type as vLLM's flags spell it: PyTorch writes `torch.float8_e4m3fn`, people `fp16`.
+fn plain_type(name: &str) -> String {
+    let name = name.trim().to_lowercase().replace("torch.", "");
+    let name = name.replace("float8", "fp8");
+    match name.as_str() {
+        "fp16" => "float16".to_owned(),
+        "fp32" => "float32".to_owned(),
+        _ if name.starts_with("fp8") => name.trim_end_matches("uz").trim_end_matches("fn").to_owned(),
+        _ => name,
+    }
+}
+
 fn choose<T: Copy>(what: &'static str, word: &str, choices: &[(&str, T)]) -> Result<T, UnknownChoice> {
     let wanted = word.to_lowercase().replace('-', "_");
     let names = || choices.iter().map(|&(name, _)| name);

@@ -9,6 +9,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use serde_json::Value;
 
 use super::json::Fields;
+use crate::model::{is_other_type, parse_kv_cache_dtype};
 
 /// Flags of engines that move figures and that people add to a client's result.
 const FLAGS: [&str; 17] = [
@@ -48,6 +49,17 @@ pub struct OtherSetting {
     pub values: [Option<String>; 2],
 }
 
+impl OtherSetting {
+    /// Whether both name a file of one name in two folders: it may be one file that was moved or copied.
+    #[must_use]
+    pub fn may_be_one_file(&self) -> bool {
+        let [Some(one), Some(other)] = &self.values else {
+            return false;
+        };
+        is_from_root(one) && is_from_root(other) && last_part(one) == last_part(other)
+    }
+}
+
 impl Settings {
     /// Some settings by their flags' names.
     #[must_use]
@@ -77,6 +89,9 @@ impl Settings {
         let differs = |key: String| {
             let values = [self, other].map(|one| one.value(&key).map(str::to_owned));
             let is_other = match &values {
+                [Some(one), Some(other)] if name(&key) == "kv_cache_dtype" => {
+                    is_other_type(one, other) || is_unset_told && is_own_choice(one) != is_own_choice(other)
+                }
                 [Some(one), Some(other)] => !is_same(one, other),
                 [None, None] => false,
                 _ => is_unset_told,
@@ -133,10 +148,36 @@ fn plain(value: &Value) -> Option<String> {
     }
 }
 
-/// `0.90` is `0.9`, and `True` is `true`.
+/// `0.90` is `0.9`, and `True` is `true`; of files whose folders are known names are not enough.
 fn is_same(one: &str, other: &str) -> bool {
     let numbers = one.parse::<f64>().ok().zip(other.parse::<f64>().ok());
-    one.eq_ignore_ascii_case(other) || numbers.is_some_and(|(one, other)| one == other)
+    let is_same_text = match is_from_root(one) && is_from_root(other) {
+        true => one == other,
+        false => one.eq_ignore_ascii_case(other) || is_file_of(one, other) || is_file_of(other, one),
+    };
+    is_same_text || numbers.is_some_and(|(one, other)| one == other)
+}
+
+/// Whether a type is left to the model; between simulations of one version that is another setting than a named one.
+fn is_own_choice(word: &str) -> bool {
+    parse_kv_cache_dtype(word) == Ok(None)
+}
+
+/// Whether a text names a file by its place from the root, in Unix or in Windows.
+fn is_from_root(text: &str) -> bool {
+    let has_drive = text
+        .get(1..3)
+        .is_some_and(|start| start == ":\\" || start == ":/");
+    text.starts_with('/') || has_drive
+}
+
+/// Whether a path ends in a file's name, which is all that older results say.
+fn is_file_of(path: &str, name: &str) -> bool {
+    is_from_root(path) && !is_from_root(name) && last_part(path) == name
+}
+
+fn last_part(path: &str) -> &str {
+    path.rsplit(['/', '\\']).next().unwrap_or(path)
 }
 
 #[cfg(test)]
@@ -194,6 +235,52 @@ mod tests {
         let client = Settings::some(table(&client));
         check(&own, &client, &["enforce_eager true False"]);
         check(&client, &own, &["enforce_eager False true"]);
+    }
+
+    #[test]
+    fn formats_of_a_cache_are_read_and_not_spelt() {
+        let of = |word: &str| table(&[("kv_cache_dtype", word)]);
+        for (one, other, is_told) in [
+            ("fp8", "fp8_e4m3", false),
+            ("bf16", "bfloat16", false),
+            ("torch.float8_e4m3fn", "FP8", false),
+            ("fp8", "bfloat16", true),
+            ("fp8", "int8", true),
+        ] {
+            let expected = format!("kv_cache_dtype {one} {other}");
+            let expected = [expected.as_str()];
+            let expected = if is_told { &expected[..] } else { &[] };
+            check(&Settings::some(of(one)), &Settings::some(of(other)), expected);
+            check(
+                &Settings::all(of(one), "1"),
+                &Settings::all(of(other), "1"),
+                expected,
+            );
+        }
+        // What a server makes of `auto` its checkpoint says. One simulation that names a type is another than one that does not.
+        check(&Settings::some(of("auto")), &Settings::some(of("fp8")), &[]);
+        check(
+            &Settings::all(of("auto"), "1"),
+            &Settings::all(of("fp8"), "1"),
+            &["kv_cache_dtype auto fp8"],
+        );
+    }
+
+    #[test]
+    fn files_of_one_name_in_two_folders_are_two() {
+        let of = |path: &str| Settings::all(table(&[("workload.lengths.file.path", path)]), "1");
+        let differ = |one: &str, other: &str| {
+            let found = of(one).unlike(&of(other));
+            found.first().map(OtherSetting::may_be_one_file)
+        };
+        assert_eq!(differ("/a/it.csv", "/a/it.csv"), None);
+        assert_eq!(differ("/a/it.csv", "/b/it.csv"), Some(true));
+        assert_eq!(differ("C:\\a\\it.csv", "C:\\b\\it.csv"), Some(true));
+        assert_eq!(differ("/a/it.csv", "/A/it.csv"), Some(true));
+        assert_eq!(differ("/a/it.csv", "/a/other.csv"), Some(false));
+        // Results that were written without folders say no more than a name.
+        assert_eq!(differ("it.csv", "/a/it.csv"), None);
+        assert_eq!(differ("/a/it.csv", "other.csv"), Some(false));
     }
 
     #[test]

@@ -5,6 +5,7 @@
 //! else it could have been is said: a pair that was chosen because it agrees would say nothing.
 
 use super::super::case::{may_agree, printed_slack, printed_time_slack};
+use super::said::other_burst;
 use crate::results::{Measured, ResultFile};
 
 /// Two runs beside each other.
@@ -121,6 +122,7 @@ fn run_alike(one: &Measured, other: &Measured) -> bool {
     let differ = |x: &Option<String>, y: &Option<String>| matches!((x, y), (Some(x), Some(y)) if x != y);
     let lengths = |x: Option<f64>, y: Option<f64>| x.zip(y).is_none_or(|(x, y)| (x / y - 1.0).abs() < 0.2);
     a.load == b.load
+        && other_burst(a, b).is_none()
         && !differ(&a.gpu, &b.gpu)
         && (a.family.is_empty() || b.family.is_empty() || a.family == b.family)
         && lengths(a.input_tokens, b.input_tokens)

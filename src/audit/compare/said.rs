@@ -50,8 +50,13 @@ fn servers(a: &Setup, b: &Setup) -> (Vec<String>, Vec<String>) {
         counts("expert-parallel ranks", a.expert_parallel, b.expert_parallel),
         counts("pools", a.pools, b.pools),
         is_apart(a, b),
-        unlike("precision", &a.precision, &b.precision, is_other_type),
-        unlike("KV cache", &a.kv_cache_dtype, &b.kv_cache_dtype, is_other_type),
+        unlike("precision", &a.precision, &b.precision, model::is_other_type),
+        unlike(
+            "KV cache",
+            &a.kv_cache_dtype,
+            &b.kv_cache_dtype,
+            model::is_other_type,
+        ),
     ];
     let server = [
         unlike("engine", &a.engine, &b.engine, is_other_engine),
@@ -92,7 +97,17 @@ pub(super) fn all_that_differs(predicted: &Measured, measured: &Measured) -> Vec
 /// What differs in how requests were sent, where both say it.
 pub(super) fn other_load(a: &Setup, b: &Setup) -> Option<String> {
     let is_known = a.load != Load::Unknown && b.load != Load::Unknown;
+    if let Some((one, other)) = other_burst(a, b) {
+        return Some(format!("load: {one} against {other} requests at once"));
+    }
     (is_known && !is_same_load(a.load, b.load)).then(|| format!("load: {} against {}", a.load, b.load))
+}
+
+/// How many requests come at once, where that differs: all that happens depends on it, as it does on no other load's number.
+pub(super) fn other_burst(a: &Setup, b: &Setup) -> Option<(u64, u64)> {
+    let are_bursts = a.load == Load::Burst && b.load == Load::Burst;
+    let counts = a.num_prompts.zip(b.num_prompts);
+    counts.filter(|(one, other)| are_bursts && one != other)
 }
 
 /// Whether both were sent in one way.
@@ -150,27 +165,4 @@ fn version(a: &Setup, b: &Setup) -> Option<String> {
             a.engine.as_deref().unwrap_or("engine")
         )
     })
-}
-
-/// `bfloat16` is `bf16`, `half` is `float16`, and `auto` says nothing.
-fn is_other_type(one: &str, other: &str) -> bool {
-    let [one, other] = [one, other].map(plain_type);
-    let read = |name: &str| model::parse_dtype(name).or_else(|_| model::parse_kv_cache_dtype(name));
-    match (read(&one), read(&other)) {
-        (Ok(Some(one)), Ok(Some(other))) => one != other,
-        (Ok(None), _) | (_, Ok(None)) => false,
-        _ => one != other,
-    }
-}
-
-/// A type as vLLM's flags spell it: PyTorch writes `torch.float8_e4m3fn`, people `fp16`.
-fn plain_type(name: &str) -> String {
-    let name = name.trim().to_lowercase().replace("torch.", "");
-    let name = name.replace("float8", "fp8");
-    match name.as_str() {
-        "fp16" => "float16".to_owned(),
-        "fp32" => "float32".to_owned(),
-        _ if name.starts_with("fp8") => name.trim_end_matches("uz").trim_end_matches("fn").to_owned(),
-        _ => name,
-    }
 }

@@ -5,7 +5,8 @@
 
 use crate::results::{OtherSetting, Settings, Setup};
 
-/// Settings that make another run of the same, longer or by other chance.
+/// Settings that make another run of the same, longer or by other chance. How many requests come at once is part of a load
+/// ([`super::said::other_burst`]).
 const SAME_SYSTEM: [&str; 4] = [
     "workload.duration",
     "workload.num_prompts",
@@ -29,9 +30,11 @@ const SHOWN: usize = 6;
 /// Characters of a value that are shown.
 const VALUE_SHOWN: usize = 40;
 
-/// Whether both are simulations by one version whose settings differ: nothing else can be the cause of any move.
+/// Whether both are simulations by one version whose settings differ: nothing else can be the cause of any move. A file in
+/// another folder may be the same.
 pub(super) fn decide_all(a: &Setup, b: &Setup) -> bool {
-    a.settings.decide_both(&b.settings) && !unlike(&a.settings, &b.settings).is_empty()
+    let is_sure = |other: &OtherSetting| !other.may_be_one_file();
+    a.settings.decide_both(&b.settings) && unlike(&a.settings, &b.settings).iter().any(is_sure)
 }
 
 /// Whether both are simulations by one version of the same settings, with another seed or none.
@@ -70,6 +73,9 @@ fn words(other: &OtherSetting) -> String {
         .find_map(|table| other.key.strip_prefix(table))
         .unwrap_or(&other.key);
     match &other.values {
+        [Some(one), Some(two)] if other.may_be_one_file() => {
+            format!("{name} {one} against {two}, which may be one file")
+        }
         [Some(one), Some(other)] => format!("{name} {} against {}", short(one), short(other)),
         [Some(one), None] => format!("{name} = {} in the first alone", short(one)),
         [None, Some(other)] => format!("{name} = {} in the second alone", short(other)),
@@ -140,6 +146,45 @@ mod tests {
         let settings = [("engine.max_num_seqs".to_owned(), "16".to_owned())];
         other.setup.settings = Settings::all(settings.into(), "0.2.0");
         assert_eq!(kinds(&one, &other)[..2], ["setup", "bandwidth"]);
+    }
+
+    #[test]
+    fn a_file_in_another_folder_is_said_and_decides_nothing() {
+        let key = "workload.arrivals.trace.path";
+        let of = |path: &str, factor: f64| simulated(&[(key, path)], factor);
+        let causes = compare(&of("/a/it.csv", 1.0), &of("/b/it.csv", 1.5)).causes;
+        assert_eq!(causes.len(), 3, "{causes:?}");
+        assert!(
+            causes[0]
+                .words
+                .ends_with("workload.arrivals.trace.path /a/it.csv against /b/it.csv, which may be one file"),
+            "{causes:?}"
+        );
+        assert_eq!(causes[1].kind, "bandwidth");
+        let told = kinds(&of("/a/it.csv", 1.0), &of("/a/other.csv", 1.5));
+        assert_eq!(told, ["setup"]);
+    }
+
+    #[test]
+    fn how_many_come_at_once_is_the_load_and_how_many_are_sent_at_a_rate_is_not() {
+        let of = |requests: u64, is_burst: bool, factor: f64| {
+            let number = requests.to_string();
+            let mut row = simulated(&[("workload.num_prompts", &number)], factor);
+            row.setup.num_prompts = Some(requests);
+            if is_burst {
+                row.setup.load = crate::results::Load::Burst;
+            }
+            row
+        };
+        let causes = compare(&of(500, true, 1.0), &of(1000, true, 1.5)).causes;
+        assert_eq!(causes.len(), 1, "{causes:?}");
+        assert_eq!(
+            causes[0].words,
+            "not the same load: 500 against 1000 requests at once"
+        );
+        let same = compare(&of(500, true, 1.0), &of(1000, true, 1.0));
+        assert_eq!(same.unlike, ["load: 500 against 1000 requests at once"]);
+        assert_eq!(kinds(&of(500, false, 1.0), &of(1000, false, 1.5))[0], "bandwidth");
     }
 
     #[test]
