@@ -188,7 +188,7 @@ fn as_long_as(front: &Front<'_>) -> String {
     let servers = u64::from(frontend.servers.get());
     let alone_per_s = servers as f64 / frontend.per_handed_token().seconds();
     format!(
-        ". That ends with steps of more than {} outputs (VLLM_V1_OUTPUT_PROC_CHUNK_SIZE for each process): from then on no more than {} \
+        ". That ends with steps of more than {} outputs (output_proc_chunk_size, VLLM_V1_OUTPUT_PROC_CHUNK_SIZE, for each process): from then on no more than {} \
          tokens/s leave, and the backlog stays",
         count(u64::from(frontend.outputs_at_once) * servers),
         count(alone_per_s as u64)

@@ -30,6 +30,7 @@ pub(super) struct EngineFlags {
     pub(super) config: EngineConfig,
     /// As given.
     pub(super) api_server_count: Option<NonZeroU32>,
+    pub(super) outputs_at_once: u32,
     pub(super) profile: Profile,
     /// `max_num_seqs` as the flag has it, which sizes buffers; the scheduler's limit may be lower.
     pub(super) max_num_seqs: u32,
@@ -108,6 +109,7 @@ pub(super) fn resolve(
     sparse::check_block(judge, block_size, model);
     let (threshold, interval) = prefill_limits(judge, raw, &profile);
     check_stream_interval(judge, raw, &profile);
+    let outputs_at_once = outputs_at_once(judge, raw, &profile);
     let (utilization, watermark) = memory_shares(judge, raw, &profile);
     let defaults = &profile.defaults;
     let reserve = take(
@@ -172,6 +174,7 @@ pub(super) fn resolve(
     EngineFlags {
         config,
         api_server_count,
+        outputs_at_once,
         max_num_seqs: batch.seqs,
         max_num_batched_tokens: batch.tokens,
         gpu_memory_utilization: utilization,
@@ -205,6 +208,19 @@ fn take<T: Clone + Display + Into<toml::Value>>(
 fn api_servers(judge: &mut Judge, raw: &RawEngine) -> Option<NonZeroU32> {
     let given = raw.api_server_count?;
     NonZeroU32::new(judge.required("engine.api_server_count", given, (1, API_SERVERS_MAX)))
+}
+
+/// Outputs that an API server takes at once; the variable of the environment has no flag.
+fn outputs_at_once(judge: &mut Judge, raw: &RawEngine, profile: &Profile) -> u32 {
+    let source = Source::Profile(profile.profile.clone());
+    let (key, given) = ("engine.output_proc_chunk_size", raw.output_proc_chunk_size);
+    judge.count(
+        key,
+        given,
+        (1, TOKENS_MAX),
+        profile.defaults.output_proc_chunk_size,
+        source,
+    )
 }
 
 /// As many as engines, where nobody says, of which there may be so many.

@@ -13,6 +13,7 @@ use around::{Bare, Missing};
 use super::argv;
 use super::diagnostic::{Diagnostic, Place};
 use super::flags::{ClientKind, ScenarioFlags, SloFlags, TrafficFlags};
+use super::scalar::Count;
 use super::trtllm;
 use super::version;
 
@@ -272,6 +273,16 @@ pub(super) fn serve(
         .settings
         .iter()
         .any(|(name, value)| name == "VLLM_USE_V1" && value == "0");
+    let slice = environment::output_slice(&bare.settings).filter(|_| name == "vllm" && !serves_v0);
+    match slice {
+        Some(Ok(outputs)) => parsed.flags.engine.output_proc_chunk_size = Some(Count(outputs)),
+        Some(Err(what)) => problems.push(
+            Diagnostic::new(format!("in {flag}: {what}"))
+                .at(Place::Flag(flag.to_string()))
+                .help("write how many outputs of a step an API server takes at once, 128 where nobody says"),
+        ),
+        None => {}
+    }
     if wants_v0 && !serves_v0 {
         let problem = Diagnostic::new(format!("in {flag}: `VLLM_USE_V1=0` asks for the V0 engine"))
             .at(Place::Flag(flag.to_string()))

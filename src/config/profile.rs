@@ -74,6 +74,7 @@ pub struct Defaults {
     pub watermark: f64,
     pub prefill_schedule_interval: u64,
     pub stream_interval: u64,
+    pub output_proc_chunk_size: u64,
     pub async_scheduling: bool,
     pub cudagraph_mode: RawGraphMode,
     pub fuse_allreduce_rms: bool,

@@ -203,10 +203,10 @@ impl Flags {
     }
 
     /// Most outputs of a step that the API server puts to their streams before any of those runs: vLLM V1 takes them in slices of so many
-    /// (`VLLM_V1_OUTPUT_PROC_CHUNK_SIZE`), the others all.
+    /// (`output_proc_chunk_size`), the others all.
     pub(super) fn outputs_at_once(&self) -> u32 {
         match self {
-            Flags::Vllm(_) => 128,
+            Flags::Vllm(flags) => flags.outputs_at_once,
             Flags::Sglang(_) | Flags::Trtllm(_) | Flags::Scheduled(_) => u32::MAX,
         }
     }

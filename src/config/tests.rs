@@ -164,6 +164,7 @@ fn assumed_values_name_their_reason() {
     engine.long_prefill_token_threshold = 0 Profile("vllm@0.33")
     engine.prefill_schedule_interval = 1 Profile("vllm@0.33")
     engine.stream_interval = 1 Profile("vllm@0.33")
+    engine.output_proc_chunk_size = 128 Profile("vllm@0.33")
     engine.gpu_memory_utilization = 0.92 Profile("vllm@0.33")
     engine.watermark = 0 Profile("vllm@0.33")
     engine.scheduler_reserve_full_isl = true Profile("vllm@0.33")

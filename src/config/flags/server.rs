@@ -31,6 +31,11 @@ pub(in crate::config) fn apply_serve(
             } else {
                 key.replace('_', "-")
             };
+            // A variable of a pasted command's environment: there is no flag of that name.
+            let flag = match key.as_str() {
+                "output_proc_chunk_size" => "serve-cmd".to_string(),
+                _ => flag,
+            };
             editor.set(&format!("{section}.{key}"), value, &flag);
         }
     }

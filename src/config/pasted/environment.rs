@@ -1,4 +1,6 @@
-//! Settings of the environment before a pasted command: LMCache's are read, what becomes of the others is told.
+//! Settings of the environment before a pasted command: LMCache's and the size of vLLM's slices of outputs are read, what becomes of the others is told.
+
+use crate::units::FLAG_TOKENS_MAX as TOKENS_MAX;
 
 /// How the words of a secret's name end.
 const SECRETS: [&str; 5] = ["TOKEN", "KEY", "PASSWORD", "PASSWD", "SECRET"];
@@ -66,6 +68,17 @@ pub(super) fn lmcache_key(name: &str, value: &str) -> Option<(String, toml::Valu
     LMCACHE_KEYS.contains(&key.as_str()).then_some((key, value))
 }
 
+/// vLLM's slices of outputs, which no flag has.
+const OUTPUT_SLICE: &str = "VLLM_V1_OUTPUT_PROC_CHUNK_SIZE";
+
+/// `output_proc_chunk_size` of `[engine]`, where the environment has it: the last word counts. Else what is wrong with its value.
+pub(super) fn output_slice(settings: &[(String, String)]) -> Option<Result<u64, String>> {
+    let (name, value) = settings.iter().rev().find(|(name, _)| name == OUTPUT_SLICE)?;
+    let number = value.trim().parse().ok();
+    let number = number.filter(|outputs| (1..=TOKENS_MAX).contains(outputs));
+    Some(number.ok_or_else(|| format!("`{name}={value}` is not a whole number from 1 to {TOKENS_MAX}")))
+}
+
 /// What becomes of a setting of the environment, as a sentence.
 pub(super) fn told(name: &str, value: &str) -> String {
     let name_in_capitals = name.to_uppercase();
@@ -82,6 +95,8 @@ pub(super) fn told(name: &str, value: &str) -> String {
     let of_lmcache = name.strip_prefix(LMCACHE).map(str::to_lowercase);
     if let Some(key) = of_lmcache.filter(|key| LMCACHE_KEYS.contains(&key.as_str())) {
         format!("{name}={value} is {key} of [lmcache], which counts where a KV connector is LMCache's")
+    } else if name == OUTPUT_SLICE {
+        format!("{name}={value} is output_proc_chunk_size of [engine], which counts where vLLM V1 serves")
     } else if name == "VLLM_USE_V1" {
         format!("{name}={value} has no effect: the profile says which engine it is")
     } else if OF_KERNELS.iter().any(starts) {

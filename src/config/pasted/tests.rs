@@ -446,6 +446,44 @@ fn lmcaches_settings_are_read_where_it_keeps_kv() {
 }
 
 #[test]
+fn slices_of_outputs_are_read_of_the_environment_and_carried() {
+    let served = |before: &str, engine: &str| {
+        resolve_line(&format!(
+            "--gpu h100 --max-model-len 8192 --request-rate 2 --input-len 128 --output-len 16 {engine} --serve-cmd \
+             '{before} vllm serve Qwen/Qwen3-8B'"
+        ))
+    };
+    let of = |before: &str, engine: &str| {
+        let resolved = served(before, engine).unwrap_or_else(|problems| panic!("{problems}"));
+        let said = resolved.ignored.join("\n");
+        (
+            resolved.scenario.pools[0].frontend.outputs_at_once,
+            said,
+            crate::config::resolved_toml(&resolved),
+        )
+    };
+    assert_eq!(of("", "").0, 128);
+    let (outputs, said, spelt_out) = of("VLLM_V1_OUTPUT_PROC_CHUNK_SIZE=512", "");
+    assert_eq!(outputs, 512);
+    assert!(
+        said.contains("VLLM_V1_OUTPUT_PROC_CHUNK_SIZE=512 is output_proc_chunk_size of [engine]"),
+        "{said}"
+    );
+    assert!(spelt_out.contains("output_proc_chunk_size = 512"), "{spelt_out}");
+    // vLLM 0.6 takes all at once, as ever.
+    assert_eq!(
+        of("VLLM_V1_OUTPUT_PROC_CHUNK_SIZE=512", "--engine vllm@0.6").0,
+        u32::MAX
+    );
+    for wrong in ["many", "0", "-1"] {
+        let before = format!("VLLM_V1_OUTPUT_PROC_CHUNK_SIZE={wrong}");
+        let problems = served(&before, "").err().unwrap().to_string();
+        let expected = format!("in --serve-cmd: `{before}` is not a whole number from 1 to ");
+        assert!(problems.contains(&expected), "{problems}");
+    }
+}
+
+#[test]
 fn kernels_for_small_batches_of_experts_set_small_budgets() {
     let served = |more: &str| {
         let line = format!(

@@ -148,6 +148,9 @@ pub struct RawEngine {
     /// API server processes, among which requests are shared; of a data-parallel server those of all its engines.
     #[arg(long, value_name = "N")]
     pub api_server_count: Option<Count>,
+    /// `VLLM_V1_OUTPUT_PROC_CHUNK_SIZE`: most outputs of a step that an API server puts to their streams before any of those runs.
+    #[arg(skip)]
+    pub output_proc_chunk_size: Option<Count>,
     /// Never replay CUDA graphs.
     #[arg(long, value_name = "BOOL", num_args = 0..=1, require_equals = true, default_missing_value = "true")]
     pub enforce_eager: Option<bool>,
