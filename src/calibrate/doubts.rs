@@ -19,6 +19,8 @@ use crate::stats::quantile;
 
 /// Factor between a run and its fit, either way, above which it is not of the server that was described.
 const MISFIT: f64 = 1.25;
+/// The same of all runs in the median, above which no host explains them.
+const OFF: f64 = 1.1;
 /// Median error of fitted kernels above which they are not of the GPU that was said, in percent.
 const MISFIT_PCT: f64 = 25.0;
 /// Width of an interval, relative to its middle, below which a parameter stands at the end of what is possible.
@@ -150,6 +152,19 @@ pub(super) fn doubts_of_host(host: &HostFit) -> Vec<String> {
             significant(*predicted)
         ));
     }
+    if let (true, true) = (doubts.is_empty(), median > OFF && !host.is_unmoved) {
+        doubts.push(format!(
+            "the runs are {:.0} % off in the median after the fit, and runs repeat within 3 %: no host explains them; is it this GPU, this \
+             model, these flags, this engine? the terms are marked prior",
+            100.0 * (median - 1.0)
+        ));
+    }
+    if let Some(share) = host.over_bandwidth {
+        doubts.push(format!(
+            "with the factor that was found products read weights at {share:.2} of the card's bandwidth, which nothing does: is it this GPU, \
+             this model, these flags? the terms are marked prior"
+        ));
+    }
     if host.is_unmoved && doubts.is_empty() {
         doubts.push(format!(
             "no term could be moved from what was believed, and the runs are a factor of {} off in the median with it: they decide \
@@ -170,28 +185,34 @@ fn left_out(host: &HostFit) -> Option<&StandsAlone> {
     host.stands_alone.as_ref().filter(|alone| alone.is_left_out)
 }
 
+/// The run is that of the figure: of a load that was measured several times any may be the worst.
 fn against_the_others(alone: &StandsAlone, worst: &RunEvidence) -> String {
-    let [with, without, believed] = alone.values.map(significant);
+    let with = alone.moved.map_or(String::new(), |moved| {
+        let [with, without, believed] = [moved.with, moved.without, moved.believed].map(significant);
+        format!(
+            "; with it {} would be {with} and not {without} (believed beforehand: {believed})",
+            moved.term
+        )
+    });
     format!(
-        "{} stands alone against the other runs and is left out of the fit: it measured {} {}, and the fit has {}; with it {} would be {with} \
-         and not {without} (believed beforehand: {believed}); was it this server, with these \
-         flags, and nothing beside it? measured again, that load weighs more; the terms are marked prior",
-        alone.run,
+        "{} stands alone against the other runs and is left out of the fit: it measured {} {}, and the fit has {}{with}; was it this server, \
+         with these flags, lengths and clients, and nothing beside it? measured again, that load weighs more; the terms are marked prior",
+        worst.run,
         worst.figure,
         significant(worst.measured),
         significant(worst.predicted),
-        alone.term,
     )
 }
 
 /// What to know of a load that stayed in the fit, and decides a term alone.
 pub(super) fn remark_on_one_load(host: &HostFit) -> Option<String> {
     let alone = host.stands_alone.as_ref().filter(|alone| !alone.is_left_out)?;
-    let [with, without, believed] = alone.values.map(significant);
+    let moved = alone.moved?;
+    let [with, without, believed] = [moved.with, moved.without, moved.believed].map(significant);
     Some(format!(
         "{} = {with} is the word of {} alone: without it the other runs are met better, with {without} (believed beforehand: {believed}); the \
          host's intervals reach to both fits; measured again, that load would weigh more",
-        alone.term, alone.run
+        moved.term, alone.run
     ))
 }
 

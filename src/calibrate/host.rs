@@ -23,7 +23,7 @@ mod terms;
 
 pub(super) use front_end::next_front_end;
 
-pub use alone::StandsAlone;
+pub use alone::{Moved, StandsAlone};
 
 use alone::Alone;
 use consensus::Fewer;
@@ -74,6 +74,8 @@ pub struct HostFit {
     pub is_of_fewer: bool,
     /// The load without which the fit gains more than chance gives.
     pub stands_alone: Option<StandsAlone>,
+    /// Share of the card's bandwidth at which products would read weights with the factor that was found, where that is more than there is.
+    pub over_bandwidth: Option<f64>,
     /// That another bandwidth would explain the runs with less of a surprise than this host, in words.
     pub slower_card: Option<String>,
     /// Each family of runs as a fit without it has it; none where there are fewer than two.
@@ -178,6 +180,7 @@ pub fn fit(runs: &[Run], known: &Known, options: &Options) -> Option<HostFit> {
         at_ends: belief::at_ends(parameters, values),
         is_of_fewer: fewer.is_some(),
         stands_alone,
+        over_bandwidth: bandwidth.and_then(|factor| slower_card::over_bandwidth(known, factor)),
         slower_card: slower_card::slower_card(trial, values),
         given: runs.len(),
         is_unmoved,

@@ -225,7 +225,9 @@ fn store_host(
         ));
     }
     // Terms from other cards' runs are another server's.
-    let is_measured = request.runs.iter().any(|run| is_own(run, request)) && !doubts::is_doubtful(fitted);
+    let is_measured = request.runs.iter().any(|run| is_own(run, request))
+        && !doubts::is_doubtful(fitted)
+        && fitted.slower_card.is_none();
     own.trust = if is_measured {
         Trust::Calibrated
     } else {

@@ -241,6 +241,13 @@ fn request(args: &Args, device: &Device, base: Calibration, read: &mut Read) -> 
         Some("") => Some(device.id.clone()),
         Some(name) => Some(inputs::device(name)?.0.id),
     };
+    if let Some(of) = &bandwidth_of
+        && !runs.iter().any(|run| run.resolved.device.id == *of)
+    {
+        bail!(
+            "--fit-bandwidth: none of the end-to-end runs is of {of}, which would decide the factor; leave it out, or name the GPU of the runs"
+        );
+    }
     let mut observations = std::mem::take(&mut read.observations);
     if observations.is_empty() && runs.is_empty() && read.kept.is_none() {
         bail!(nothing(args, device, &read.told));

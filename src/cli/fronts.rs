@@ -172,15 +172,16 @@ fn busy(fronts: &[Front<'_>], duration_s: f64) -> Vec<String> {
                 "{BUSY}{of_pool} {BEHIND} {} of the time to write every token by itself, {parts}: they are behind, and write several tokens \
                  of an answer as one piece{}{more}",
                 percent(taken.whole()),
-                as_long_as(front)
+                as_long_as(front, taken.whole())
             ),
         })
     });
     said.collect()
 }
 
-/// Up to which batch processes that are behind can catch up, and what becomes of them beyond it; nothing where no batch is too large.
-fn as_long_as(front: &Front<'_>) -> String {
+/// Up to which batch processes that are behind can catch up, and what becomes of them beyond it, where writing each token by itself would
+/// take a share of `alone`; nothing where no batch is too large.
+fn as_long_as(front: &Front<'_>, alone: f64) -> String {
     let frontend = &front.frontend;
     if frontend.outputs_at_once == u32::MAX || frontend.per_output_token == Picos::ZERO {
         return String::new();
@@ -189,9 +190,10 @@ fn as_long_as(front: &Front<'_>) -> String {
     let alone_per_s = servers as f64 / frontend.per_handed_token().seconds();
     format!(
         ". That ends with steps of more than {} outputs (output_proc_chunk_size, VLLM_V1_OUTPUT_PROC_CHUNK_SIZE, for each process): from then on no more than {} \
-         tokens/s leave, and the backlog stays",
+         tokens/s leave, and a backlog, whatever it came from, stays until requests come at less than {} of this rate",
         count(u64::from(frontend.outputs_at_once) * servers),
-        count(alone_per_s as u64)
+        count(alone_per_s as u64),
+        percent(1.0 / alone)
     )
 }
 

@@ -156,6 +156,59 @@ fn a_run_that_is_a_tenth_or_two_off_decides_no_term_alone() {
     );
 }
 
+/// Of a load that was measured three times the run that differs from the other two is the one that is left out, and named.
+#[test]
+fn a_run_that_differs_from_its_repeats_is_the_one_that_is_named() {
+    let folder = tempfile::tempdir().unwrap();
+    let folder = folder.path();
+    results(folder);
+    for (to, times) in [("again.json", 1.003), ("off.json", 1.22)] {
+        change(folder, "c64.json", to, slower(times));
+    }
+    let files = [
+        "c1.json",
+        "c16.json",
+        "r4.json",
+        "c64.json",
+        "again.json",
+        "off.json",
+    ];
+    let (said, file) = fitted(folder, &files);
+    assert!(
+        said.contains("DOUBTFUL: off.json: 64 in flight, 512+64 tokens stands alone"),
+        "{said}"
+    );
+    let runs = file["evidence"]["runs"].as_array().unwrap();
+    let left = |run: &toml::Value| run.get("is_left_out").is_some();
+    let off = |run: &toml::Value| run["run"].as_str().unwrap().contains("off.json");
+    assert!(runs.iter().all(|run| left(run) == off(run)), "{said}");
+}
+
+/// No host makes a server a sixth faster than its kernels are; with a factor on the bandwidth it would read faster than the card.
+#[test]
+fn a_server_that_is_faster_than_its_card_is_doubted() {
+    let folder = tempfile::tempdir().unwrap();
+    let folder = folder.path();
+    results(folder);
+    let files = ["c1.json", "c16.json", "c64.json", "r4.json"];
+    for name in files {
+        change(folder, name, name, slower(0.85));
+    }
+    let (said, file) = fitted(folder, &files);
+    assert!(
+        said.contains("off in the median after the fit, and runs repeat within 3 %"),
+        "{said}"
+    );
+    assert_eq!(file["host"]["vllm"]["trust"].as_str(), Some("prior"), "{said}");
+    let mut args = files.to_vec();
+    args.push("--fit-bandwidth");
+    let (said, _) = fitted(folder, &args);
+    assert!(
+        said.contains("of the card's bandwidth, which nothing does"),
+        "{said}"
+    );
+}
+
 #[test]
 fn pauses_come_only_from_runs_of_which_every_gap_is_known() {
     let folder = tempfile::tempdir().unwrap();

@@ -216,6 +216,32 @@ fn scatter_is_found_beside_percentiles_that_chance_decides() {
     assert!(cv < 0.015 && ends[1] < 0.03, "{said}");
 }
 
+/// Lengths that scatter and that nobody told are taken to be equal, which makes figures of a sound server contradict each other.
+#[test]
+fn no_load_stands_alone_for_lengths_that_nobody_told() {
+    let folder = tempfile::tempdir().unwrap();
+    let folder = folder.path();
+    let lengths = "--random-input-len 256 --random-output-len 64 --random-range-ratio 0.3";
+    let loads = [
+        ("s1.json", "--max-concurrency 1 --num-prompts 40"),
+        ("s16.json", "--max-concurrency 16 --num-prompts 160"),
+        ("s64.json", "--max-concurrency 64 --num-prompts 640"),
+        ("sr.json", "--request-rate 5 --num-prompts 200"),
+    ];
+    for (name, load) in loads {
+        simulate(folder, name, &format!("{lengths} {load} --client vllm"));
+        let bytes = std::fs::read(folder.join(name)).unwrap();
+        let mut result: serde_json::Value = serde_json::from_slice(&bytes).unwrap();
+        result.as_object_mut().unwrap().remove("plimsoll");
+        std::fs::write(folder.join(name), result.to_string()).unwrap();
+    }
+    let (said, _) = fit(folder, &loads.map(|(name, _)| name));
+    assert!(
+        !said.contains("stands alone") && !said.contains("is the word of"),
+        "{said}"
+    );
+}
+
 /// A card that reads weights at 0.7 of what is known of it, and a host as it was to be expected: the fit finds another host, and says
 /// what else it may be.
 #[test]

@@ -5,10 +5,13 @@
 //! belief of [`BAD`] that a run is of another server than was said, and that its figures then scatter by [`WILD`], leaving it
 //! out costs as much as the fit has to gain ([`price`]). A load that gains more is left out and told; of one that gains less
 //! than that, and yet more than chance gives, intervals reach to both fits.
+//! Of a load that was measured several times each run is left out by itself, too: where it differs from its repeats, it is that one.
+//! Runs whose lengths are only taken to be equal make a load stand alone that does not: it has to stand alone with lengths that
+//! scatter as well.
 //! Laws: with fewer than three loads none stands alone; what all loads are off by is the model's doing and no load's.
 
 use super::consensus::Fewer;
-use super::descent::newton;
+use super::descent::{invert, newton};
 use super::{Linear, Loss, Options, OtherTerms, RUN_SIGMA, Trial};
 use super::{draws, holding, intervals, rounded_all};
 use crate::calibrate::runs::Run;
@@ -22,6 +25,8 @@ const WILD: f64 = 0.25;
 pub(super) const CHANCE: f64 = 6.0;
 /// Loads of which one may stand alone: among more no single one holds a term.
 const LOADS: std::ops::RangeInclusive<usize> = 3..=12;
+/// Distance between a term with a load and without it, in standard deviations of what was believed, from which on the term is told.
+const TOLD: f64 = 1.0;
 
 /// The load without which the fit gains most, if that is more than chance gives.
 pub(super) struct Alone<'a> {
@@ -31,17 +36,28 @@ pub(super) struct Alone<'a> {
     pub(super) told: StandsAlone,
 }
 
-/// A load beside the fit to all others.
+/// A load, or one of its runs, beside the fit to all others.
 #[derive(Clone, Debug, PartialEq)]
 pub struct StandsAlone {
     /// Its first run.
     pub run: String,
-    /// The term that it moves furthest.
-    pub term: &'static str,
-    /// The term with the load, without it, and what was believed.
-    pub values: [f64; 3],
+    /// The term that it moves furthest, if it moves any far.
+    pub moved: Option<Moved>,
     /// The gain is more than leaving it out costs.
     pub is_left_out: bool,
+}
+
+/// A term by fits to other runs.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct Moved {
+    /// Its name.
+    pub term: &'static str,
+    /// As all runs have it.
+    pub with: f64,
+    /// As the others have it.
+    pub without: f64,
+    /// As it was believed to be.
+    pub believed: f64,
 }
 
 /// What leaving a load out costs: the odds that each of its runs is good, and what its figures are less likely by where they may be
@@ -51,34 +67,67 @@ fn price(runs: usize, weight: f64) -> f64 {
     good + 2.0 * weight * (WILD / RUN_SIGMA).ln()
 }
 
-/// `None` where no load gains more than chance gives; `first` is the fit to all.
+/// `None` where no load gains more than chance gives, or the terms are the same without it; `first` is the fit to all.
 pub(super) fn alone<'a>(all: &Trial<'a>, first: &[f64]) -> Option<Alone<'a>> {
+    let mut found = of_equal_lengths(all, first)?;
+    if all.runs.iter().any(|run| run.scattered.is_some()) {
+        let runs: Vec<Run> = all.runs.iter().map(|run| run.as_scattered()).collect();
+        let other = Trial::of(runs.iter().collect(), all.known, all.sought)?;
+        let scattered = of_equal_lengths(&other, &invert(&other, Loss::SoftL1, first))?.told;
+        if scattered.run != found.told.run {
+            return None;
+        }
+        found.told.is_left_out &= scattered.is_left_out;
+    }
+    let is_told = found.told.is_left_out || found.told.moved.is_some();
+    is_told.then_some(found)
+}
+
+/// The same with lengths as they were taken to be.
+fn of_equal_lengths<'a>(all: &Trial<'a>, first: &[f64]) -> Option<Alone<'a>> {
     if !LOADS.contains(&all.loads.count) {
         return None;
     }
     let with = all.cost(Loss::SoftL1, first, &all.errors(first));
-    let without = (0..all.loads.count).filter_map(|load| Some((load, without(all, first, load)?)));
-    let gains = without.map(|(load, others)| (with - others.cost, load, others));
-    let (gain, load, others) = gains.max_by(|one, other| one.0.total_cmp(&other.0))?;
-    // Where the others are off by more than runs repeat, so may this one be.
-    let gain = gain / others.scatter.max(1.0);
-    let rows = all.rows.iter().zip(&all.weights);
-    let weight: f64 = rows
-        .filter(|(run, _)| all.loads.of[**run] == load)
-        .map(|(_, weight)| weight)
-        .sum();
-    let own: Vec<&Run> = of_load(all, load).map(|run| all.runs[run]).collect();
+    let judged = candidates(all).into_iter().filter_map(|own| {
+        let others = without(all, first, &own)?;
+        // Where the others are off by more than runs repeat, so may this one be.
+        let gain = (with - others.cost) / others.scatter.max(1.0);
+        let rows = all.rows.iter().zip(&all.weights);
+        let weights = rows
+            .filter(|(run, _)| own.contains(run))
+            .map(|(_, weight)| weight);
+        let price = price(own.len(), weights.sum());
+        (gain > CHANCE).then_some((gain - price, own, others))
+    });
+    let (surplus, own, others) = judged.max_by(|one, other| one.0.total_cmp(&other.0))?;
     let told = StandsAlone {
-        is_left_out: gain > price(own.len(), weight),
-        ..furthest(all, first, &others.fewer, own[0])
+        run: all.runs[own[0]].label.clone(),
+        moved: furthest(all, first, &others.fewer),
+        is_left_out: surplus > 0.0,
     };
-    (gain > CHANCE).then_some(Alone {
+    Some(Alone {
         others: others.fewer,
         told,
     })
 }
 
-/// The fit without a load.
+/// The runs of each load, and each run of one that has several.
+fn candidates(all: &Trial) -> Vec<Vec<usize>> {
+    let of_load = |load: usize| -> Vec<usize> {
+        let runs = 0..all.runs.len();
+        runs.filter(|run| all.loads.of[*run] == load).collect()
+    };
+    let loads: Vec<Vec<usize>> = (0..all.loads.count).map(of_load).collect();
+    let repeated = loads.iter().filter(|runs| runs.len() > 1);
+    let singles: Vec<Vec<usize>> = repeated.flatten().map(|run| vec![*run]).collect();
+    match singles.len() <= *LOADS.end() {
+        true => loads.into_iter().chain(singles).collect(),
+        false => loads,
+    }
+}
+
+/// The fit without some runs.
 struct Without<'a> {
     fewer: Fewer<'a>,
     cost: f64,
@@ -86,14 +135,8 @@ struct Without<'a> {
     scatter: f64,
 }
 
-fn of_load(all: &Trial, load: usize) -> impl Iterator<Item = usize> {
-    (0..all.runs.len()).filter(move |run| all.loads.of[*run] == load)
-}
-
-fn without<'a>(all: &Trial<'a>, first: &[f64], load: usize) -> Option<Without<'a>> {
-    let kept: Vec<usize> = (0..all.runs.len())
-        .filter(|run| all.loads.of[*run] != load)
-        .collect();
+fn without<'a>(all: &Trial<'a>, first: &[f64], own: &[usize]) -> Option<Without<'a>> {
+    let kept: Vec<usize> = (0..all.runs.len()).filter(|run| !own.contains(run)).collect();
     let runs = kept.iter().map(|run| all.runs[*run]).collect();
     let trial = Trial::of(runs, all.known, all.sought)?;
     let parameters = trial.parameters.iter();
@@ -126,20 +169,21 @@ fn value_of(all: &Trial, values: &[f64], name: &str) -> Option<f64> {
 }
 
 /// The term that a load moves furthest, by how firmly it was believed; one that only it speaks about is what was believed without it.
-fn furthest(all: &Trial, first: &[f64], others: &Fewer, run: &Run) -> StandsAlone {
+fn furthest(all: &Trial, first: &[f64], others: &Fewer) -> Option<Moved> {
     let moved = all.parameters.iter().zip(first).map(|(parameter, with)| {
         let without = value_of(&others.trial, &others.values, parameter.name).unwrap_or(parameter.prior);
         let distance = (parameter.scaled(*with) - parameter.scaled(without)).abs() / parameter.sd;
-        (distance, parameter.name, [*with, without, parameter.prior])
+        let moved = Moved {
+            term: parameter.name,
+            with: *with,
+            without,
+            believed: parameter.prior,
+        };
+        (distance, moved)
     });
     let most = moved.max_by(|one, other| one.0.total_cmp(&other.0));
-    let (_, term, values) = most.expect("a trial has parameters");
-    StandsAlone {
-        run: run.label.clone(),
-        term,
-        values,
-        is_left_out: false,
-    }
+    most.filter(|(distance, _)| *distance >= TOLD)
+        .map(|(_, moved)| moved)
 }
 
 /// The terms of `all` by the fit to the others; what these do not speak about is what was believed.

@@ -10,7 +10,11 @@ use super::consensus::is_believable;
 use super::descent::newton;
 use super::{BANDWIDTH, Known, Loss, Trial};
 use crate::calibrate::solve::Parameter;
+use crate::cost::calibration::GemmForm;
 use crate::quantity::significant;
+
+/// Share of a datasheet's bandwidth that nothing exceeds: caches and clocks move it a little beyond 1.
+const MOST: f64 = 1.05;
 
 /// In words; `None` where the host was to be expected, or the card would be as much of a surprise.
 pub(super) fn slower_card(trial: &Trial, values: &[f64]) -> Option<String> {
@@ -36,16 +40,32 @@ pub(super) fn slower_card(trial: &Trial, values: &[f64]) -> Option<String> {
     };
     let terms = trial.parameters.iter().zip(values);
     let (term, value) = terms.max_by(|one, two| distance(one).total_cmp(&distance(two)))?;
+    let first = &trial.runs[0].resolved.model.name;
+    let has_several = trial.runs.iter().any(|run| run.resolved.model.name != *first);
     is_likelier.then(|| {
         format!(
             "{} = {} is far from what was believed ({}), and a card that reads weights at {:.2} of the bandwidth that its products are \
-             known to have would explain these runs with less of a surprise: a run of a model of another size or `plimsoll probe` tells \
-             them apart, and --fit-bandwidth {} seeks that factor",
+             known to have would explain these runs with less of a surprise: {}, and --fit-bandwidth {} seeks that factor; the terms are \
+             marked prior",
             term.name,
             significant(*value),
             significant(term.prior),
             end[at],
+            match has_several {
+                true => "they are of several models, which tells a card from a host",
+                false => "a run of a model of another size or `plimsoll probe` tells them apart",
+            },
             known.device.id
         )
     })
+}
+
+/// Share of the card's bandwidth at which its products would read weights, where that is more than there is.
+pub(super) fn over_bandwidth(known: &Known, factor: f64) -> Option<f64> {
+    let shares = known.calibration.gemm.values().map(|gemm| match &gemm.form {
+        GemmForm::OccupancyPnorm(form) => form.bandwidth_efficiency,
+        GemmForm::C5(form) => 1e9 * form.w_gbs / known.device.memory_bandwidth.0,
+    });
+    let most = shares.fold(0.0, f64::max) * factor;
+    (most > MOST).then_some(most)
 }
