@@ -5,7 +5,8 @@
 //!
 //! The host's terms are the only ones that runs move. If the GPU, the model or a flag is another than was said, they run
 //! to the end of what is possible and the runs are still not met; such a fit must not look like a measured one. A run that is
-//! far off beside runs that are met is left out of the fit, and the fit is doubted all the same.
+//! far off beside runs that are met is left out of the fit, and so is one that stands alone against the others; the fit is doubted all
+//! the same.
 
 use super::Calibrated;
 use super::ceiling::least_seconds;
@@ -19,7 +20,7 @@ use crate::stats::quantile;
 
 /// Factor between a run and its fit, either way, above which it is not of the server that was described.
 const MISFIT: f64 = 1.25;
-/// The same of all runs in the median, above which no host explains them.
+/// The same of all figures in the median, above which no host explains them: three times what runs repeat within.
 const OFF: f64 = 1.1;
 /// Median error of fitted kernels above which they are not of the GPU that was said, in percent.
 const MISFIT_PCT: f64 = 25.0;
@@ -152,7 +153,7 @@ pub(super) fn doubts_of_host(host: &HostFit) -> Vec<String> {
             significant(*predicted)
         ));
     }
-    if let (true, true) = (doubts.is_empty(), median > OFF && !host.is_unmoved) {
+    if doubts.is_empty() && median > OFF && !host.is_unmoved {
         doubts.push(format!(
             "the runs are {:.0} % off in the median after the fit, and runs repeat within 3 %: no host explains them; is it this GPU, this \
              model, these flags, this engine? the terms are marked prior",
@@ -213,6 +214,22 @@ pub(super) fn remark_on_one_load(host: &HostFit) -> Option<String> {
         "{} = {with} is the word of {} alone: without it the other runs are met better, with {without} (believed beforehand: {believed}); the \
          host's intervals reach to both fits; measured again, that load would weigh more",
         moved.term, alone.run
+    ))
+}
+
+/// That the card may be slow where the host was found to be.
+pub(super) fn remark_on_card(host: &HostFit) -> Option<String> {
+    let card = host.slower_card.as_ref()?;
+    let [found, believed] = card.values.map(significant);
+    let apart = match card.has_several_models {
+        true => "they are of several models, which tells a card from a host",
+        false => "a run of a model of another size or `plimsoll probe` tells them apart",
+    };
+    Some(format!(
+        "{} = {found} is far from what was believed ({believed}), and a card that reads weights at {:.2} of the bandwidth that its products \
+         are known to have would explain these runs with less of a surprise: {apart}, and --fit-bandwidth {} seeks that factor; the terms \
+         are marked prior",
+        card.term, card.factor, card.gpu
     ))
 }
 

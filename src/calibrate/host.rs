@@ -24,6 +24,7 @@ mod terms;
 pub(super) use front_end::next_front_end;
 
 pub use alone::{Moved, StandsAlone};
+pub use slower_card::SlowerCard;
 
 use alone::Alone;
 use consensus::Fewer;
@@ -76,8 +77,8 @@ pub struct HostFit {
     pub stands_alone: Option<StandsAlone>,
     /// Share of the card's bandwidth at which products would read weights with the factor that was found, where that is more than there is.
     pub over_bandwidth: Option<f64>,
-    /// That another bandwidth would explain the runs with less of a surprise than this host, in words.
-    pub slower_card: Option<String>,
+    /// The card that would explain the runs with less of a surprise than this host.
+    pub slower_card: Option<SlowerCard>,
     /// Each family of runs as a fit without it has it; none where there are fewer than two.
     pub families: Vec<FamilyEvidence>,
     /// The run that would tell most, in words.

@@ -265,7 +265,7 @@ fn add_host(evidence: &mut Evidence, fitted: &HostFit, engine: &str) {
         ));
     }
     evidence.remarks.extend(doubts::remark_on_one_load(fitted));
-    evidence.remarks.extend(fitted.slower_card.clone());
+    evidence.remarks.extend(doubts::remark_on_card(fitted));
     let doubts = doubts::doubts_of_host(fitted);
     // What a doubtful fit says of its own precision is worth nothing.
     let of_host = fitted.next.clone().filter(|_| doubts.is_empty());

@@ -56,6 +56,12 @@ impl Parameter {
         if self.is_log { value.ln() } else { value }
     }
 
+    /// How far apart two values are, in standard deviations of what is believed.
+    #[must_use]
+    pub fn apart(&self, one: f64, other: f64) -> f64 {
+        ((self.scaled(one) - self.scaled(other)) / self.sd).abs()
+    }
+
     /// Back from that scale.
     fn natural(&self, scaled: f64) -> f64 {
         let value = if self.is_log { scaled.exp() } else { scaled };

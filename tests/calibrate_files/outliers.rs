@@ -66,6 +66,14 @@ fn fitted(folder: &Path, files: &[&str]) -> (String, toml::Table) {
     (text(&ran.stdout), file.parse().unwrap())
 }
 
+/// Whether the runs of one file were left out, and no others.
+fn only_left_out(calibration: &toml::Table, file: &str) -> bool {
+    let runs = calibration["evidence"]["runs"].as_array().unwrap();
+    let left = |run: &toml::Value| run.get("is_left_out").is_some();
+    let is_of_file = |run: &toml::Value| run["run"].as_str().unwrap().contains(file);
+    runs.iter().any(left) && runs.iter().all(|run| left(run) == is_of_file(run))
+}
+
 #[test]
 fn a_run_that_is_ten_times_off_moves_no_term_and_makes_no_stalls() {
     let folder = tempfile::tempdir().unwrap();
@@ -93,10 +101,7 @@ fn a_run_that_is_ten_times_off_moves_no_term_and_makes_no_stalls() {
         let host = &with["evidence"]["blocks"]["host.vllm"];
         let counts = ["shapes", "kept_shapes"].map(|key| host[key].as_integer());
         assert_eq!(counts, [Some(4), Some(3)], "{said}");
-        let runs = with["evidence"]["runs"].as_array().unwrap();
-        let left = |run: &toml::Value| run.get("is_left_out").is_some();
-        let slow = |run: &toml::Value| run["run"].as_str().unwrap().contains("slow.json");
-        assert!(runs.iter().any(left) && runs.iter().all(|run| left(run) == slow(run)));
+        assert!(only_left_out(&with, "slow.json"), "{said}");
         assert!(
             good["evidence"]["blocks"]["host.vllm"]
                 .get("kept_shapes")
@@ -178,10 +183,7 @@ fn a_run_that_differs_from_its_repeats_is_the_one_that_is_named() {
         said.contains("DOUBTFUL: off.json: 64 in flight, 512+64 tokens stands alone"),
         "{said}"
     );
-    let runs = file["evidence"]["runs"].as_array().unwrap();
-    let left = |run: &toml::Value| run.get("is_left_out").is_some();
-    let off = |run: &toml::Value| run["run"].as_str().unwrap().contains("off.json");
-    assert!(runs.iter().all(|run| left(run) == off(run)), "{said}");
+    assert!(only_left_out(&file, "off.json"), "{said}");
 }
 
 /// No host makes a server a sixth faster than its kernels are; with a factor on the bandwidth it would read faster than the card.

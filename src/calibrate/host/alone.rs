@@ -21,7 +21,7 @@ use crate::calibrate::solve::Parameter;
 const BAD: f64 = 0.02;
 /// What the figures of such a run are off by, of the logarithm.
 const WILD: f64 = 0.25;
-/// Gain that chance hardly gives: the largest of twenty chi squared of two figures.
+/// Gain that chance hardly gives: chi squared of two figures exceeds it once in twenty.
 pub(super) const CHANCE: f64 = 6.0;
 /// Loads of which one may stand alone: among more no single one holds a term.
 const LOADS: std::ops::RangeInclusive<usize> = 3..=12;
@@ -32,7 +32,7 @@ const TOLD: f64 = 1.0;
 pub(super) struct Alone<'a> {
     /// The fit to the others.
     pub(super) others: Fewer<'a>,
-    /// In words.
+    /// Which it is, and what it moves.
     pub(super) told: StandsAlone,
 }
 
@@ -69,11 +69,11 @@ fn price(runs: usize, weight: f64) -> f64 {
 
 /// `None` where no load gains more than chance gives, or the terms are the same without it; `first` is the fit to all.
 pub(super) fn alone<'a>(all: &Trial<'a>, first: &[f64]) -> Option<Alone<'a>> {
-    let mut found = of_equal_lengths(all, first)?;
+    let mut found = as_read(all, first)?;
     if all.runs.iter().any(|run| run.scattered.is_some()) {
         let runs: Vec<Run> = all.runs.iter().map(|run| run.as_scattered()).collect();
         let other = Trial::of(runs.iter().collect(), all.known, all.sought)?;
-        let scattered = of_equal_lengths(&other, &invert(&other, Loss::SoftL1, first))?.told;
+        let scattered = as_read(&other, &invert(&other, Loss::SoftL1, first))?.told;
         if scattered.run != found.told.run {
             return None;
         }
@@ -83,8 +83,8 @@ pub(super) fn alone<'a>(all: &Trial<'a>, first: &[f64]) -> Option<Alone<'a>> {
     is_told.then_some(found)
 }
 
-/// The same with lengths as they were taken to be.
-fn of_equal_lengths<'a>(all: &Trial<'a>, first: &[f64]) -> Option<Alone<'a>> {
+/// The load without which a trial gains most, with lengths as that trial reads them.
+fn as_read<'a>(all: &Trial<'a>, first: &[f64]) -> Option<Alone<'a>> {
     if !LOADS.contains(&all.loads.count) {
         return None;
     }
@@ -172,14 +172,13 @@ fn value_of(all: &Trial, values: &[f64], name: &str) -> Option<f64> {
 fn furthest(all: &Trial, first: &[f64], others: &Fewer) -> Option<Moved> {
     let moved = all.parameters.iter().zip(first).map(|(parameter, with)| {
         let without = value_of(&others.trial, &others.values, parameter.name).unwrap_or(parameter.prior);
-        let distance = (parameter.scaled(*with) - parameter.scaled(without)).abs() / parameter.sd;
         let moved = Moved {
             term: parameter.name,
             with: *with,
             without,
             believed: parameter.prior,
         };
-        (distance, moved)
+        (parameter.apart(*with, without), moved)
     });
     let most = moved.max_by(|one, other| one.0.total_cmp(&other.0));
     most.filter(|(distance, _)| *distance >= TOLD)

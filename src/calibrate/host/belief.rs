@@ -19,7 +19,7 @@ pub(super) fn surprised(parameters: &[Parameter], values: &[f64]) -> Vec<Paramet
     let distance = |name: &str| {
         let at = parameters.iter().position(|parameter| parameter.name == name)?;
         let (parameter, value) = (&parameters[at], values[at]);
-        Some(((parameter.scaled(value) - parameter.scaled(parameter.prior)) / parameter.sd).abs())
+        Some(parameter.apart(value, parameter.prior))
     };
     let widened = |parameter: &Parameter| {
         let added = ADDED.iter().find(|pair| pair.contains(&parameter.name));

@@ -106,10 +106,7 @@ fn best_start(all: &Trial, first: &[f64]) -> Vec<f64> {
 /// Whether every term lies where it was to be expected.
 pub(super) fn is_believable(trial: &Trial, values: &[f64]) -> bool {
     let mut pairs = trial.parameters.iter().zip(values);
-    pairs.all(|(parameter, value)| {
-        let away = parameter.scaled(*value) - parameter.scaled(parameter.prior);
-        away.abs() <= BELIEVABLE * parameter.sd
-    })
+    pairs.all(|(parameter, value)| parameter.apart(*value, parameter.prior) <= BELIEVABLE)
 }
 
 #[cfg(test)]

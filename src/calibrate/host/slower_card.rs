@@ -11,13 +11,27 @@ use super::descent::newton;
 use super::{BANDWIDTH, Known, Loss, Trial};
 use crate::calibrate::solve::Parameter;
 use crate::cost::calibration::GemmForm;
-use crate::quantity::significant;
 
 /// Share of a datasheet's bandwidth that nothing exceeds: caches and clocks move it a little beyond 1.
 const MOST: f64 = 1.05;
 
-/// In words; `None` where the host was to be expected, or the card would be as much of a surprise.
-pub(super) fn slower_card(trial: &Trial, values: &[f64]) -> Option<String> {
+/// A card that would be less of a surprise than the host that was found.
+#[derive(Clone, Debug, PartialEq)]
+pub struct SlowerCard {
+    /// Its id.
+    pub gpu: String,
+    /// Factor on the bandwidth of its products.
+    pub factor: f64,
+    /// The host's term that is furthest from what was believed.
+    pub term: &'static str,
+    /// As it was found, and as it was believed to be.
+    pub values: [f64; 2],
+    /// The runs are of several models, which tells a card from a host.
+    pub has_several_models: bool,
+}
+
+/// `None` where the host was to be expected, or the card would be as much of a surprise.
+pub(super) fn slower_card(trial: &Trial, values: &[f64]) -> Option<SlowerCard> {
     let known = trial.known;
     if is_believable(trial, values)
         || known.bandwidth_of.is_some()
@@ -34,29 +48,16 @@ pub(super) fn slower_card(trial: &Trial, values: &[f64]) -> Option<String> {
     let cost = |trial: &Trial, values: &[f64]| trial.cost(Loss::SoftL1, values, &trial.errors(values));
     let is_likelier = cost(trial, values) - cost(&other, &end) > CHANCE;
     let at = other.parameters.iter().position(|of| of.name == BANDWIDTH)?;
-    let distance = |(of, value): &(&Parameter, &f64)| {
-        let away = of.scaled(**value) - of.scaled(of.prior);
-        away.abs() / of.sd
-    };
+    let distance = |(of, value): &(&Parameter, &f64)| of.apart(**value, of.prior);
     let terms = trial.parameters.iter().zip(values);
     let (term, value) = terms.max_by(|one, two| distance(one).total_cmp(&distance(two)))?;
     let first = &trial.runs[0].resolved.model.name;
-    let has_several = trial.runs.iter().any(|run| run.resolved.model.name != *first);
-    is_likelier.then(|| {
-        format!(
-            "{} = {} is far from what was believed ({}), and a card that reads weights at {:.2} of the bandwidth that its products are \
-             known to have would explain these runs with less of a surprise: {}, and --fit-bandwidth {} seeks that factor; the terms are \
-             marked prior",
-            term.name,
-            significant(*value),
-            significant(term.prior),
-            end[at],
-            match has_several {
-                true => "they are of several models, which tells a card from a host",
-                false => "a run of a model of another size or `plimsoll probe` tells them apart",
-            },
-            known.device.id
-        )
+    is_likelier.then(|| SlowerCard {
+        gpu: known.device.id.clone(),
+        factor: end[at],
+        term: term.name,
+        values: [*value, term.prior],
+        has_several_models: trial.runs.iter().any(|run| run.resolved.model.name != *first),
     })
 }
 
