@@ -83,12 +83,14 @@ impl Picos {
     }
 
     /// `self - earlier`, or zero where `earlier` is later.
+    #[inline]
     #[must_use]
     pub fn saturating_sub(self, earlier: Picos) -> Picos {
         Picos(self.0.saturating_sub(earlier.0))
     }
 
     /// `self + length`, `None` past the end of the clock.
+    #[inline]
     #[must_use]
     pub fn checked_add(self, length: Picos) -> Option<Picos> {
         self.0.checked_add(length.0).map(Picos)
@@ -97,39 +99,46 @@ impl Picos {
 
 impl Add for Picos {
     type Output = Picos;
+    #[inline]
     fn add(self, other: Picos) -> Picos {
         Picos(self.0 + other.0)
     }
 }
 impl AddAssign for Picos {
+    #[inline]
     fn add_assign(&mut self, other: Picos) {
         self.0 += other.0;
     }
 }
 impl Sub for Picos {
     type Output = Picos;
+    #[inline]
     fn sub(self, other: Picos) -> Picos {
         Picos(self.0 - other.0)
     }
 }
 impl SubAssign for Picos {
+    #[inline]
     fn sub_assign(&mut self, other: Picos) {
         self.0 -= other.0;
     }
 }
 impl Mul<u64> for Picos {
     type Output = Picos;
+    #[inline]
     fn mul(self, times: u64) -> Picos {
         Picos(self.0 * times)
     }
 }
 impl Sum for Picos {
+    #[inline]
     fn sum<I: Iterator<Item = Picos>>(parts: I) -> Picos {
         Picos(parts.map(|part| part.0).sum())
     }
 }
 impl fmt::Display for Picos {
     /// Three significant figures and a unit: `412 ms`, `18.3 ms`, `24.2 s`.
+    #[inline]
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let seconds = self.seconds();
         let (value, unit) = match seconds {
@@ -192,42 +201,49 @@ quantity!(Seconds, Bytes, Flops, BytesPerSec, FlopsPerSec);
 
 impl Mul<f64> for Seconds {
     type Output = Seconds;
+    #[inline]
     fn mul(self, times: f64) -> Seconds {
         Seconds(self.0 * times)
     }
 }
 impl Mul<f64> for Flops {
     type Output = Flops;
+    #[inline]
     fn mul(self, times: f64) -> Flops {
         Flops(self.0 * times)
     }
 }
 impl Mul<f64> for BytesPerSec {
     type Output = BytesPerSec;
+    #[inline]
     fn mul(self, times: f64) -> BytesPerSec {
         BytesPerSec(self.0 * times)
     }
 }
 impl Mul<f64> for FlopsPerSec {
     type Output = FlopsPerSec;
+    #[inline]
     fn mul(self, times: f64) -> FlopsPerSec {
         FlopsPerSec(self.0 * times)
     }
 }
 impl Mul<u64> for Bytes {
     type Output = Bytes;
+    #[inline]
     fn mul(self, times: u64) -> Bytes {
         Bytes(self.0 * times)
     }
 }
 impl Div<FlopsPerSec> for Flops {
     type Output = Seconds;
+    #[inline]
     fn div(self, rate: FlopsPerSec) -> Seconds {
         Seconds(self.0 / rate.0)
     }
 }
 impl Div<BytesPerSec> for Bytes {
     type Output = Seconds;
+    #[inline]
     fn div(self, rate: BytesPerSec) -> Seconds {
         Seconds(self.0 as f64 / rate.0)
     }
@@ -238,6 +254,7 @@ mod tests {
     use super::*;
 
     #[test]
+    #[inline]
     fn rounding_is_that_of_the_language() {
         let mut value: f64 = 0.124_999_9;
         while value < 4e15 {
@@ -255,6 +272,7 @@ mod tests {
     }
 
     #[test]
+    #[inline]
     fn seconds_round_to_the_nearest_picosecond() {
         assert_eq!(Picos::from_seconds(0.029_344), Picos(29_344_000_000));
         assert_eq!(Picos::try_from_seconds(-1e-9), None);
@@ -263,6 +281,7 @@ mod tests {
     }
 
     #[test]
+    #[inline]
     fn people_get_three_significant_figures() {
         assert_eq!(Picos::from_seconds(0.412).to_string(), "412 ms");
         assert_eq!(Picos::from_seconds(0.018_34).to_string(), "18.3 ms");

@@ -67,6 +67,7 @@ impl FrontEnds {
     }
 
     /// The way into a replica.
+    #[inline]
     fn entrance(&mut self, replica: usize) -> &mut Entrance {
         let last = self.entrances.len() - 1;
         &mut self.entrances[replica.min(last)]
@@ -81,7 +82,7 @@ impl FrontEnds {
 
     /// When the queue of a replica's engine has a request that is sent there now. Where there is [one
     /// loop](FrontEnds::has_one_loop) all that the replica did so far has been told.
-    #[inline]
+    #[inline(always)]
     pub(crate) fn pass(&mut self, replica: usize, now: Picos, prompt_tokens: u32) -> Picos {
         if !self.is_shared
             && let Some(stream) = self.streams.get_mut(replica).and_then(Option::as_mut)
@@ -118,7 +119,7 @@ impl FrontEnds {
     }
 
     /// Moves the times of an answer from its engine to its client. Whether they are others.
-    #[inline]
+    #[inline(always)]
     pub(crate) fn deliver(&mut self, completion: &mut Completion) -> bool {
         let replica = completion.replica.0 as usize;
         let response = self.entrance(replica).response_delay();

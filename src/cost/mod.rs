@@ -172,6 +172,7 @@ impl StepLoad {
     }
 
     /// Tokens of the step, `T`, before any padding.
+    #[inline]
     #[must_use]
     pub fn tokens(&self) -> u64 {
         let chunks: u64 = self.chunks.iter().map(|chunk| u64::from(chunk.new)).sum();
@@ -239,6 +240,7 @@ impl DecodeCost {
     }
 
     /// The duration with contexts so short that they do not count.
+    #[inline]
     #[must_use]
     pub fn least(&self) -> Picos {
         (self.base + self.kv_floor).max(self.floor)

@@ -37,6 +37,7 @@ enum Turn {
 
 impl Replica {
     /// Admits who waits with what is left of the budget.
+    #[inline(always)]
     pub(super) fn admit<O: Observer>(
         &mut self,
         step: &mut Step,
@@ -112,7 +113,7 @@ impl Replica {
     }
 
     /// The head of the waiting queue is admitted, or begins to load, if there is room.
-    #[inline]
+    #[inline(always)]
     fn admit_head<O: Observer>(
         &mut self,
         handle: Handle,
@@ -297,6 +298,7 @@ impl Replica {
     }
 
     /// Into `running`, with its blocks and computed tokens, of which `hit` were cached here and `loaded` outside.
+    #[inline(always)]
     pub(super) fn start<O: Observer>(
         &mut self,
         slot: usize,

@@ -11,7 +11,7 @@ use crate::units::Picos;
 
 impl Replica {
     /// Makes an empty step of what is left of an old one.
-    #[inline]
+    #[inline(always)]
     pub(super) fn open(&mut self, step: &mut Step, now: Picos) {
         step.clear();
         step.number = self.scheduled_steps + 1;
@@ -21,7 +21,7 @@ impl Replica {
     }
 
     /// Closes a step in which nobody but the pack computes, while nobody waits or whoever waits must go on waiting.
-    #[inline]
+    #[inline(always)]
     pub(super) fn close_with_pack(&mut self, step: &mut Step) {
         self.pool.take(self.pack.blocks_due());
         self.pool.give_back(self.pack.blocks_passed(0));
@@ -37,6 +37,7 @@ impl Replica {
     }
 
     /// Adds the pack to the step, prices it, and moves the pack's clock on.
+    #[inline(always)]
     pub(super) fn close(&mut self, step: &mut Step) {
         self.add_pack(step);
         if self.stages.is_some() {
@@ -48,7 +49,7 @@ impl Replica {
     }
 
     /// The pack computes in the step too; everybody else who does has been added.
-    #[inline]
+    #[inline(always)]
     fn add_pack(&mut self, step: &mut Step) {
         let members = self.pack.members;
         step.packed = members;
@@ -72,13 +73,13 @@ impl Replica {
 
     /// Moves the pack on. Where windows begin to give back blocks, or sparse attention to leave tokens unread, steps are not alike with
     /// those before.
-    #[inline]
+    #[inline(always)]
     pub(super) fn advance_pack(&mut self, steps: u64) {
         self.membership += u64::from(self.pack.advance(steps));
     }
 
     /// The step is queued behind those in flight.
-    #[inline]
+    #[inline(always)]
     fn put_on_gpu(&mut self, step: &mut Step) {
         if let Some(jitter) = &mut self.jitter {
             step.duration = jitter.disturb(step.duration);
@@ -95,6 +96,7 @@ impl Replica {
     }
 
     /// The pack's clock passes the step: endings leave, sequences that have begun to decode join.
+    #[inline(always)]
     fn move_pack(&mut self, step: &mut Step) {
         self.advance_pack(1);
         if self.pack.has_ended() {
@@ -121,6 +123,7 @@ impl Replica {
     }
 
     /// Sequences that sampled a token in the step and go on join the pack.
+    #[inline(always)]
     fn admit_to_pack(&mut self, step: &Step) {
         let members = self.pack.members;
         for handle in &step.samples {

@@ -20,6 +20,8 @@ pub(super) struct Run {
     increment: Picos,
     /// Steps that may end before the batch, the blocks or the law of their durations changes.
     limit: u64,
+    /// Steps that are scheduled before the first of them ends: one where the pass that is due has not been made.
+    pub(super) owed: u64,
     law: DecodeCost,
 }
 
@@ -49,14 +51,51 @@ impl Replica {
                 self.log_run(steps, run.increment);
             }
             let end = run.begin + progression(run.duration, run.increment, steps);
-            self.report_run(observer, steps, run.increment, end);
+            self.report_run(observer, (steps, run.owed), run.increment, end);
             self.jump(steps, end, &run);
         }
         steps
     }
 
-    /// All steps in flight are plain, with the pack's present members, and steps last what they cost.
+    /// Makes the pass that is due and leaps over the steps that end before `horizon`, if the pass schedules one step more of those in
+    /// flight. Returns how many.
+    #[inline(always)]
+    pub(super) fn pass_and_leap<O: Observer>(&mut self, horizon: Picos, observer: &mut O) -> u64 {
+        if !self.passes_plainly(horizon) {
+            return 0;
+        }
+        let steps = self.leap(horizon, observer);
+        if steps > 0 {
+            self.next_pass = None;
+            self.admission_closed = true;
+            self.preempted.clear();
+        }
+        steps
+    }
+
+    /// One step is missing from the queue of steps, which the pack alone computes in, as it does in those in flight, the oldest of which
+    /// ends before `horizon`.
+    #[inline(always)]
+    fn passes_plainly(&self, horizon: Picos) -> bool {
+        self.in_flight
+            .front()
+            .is_some_and(|front| front.is_plain() && front.end() < self.horizon_inside(horizon))
+            && self.singles.is_empty()
+            && self.nobody_waits()
+            && self.in_flight.len() + 1 == self.config.queue_depth as usize
+            && !self.within_prefill_interval()
+            && self.pack_can_go_on()
+            && !self.is_watched_closely()
+    }
+
+    /// Passes of the loop are more than what they schedule.
     #[inline]
+    fn is_watched_closely(&self) -> bool {
+        self.external.is_some() || self.capacity.is_some() || self.stages.is_some() || self.log.is_some()
+    }
+
+    /// All steps in flight are plain, with the pack's present members, and steps last what they cost.
+    #[inline(always)]
     pub(super) fn is_settled(&self) -> bool {
         let is_settled = |step: &Step| step.is_plain() && step.membership == self.membership;
         self.jitter.is_none()
@@ -73,21 +112,25 @@ impl Replica {
             .expect("a leap starts with a step in flight");
         let law = self.cost.decode(self.pack.members);
         let ahead = self.in_flight.len() as u64;
+        let owed = u64::from(self.config.queue_depth).saturating_sub(ahead);
         let (increment, limit) = run_law(&law, &front.load, ahead, self.pack.steps_to_ending());
+        let scheduled = self.pack.steps_that_fit(self.pool.free(), limit);
         Run {
             begin: front.begin,
             duration: front.duration,
             increment,
-            limit: self.pack.steps_that_fit(self.pool.free(), limit),
+            limit: scheduled.saturating_sub(owed),
+            owed,
             law,
         }
     }
 
-    #[inline]
+    /// Tells of `steps` steps that go on in a run, the last of which ends at `end`; `owed` are scheduled before the first of them ends.
+    #[inline(always)]
     pub(super) fn report_run<O: Observer>(
         &mut self,
         observer: &mut O,
-        steps: u64,
+        (steps, owed): (u64, u64),
         increment: Picos,
         end: Picos,
     ) {
@@ -96,21 +139,29 @@ impl Replica {
             .front()
             .expect("a leap starts with a step in flight");
         let gap = front.end() - self.last_end.min(front.begin);
-        self.telling.meanwhile(self.pool.free(), self.sequences.running);
+        let mut free = self.pool.free();
+        if owed > 0 {
+            free = free - self.pack.blocks_due() + self.pack.blocks_passed(0);
+        }
+        self.telling.meanwhile(free, self.sequences.running);
         self.telling.run(front, steps, increment, end, gap, observer);
     }
 
     /// Moves the whole state on by `steps` steps, the last of which ends at `end`.
-    #[inline]
+    #[inline(always)]
     pub(super) fn jump(&mut self, steps: u64, end: Picos, run: &Run) {
         let law = &run.law;
-        self.take_blocks(steps, run);
-        let passed_last = self.pack.blocks_passed(steps - 1);
+        let scheduled = run.owed + steps;
+        self.take_blocks(scheduled, run);
+        let passed_last = self.pack.blocks_passed(scheduled - 1);
+        if run.owed > 0 {
+            self.repeat_front();
+        }
         self.last_end = end;
-        self.advance_pack(steps);
-        self.scheduled_steps += steps;
+        self.advance_pack(scheduled);
+        self.scheduled_steps += scheduled;
         self.processed_steps += steps;
-        let waiting = self.not_admitted();
+        let (running, waiting) = (self.sequences.running, self.not_admitted());
         self.queue_undrained = self.waiting.len() > 0;
         let kv_tokens = steps * u64::from(self.pack.members);
         let move_on = |step: &mut Step, begin: Picos, free_blocks: u32| {
@@ -120,7 +171,7 @@ impl Replica {
             step.load.decode_beyond += steps * u64::from(step.load.seqs_beyond);
             step.begin = begin;
             step.duration = law.of(&step.load);
-            step.waiting = waiting;
+            (step.running, step.waiting) = (running, waiting);
             step.free_blocks = free_blocks;
             step.end()
         };
@@ -145,8 +196,17 @@ impl Replica {
         }
     }
 
-    /// Takes the blocks of a leap: at once, unless somebody hears when each of them was evicted.
-    #[inline]
+    /// Another step of the pack is put behind the one in flight, which is alike; what it costs is not told.
+    #[inline(always)]
+    fn repeat_front(&mut self) {
+        let mut step = self.spare_steps.pop().unwrap_or_default();
+        let front = self.in_flight.front().expect("a step is in flight");
+        step.follow(front);
+        self.in_flight.push_back(step);
+    }
+
+    /// Takes the blocks of so many steps of a leap: at once, unless somebody hears when each of them was evicted.
+    #[inline(always)]
     fn take_blocks(&mut self, steps: u64, run: &Run) {
         let blocks = self.pack.blocks_needed_for(steps);
         let blocks = u32::try_from(blocks).expect("the leap was cut to the free blocks");
@@ -160,7 +220,7 @@ impl Replica {
         for ahead in 0..steps {
             let due = self.pack.blocks_needed(ahead);
             if due > 0 {
-                let scheduled = progression(run.duration, run.increment, ahead + 1);
+                let scheduled = progression(run.duration, run.increment, ahead + 1 - run.owed);
                 self.pool.set_clock(run.begin + scheduled);
                 self.pool.take(due);
             }
@@ -261,6 +321,15 @@ pub(crate) fn steps_before(span: Picos, first: Picos, step: Picos, limit: u64) -
     };
     if fits(limit) {
         return limit;
+    }
+    // No more than if all were as short as the first; few as a rule, and then hardly fewer.
+    let most = span.0.checked_div(first.0).unwrap_or(u64::MAX);
+    if is_small && most < 32 {
+        let mut n = most.min(limit);
+        while n > 0 && !fits(n) {
+            n -= 1;
+        }
+        return n;
     }
     // The positive root of step/2·n² + (first − step/2)·n − span, then exactly.
     let (a, b, c) = (

@@ -110,7 +110,8 @@ impl Replica {
     pub(crate) fn end_in_step<O: Observer>(&mut self, observer: &mut O, ended: &mut Vec<Completion>) {
         let front = self.in_flight.front().expect("all ranks have a step in flight");
         if front.load.tokens() > 0 {
-            self.process_oldest(observer, ended);
+            let step = self.take_oldest(observer);
+            self.process(step, observer, ended);
             return;
         }
         let step = self.in_flight.pop_front().expect("it was just looked at");
@@ -168,7 +169,7 @@ impl Replica {
     ) {
         if self.knows_requests() {
             let run: Run = self.run_ahead();
-            self.report_run(observer, steps, increment, end);
+            self.report_run(observer, (steps, run.owed), increment, end);
             self.jump(steps, end, &run);
             return;
         }

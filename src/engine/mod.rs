@@ -23,6 +23,7 @@ mod pack;
 mod passing;
 mod picking;
 mod pipeline;
+mod preempt;
 mod priced;
 mod process;
 mod rank;

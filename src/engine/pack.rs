@@ -253,9 +253,13 @@ impl Pack {
     /// Blocks that windows pass in the next `steps` steps, among which nobody's law changes.
     #[inline]
     pub(crate) fn blocks_passed_in(&self, steps: u64) -> u64 {
-        if self.passing.is_empty() {
-            return 0;
+        match self.passing.is_empty() {
+            true => 0,
+            false => self.blocks_of_windows(steps),
         }
+    }
+
+    fn blocks_of_windows(&self, steps: u64) -> u64 {
         let size = u64::from(self.block_size);
         let steady = self.blocks_passed_a_cycle();
         let rest = (0..steps % size).map(|ahead| u64::from(self.blocks_passed(ahead)));
@@ -290,27 +294,26 @@ impl Pack {
     }
 
     /// Blocks that the next `steps` steps need.
-    #[inline]
+    #[inline(always)]
     pub(crate) fn blocks_needed_for(&self, steps: u64) -> u64 {
         let size = u64::from(self.block_size);
         let (cycles, rest) = if steps < size {
-            (0, steps as usize)
+            (0, steps)
         } else {
-            (steps / size, (steps % size) as usize)
+            (steps / size, steps % size)
         };
         // The residues are met downwards from the one that is due, and again from the top.
-        let (below, above) = self.residues.split_at(self.due as usize + 1);
-        let last = |residues: &[u32], many: usize| residues[residues.len() - many..].iter().sum::<u32>();
-        let blocks = match rest.checked_sub(below.len()) {
-            None => last(below, rest),
-            Some(again) => last(below, below.len()) + last(above, again),
-        };
+        let (mut blocks, mut residue) = (0, self.due as usize);
+        for _ in 0..rest {
+            blocks += self.residues[residue];
+            residue = residue.checked_sub(1).unwrap_or(self.residues.len() - 1);
+        }
         u64::from(self.groups) * (cycles * u64::from(self.members) + u64::from(blocks))
     }
 
     /// The most steps, `limit` at most, whose blocks fit into `free`, as if windows gave back none, and among which
     /// nobody begins to give some back or to leave tokens unread.
-    #[inline]
+    #[inline(always)]
     pub(crate) fn steps_that_fit(&self, free: u32, mut limit: u64) -> u64 {
         for begins in self.passing.iter().filter_map(Passing::next) {
             limit = limit.min(begins - self.clock);

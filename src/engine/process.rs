@@ -9,23 +9,40 @@ use crate::facts::{Completion, Observer, Outcome};
 use crate::units::Picos;
 
 impl Replica {
-    /// Processes the oldest step and returns the time of its end.
-    pub(super) fn process_oldest<O: Observer>(
+    /// The oldest step ends, and is told of.
+    #[inline(always)]
+    pub(super) fn take_oldest<O: Observer>(&mut self, observer: &mut O) -> Box<Step> {
+        let step = self.in_flight.pop_front().expect("a step in flight ends");
+        self.report(&step, observer);
+        self.processed_steps = step.number;
+        self.last_end = step.end();
+        self.pool.set_clock(self.last_end);
+        step
+    }
+
+    /// The output of a step that has ended reaches its requests.
+    #[inline(always)]
+    pub(super) fn process<O: Observer>(
         &mut self,
+        mut step: Box<Step>,
         observer: &mut O,
         ended: &mut Vec<Completion>,
-    ) -> Picos {
-        let mut step = self.in_flight.pop_front().expect("a step in flight ends");
-        let now = step.end();
-        self.pool.set_clock(now);
-        self.processed_steps = step.number;
-        self.report(&step, observer);
+    ) {
+        if !step.is_plain() {
+            self.hand_out(&mut step, observer, ended);
+        }
+        self.spare_steps.push(step);
+    }
+
+    /// What a step gives to its sequences one by one.
+    fn hand_out<O: Observer>(&mut self, step: &mut Step, observer: &mut O, ended: &mut Vec<Completion>) {
+        let now = self.last_end;
         for &handle in &step.samples {
             self.deliver(handle, now, observer);
         }
         if !step.verified.is_empty() {
             self.telling.flush(observer);
-            self.deliver_verified(&step, now, observer, ended);
+            self.deliver_verified(step, now, observer, ended);
         }
         for &handle in &step.left_pack {
             if self.sequences.get(handle).is_some() {
@@ -36,7 +53,7 @@ impl Replica {
             self.telling.flush(observer);
             step.finishing.sort_unstable();
             if self.reuses() {
-                self.sort_by_arrival(&mut step);
+                self.sort_by_arrival(step);
             }
         }
         for &(_, handle) in &step.finishing {
@@ -45,16 +62,13 @@ impl Replica {
             }
         }
         if self.reuses() {
-            self.store_prompts(&step);
+            self.store_prompts(step);
         }
-        self.last_end = now;
-        self.spare_steps.push(step);
-        now
     }
 
     /// Tells that a step was executed.
     #[inline(always)]
-    pub(super) fn report<O: Observer>(&mut self, step: &Step, observer: &mut O) {
+    fn report<O: Observer>(&mut self, step: &Step, observer: &mut O) {
         let gap = step.end() - self.last_end.min(step.begin);
         self.telling.meanwhile(self.pool.free(), self.sequences.running);
         if self.stages.is_some() {
@@ -64,7 +78,7 @@ impl Replica {
     }
 
     /// A sequence outside the pack gets its token.
-    #[inline]
+    #[inline(always)]
     fn deliver<O: Observer>(&mut self, handle: Handle, now: Picos, observer: &mut O) {
         if self.sequences.get(handle).is_none() {
             return;
@@ -104,6 +118,7 @@ impl Replica {
     }
 
     /// A request leaves the engine, wherever it stands.
+    #[inline(always)]
     pub(super) fn finish(&mut self, slot: usize, now: Picos, outcome: Outcome) -> Completion {
         let sequence = &self.sequences[slot];
         let phase = sequence.phase;
@@ -139,7 +154,7 @@ impl Replica {
     }
 
     /// The blocks of a sequence that leaves `running` for good are free, or held back for somebody.
-    #[inline]
+    #[inline(always)]
     fn give_up_blocks(&mut self, slot: usize, holds_back: bool) {
         if self.reuses() {
             return self.give_back_reused(slot);

@@ -1,17 +1,21 @@
 //! Sequences in order of a key: who comes first is asked for several times in every step, who comes next when it leaves.
 //!
-//! A tournament of eight in each match. Whoever joins or leaves plays the matches above it again: two for 64 members, three
-//! for 512. No match branches on a key. Keys of a batch come in no order, so that a search would be guessed wrong at half of
-//! its branches, and a sorted queue has to be shifted besides.
+//! A tournament of eight in each match: two matches above each of 64 members, three above each of 512. Whoever joins goes up as far
+//! as it wins, and when somebody leaves the matches are played again that it had won. No match branches on a key. Keys of a
+//! batch come in no order, so that a search would be guessed wrong at half of its branches, and a sorted queue has to be
+//! shifted besides.
 
 /// Slots of sequences by key, the smallest first.
 #[derive(Debug)]
 pub(crate) struct Ranks {
-    /// The matches, those of the members first: the winner of match `m` of a level plays at place `m` of the next level.
-    levels: Vec<Vec<Match>>,
-    /// Who won the last match.
+    /// The final first, then each level behind the one that its winners go to: the winner of match `8·m + 1 + p` plays at place `p` of
+    /// match `m`.
+    matches: Vec<Match>,
+    /// The first match of the last level, at whose places the members are.
+    base: usize,
+    /// Who won the final.
     first: u64,
-    /// The slot at each place of the first level.
+    /// The slot at each place of the last level.
     slots: Vec<usize>,
     /// The place of each slot; [`NOWHERE`] of those that are not in.
     places: Vec<u32>,
@@ -32,7 +36,8 @@ const NOWHERE: u32 = u32::MAX;
 impl Default for Ranks {
     fn default() -> Self {
         Ranks {
-            levels: Vec::new(),
+            matches: Vec::new(),
+            base: 0,
             first: NONE,
             slots: Vec::new(),
             places: Vec::new(),
@@ -49,7 +54,7 @@ impl Ranks {
     }
 
     /// A sequence joins, which is not in.
-    #[inline]
+    #[inline(always)]
     pub(crate) fn insert(&mut self, key: u64, slot: usize) {
         debug_assert!(key < NONE, "a key is a clock or a context");
         if self.vacant.is_empty() {
@@ -62,7 +67,7 @@ impl Ranks {
         let place = self.vacant.pop().expect("room was made");
         self.places[slot] = place;
         self.slots[place as usize] = slot;
-        self.play(place as usize, key);
+        self.enter(place as usize, key);
     }
 
     /// A sequence leaves, if it has not left already.
@@ -74,35 +79,66 @@ impl Ranks {
     }
 
     /// Takes out the first sequence if its key is below `limit`.
-    #[inline]
+    #[inline(always)]
     pub(crate) fn pop_first_below(&mut self, limit: u64) -> Option<usize> {
-        if self.first >= limit {
-            return None;
-        }
-        let mut place = 0;
-        for level in self.levels.iter().rev() {
-            place = place * WIDTH + place_of(self.first, &level[place]);
-        }
-        let slot = self.slots[place];
-        self.vacate(slot);
-        Some(slot)
+        (self.first < limit).then(|| self.pop_first())
     }
 
-    #[inline]
+    #[inline(always)]
+    fn pop_first(&mut self) -> usize {
+        let mut at = 0;
+        let place = loop {
+            let winner = place_of(self.first, &self.matches[at]);
+            if at >= self.base {
+                break (at - self.base) * WIDTH + winner;
+            }
+            at = at * WIDTH + 1 + winner;
+        };
+        let slot = self.slots[place];
+        self.vacate(slot);
+        slot
+    }
+
     fn vacate(&mut self, slot: usize) {
         let place = std::mem::replace(&mut self.places[slot], NOWHERE);
         self.vacant.push(place);
-        self.play(place as usize, NONE);
+        self.withdraw(place as usize);
     }
 
-    /// Puts a key at a place and plays the matches above it.
-    #[inline]
-    fn play(&mut self, mut place: usize, mut key: u64) {
-        for level in &mut self.levels {
-            let players = &mut level[place / WIDTH];
-            players[place % WIDTH] = key;
+    /// Puts a key at a place that nobody has: it plays on where it wins.
+    #[inline(always)]
+    fn enter(&mut self, place: usize, key: u64) {
+        let (mut at, mut place) = (self.base + place / WIDTH, place % WIDTH);
+        loop {
+            let player = &mut self.matches[at][place];
+            if key >= *player {
+                return;
+            }
+            *player = key;
+            if at == 0 {
+                break;
+            }
+            (at, place) = ((at - 1) / WIDTH, (at - 1) % WIDTH);
+        }
+        self.first = key.min(self.first);
+    }
+
+    /// Takes the key from a place: the matches are played again that it had won.
+    #[inline(always)]
+    fn withdraw(&mut self, place: usize) {
+        let (mut at, mut place) = (self.base + place / WIDTH, place % WIDTH);
+        let mut key = NONE;
+        loop {
+            let players = &mut self.matches[at];
+            if players[place] == key {
+                return;
+            }
+            players[place] = key;
             key = winner(players);
-            place /= WIDTH;
+            if at == 0 {
+                break;
+            }
+            (at, place) = ((at - 1) / WIDTH, (at - 1) % WIDTH);
         }
         self.first = key;
     }
@@ -112,22 +148,17 @@ impl Ranks {
     fn grow(&mut self) {
         let old = self.slots.len();
         let new = (old * WIDTH).max(WIDTH * WIDTH);
-        let keys = self
-            .levels
-            .first()
-            .map_or(&[] as &[Match], |level| level)
-            .as_flattened();
-        let mut keys = keys.to_vec();
+        let mut keys = self.matches[self.base..].as_flattened().to_vec();
+        keys.resize(new, NONE);
         let mut levels = Vec::new();
-        let mut places = new;
-        while places >= WIDTH {
-            keys.resize(places, NONE);
+        while keys.len() >= WIDTH {
             let (matches, _) = keys.as_chunks();
             levels.push(matches.to_vec());
-            keys = matches.iter().map(winner).collect();
-            places /= WIDTH;
+            keys = levels[levels.len() - 1].iter().map(winner).collect();
         }
-        self.levels = levels;
+        levels.reverse();
+        self.matches = levels.concat();
+        self.base = self.matches.len() - new / WIDTH;
         self.slots.resize(new, 0);
         self.vacant.extend((old..new).rev().map(|place| place as u32));
     }
@@ -143,11 +174,10 @@ fn winner(keys: &Match) -> u64 {
 /// Where the smallest key of a match stands; of equal ones the first.
 #[inline(always)]
 fn place_of(winner: u64, keys: &Match) -> usize {
-    let bits = keys
-        .iter()
-        .rev()
-        .fold(0_u32, |bits, &key| bits << 1 | u32::from(key == winner));
-    bits.trailing_zeros() as usize
+    let [a, b, c, d, ..] = *keys;
+    let mut place = 4 * usize::from(a.min(b).min(c.min(d)) != winner);
+    place += 2 * usize::from(keys[place].min(keys[place + 1]) != winner);
+    place + usize::from(keys[place] != winner)
 }
 
 #[cfg(test)]

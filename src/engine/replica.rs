@@ -212,7 +212,7 @@ impl Replica {
     }
 
     /// Why a request cannot be taken in, if so.
-    #[inline]
+    #[inline(always)]
     pub(crate) fn refusal(&self, request: &Request) -> Option<Refusal> {
         if self
             .config
@@ -301,6 +301,9 @@ impl Replica {
                     return now;
                 }
                 now = pass;
+                if self.pass_and_leap(horizon, observer) > 0 {
+                    continue;
+                }
                 self.pass(pass, observer);
                 if self.is_to_be_heard() {
                     return now;
@@ -318,13 +321,19 @@ impl Replica {
             if step.end() > horizon {
                 return now;
             }
-            if !self.goes_on_plainly(horizon) {
-                now = self.end_step(observer, ended);
+            let is_plain = self.goes_on_plainly(horizon);
+            if is_plain && self.leap(horizon, observer) > 0 {
+                continue;
+            }
+            let step = self.take_oldest(observer);
+            now = self.last_end;
+            if is_plain {
+                self.turn_over(step);
+            } else {
+                self.end_step(step, observer, ended);
                 if !ended.is_empty() {
                     return now;
                 }
-            } else if self.leap(horizon, observer) == 0 {
-                now = self.turn_over(observer);
             }
         }
     }
@@ -344,11 +353,11 @@ impl Replica {
         }
     }
 
-    /// The oldest step ends.
-    #[inline]
-    fn end_step<O: Observer>(&mut self, observer: &mut O, ended: &mut Vec<Completion>) -> Picos {
-        let now = self.process_oldest(observer, ended);
-        self.awake = now;
+    /// The oldest step has ended.
+    #[inline(always)]
+    fn end_step<O: Observer>(&mut self, step: Box<Step>, observer: &mut O, ended: &mut Vec<Completion>) {
+        self.process(step, observer, ended);
+        self.awake = self.last_end;
         if self.idle_pass {
             self.awake += self.config.idle_pass_sleep;
             self.idle_pass = false;
@@ -359,7 +368,6 @@ impl Replica {
         if let Some(stages) = &mut self.stages {
             stages.leave(self.next_pass.is_some());
         }
-        now
     }
 
     /// One pass of the loop at `now` (V1-4 for depth 1, V1-5 above).
@@ -460,21 +468,12 @@ impl Replica {
         self.inbox.front().map(|&(arrival, _)| arrival)
     }
 
-    /// The oldest step ends and a plain one is scheduled at its end, whatever is in flight between the two.
-    #[inline]
-    fn turn_over<O: Observer>(&mut self, observer: &mut O) -> Picos {
-        let mut step = self
-            .in_flight
-            .pop_front()
-            .expect("only called with a step in flight");
-        self.report(&step, observer);
-        self.processed_steps = step.number;
-        self.last_end = step.end();
+    /// A plain step is scheduled as the oldest one ends, whatever is in flight between the two.
+    #[inline(always)]
+    fn turn_over(&mut self, mut step: Box<Step>) {
         self.open(&mut step, self.last_end);
-        self.pool.set_clock(self.last_end);
         self.close_with_pack(&mut step);
         self.in_flight.push_back(step);
-        self.last_end
     }
 }
 

@@ -55,7 +55,7 @@ impl<S> std::ops::IndexMut<usize> for Roster<S> {
 
 impl<S: Seated> Roster<S> {
     /// Seats the sequence that `make` makes for its handle.
-    #[inline]
+    #[inline(always)]
     pub(crate) fn insert(&mut self, make: impl FnOnce(Handle) -> S) -> Handle {
         self.generations = self.generations.wrapping_add(1);
         let slot = self.vacant.pop().unwrap_or_else(|| {

@@ -6,15 +6,15 @@
 
 use super::Policy;
 use super::budget::Budget;
-use super::external::Leaving;
 use super::replica::Replica;
 use super::sequence::Phase;
-use super::step::{Orphan, Step};
+use super::step::Step;
 use crate::facts::Observer;
 use crate::units::Picos;
 
 impl Replica {
     /// Decides the next step; `None` if nothing can be scheduled.
+    #[inline(always)]
     pub(super) fn schedule<O: Observer>(&mut self, now: Picos, observer: &mut O) -> Option<Box<Step>> {
         let mut step = self.spare_steps.pop().unwrap_or_default();
         self.open(&mut step, now);
@@ -27,6 +27,17 @@ impl Replica {
             self.close_with_pack(&mut step);
             return Some(step);
         }
+        self.choose(step, now, observer)
+    }
+
+    /// Decides a step in which not only the pack may compute.
+    #[inline(never)]
+    fn choose<O: Observer>(
+        &mut self,
+        mut step: Box<Step>,
+        now: Picos,
+        observer: &mut O,
+    ) -> Option<Box<Step>> {
         if self.capacity.is_some() {
             self.compose(&mut step, now, observer);
             return self.close_unless_empty(step);
@@ -42,7 +53,7 @@ impl Replica {
     }
 
     /// The step is closed, unless nobody computes in it.
-    #[inline]
+    #[inline(always)]
     fn close_unless_empty(&mut self, mut step: Box<Step>) -> Option<Box<Step>> {
         if self.pack.members == 0 && step.load.decode_seqs == 0 && step.load.chunks.is_empty() {
             self.spare_steps.push(step);
@@ -53,14 +64,14 @@ impl Replica {
     }
 
     /// Somebody is in the pack, and budget and free blocks suffice for all of it.
-    #[inline]
+    #[inline(always)]
     pub(super) fn pack_can_go_on(&self) -> bool {
         self.pack.members > 0
             && self.pack.members <= self.config.max_num_batched_tokens
             && self.pack.blocks_due() + self.phantom_blocks() <= self.pool.free()
     }
 
-    #[inline]
+    #[inline(always)]
     fn open_budget(&self) -> Budget {
         let eligible = self.sequences.running + self.waiting.len();
         let limit = self.config.long_prefill_token_threshold;
@@ -112,7 +123,7 @@ impl Replica {
     }
 
     /// Part A where everybody gets what it asks for (only the last in `running` may be cut by the budget).
-    #[inline]
+    #[inline(always)]
     fn serve_all(&mut self, step: &mut Step, budget: &mut Budget) -> bool {
         if self.pack.members > budget.tokens || self.draft_slots() > 0 {
             return false;
@@ -236,29 +247,6 @@ impl Replica {
         );
     }
 
-    /// Preempts until so many blocks are free for a running sequence. How many went that stand before it; `None` if it
-    /// went itself, though it still tells who stood behind it.
-    pub(super) fn preempt_for<O: Observer>(
-        &mut self,
-        slot: usize,
-        blocks: u32,
-        step: &mut Step,
-        budget: &mut Budget,
-        now: Picos,
-        observer: &mut O,
-    ) -> Option<u32> {
-        let mut earlier = 0;
-        while blocks > self.pool.free() {
-            let victim = self.victim();
-            self.preempt(victim, step, budget, now, observer);
-            if victim == slot {
-                return None;
-            }
-            earlier += u32::from(self.sequences[victim].order < self.sequences[slot].order);
-        }
-        Some(earlier)
-    }
-
     /// Gives back the blocks of a running sequence that its windows have passed since it last took some (V1-35).
     fn pass_windows(&mut self, slot: usize) {
         if self.config.kv_groups.keeps_all() {
@@ -320,91 +308,6 @@ impl Replica {
         }
     }
 
-    /// Whom to preempt (V1-22): the last admitted, or the largest `(priority, arrival)`, the first of equals.
-    fn victim(&self) -> usize {
-        if self.config.policy == Policy::Fcfs {
-            return self
-                .sequences
-                .last_running
-                .expect("somebody runs while part A walks");
-        }
-        let mut at = self.sequences.first_running;
-        let mut worst: Option<(i64, Picos, usize)> = None;
-        while let Some(slot) = at {
-            let sequence = &self.sequences[slot];
-            let rank = (sequence.request.priority, sequence.request.arrival);
-            if worst.is_none_or(|(priority, arrival, _)| rank > (priority, arrival)) {
-                worst = Some((rank.0, rank.1, slot));
-            }
-            at = sequence.next;
-        }
-        worst.expect("somebody runs while part A walks").2
-    }
-
-    /// Takes everything from a running sequence and puts it back into the waiting queue (V1-23, V1-24).
-    fn preempt<O: Observer>(
-        &mut self,
-        slot: usize,
-        step: &mut Step,
-        budget: &mut Budget,
-        now: Picos,
-        observer: &mut O,
-    ) {
-        self.telling.flush(observer);
-        let picked = self.picks.iter().position(|&(other, _)| other == slot);
-        let tokens = picked.map_or(0, |at| self.picks.remove(at).1);
-        if self.config.switches.eviction_restores_budget {
-            self.restore(budget, tokens);
-        }
-        match self.sequences[slot].phase {
-            Phase::Packed => self.leave_pack(slot, Phase::Waiting),
-            Phase::Single => self.singles.retain(|&other| other != slot),
-            Phase::Final | Phase::Waiting | Phase::Loading => {}
-        }
-        let decodes = self.sequences[slot].missing_tokens() <= 1;
-        let unknown = if tokens == 1 && decodes {
-            u32::from(self.input_is_unknown(slot, step))
-        } else if tokens > 0 {
-            0
-        } else {
-            self.unregistered_tokens(slot)
-        };
-        self.sequences.unlink_running(slot);
-        self.take_back_promise(slot);
-        let allocated = self.allocated_tokens(slot) + tokens;
-        let (allocated, registered) = match self.config.speculation {
-            Some(_) => self.drop_drafts(slot),
-            None => (allocated, allocated - unknown),
-        };
-        let sequence = &mut self.sequences[slot];
-        let mut held = std::mem::take(&mut sequence.held);
-        self.pool.expect_again(&mut held, &sequence.pieces);
-        self.pool
-            .release_rest(held, &sequence.pieces, registered, allocated, sequence.settled);
-        let lost = std::mem::take(&mut sequence.computed);
-        observer.observe(&sequence.story.preempt(&sequence.request, self.id, now, lost));
-        if tokens > 0 && !self.config.switches.eviction_restores_budget {
-            // 0.11 takes the victim out of `running` and not out of the step: its share is computed, and counts as its
-            // computed tokens when it comes back.
-            let (order, id, before) = (sequence.order, sequence.request.id, lost - sequence.last_share);
-            step.orphans.push(Orphan {
-                order,
-                id,
-                before,
-                tokens,
-            });
-            step.load.add_within(before, tokens, self.reads_at_most);
-            step.recomputed_tokens += sequence.story.recomputed(0, tokens);
-            sequence.computed = tokens;
-        }
-        sequence.phase = Phase::Waiting;
-        self.fruitless_preemptions += 1;
-        self.preempted.push(sequence.request.id);
-        let handle = sequence.handle;
-        self.waiting.push_front(handle, &self.sequences[slot].request);
-        self.tell_connector(slot, now, Leaving::Preempted);
-    }
-
     /// Tokens at the end of a sequence's computed ones whose content was not known when they were scheduled, and whose
     /// step is still in flight: their blocks are not registered yet (V1-43, V1-44).
     #[inline]
@@ -449,6 +352,7 @@ impl Replica {
     }
 
     /// A sequence outside the pack samples a token in the step.
+    #[inline(always)]
     fn sample(&mut self, slot: usize, step: &mut Step) {
         let predicted = self.ending_is_predicted(slot);
         let sequence = &mut self.sequences[slot];

@@ -117,7 +117,7 @@ impl std::ops::IndexMut<usize> for Sequences {
 
 impl Sequences {
     /// Takes in a request; `caching` prepares the identity of its tokens.
-    #[inline]
+    #[inline(always)]
     pub(crate) fn insert(&mut self, request: Request, max_model_len: u32, caching: bool) -> Handle {
         let mut pieces = Vec::new();
         if caching {
@@ -179,7 +179,7 @@ impl Sequences {
     }
 
     /// Appends to `running`.
-    #[inline]
+    #[inline(always)]
     pub(crate) fn append_running(&mut self, slot: usize) {
         self.admissions += 1;
         let last = self.last_running.replace(slot);
@@ -193,7 +193,7 @@ impl Sequences {
     }
 
     /// Takes out of `running`.
-    #[inline]
+    #[inline(always)]
     pub(crate) fn unlink_running(&mut self, slot: usize) {
         let (previous, next) = (self.slots[slot].previous, self.slots[slot].next);
         match previous {

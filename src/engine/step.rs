@@ -88,6 +88,22 @@ impl Step {
             && self.verified.is_empty();
     }
 
+    /// Becomes the step of the pack behind a plain one of the same members; when it is and who runs meanwhile is not said.
+    #[inline]
+    pub(crate) fn follow(&mut self, front: &Step) {
+        self.clear();
+        self.number = front.number + 1;
+        let (load, before) = (&mut self.load, &front.load);
+        (load.decode_seqs, load.sampled_rows) = (before.decode_seqs, before.sampled_rows);
+        load.decode_kv_tokens = before.decode_kv_tokens + u64::from(before.decode_seqs);
+        load.decode_longest = before.decode_longest + u32::from(before.decode_longest > 0);
+        load.seqs_beyond = before.seqs_beyond;
+        load.decode_beyond = before.decode_beyond + u64::from(before.seqs_beyond);
+        (self.packed, self.discarded, self.membership) = (front.packed, 0, front.membership);
+        self.kv_slots = front.kv_slots;
+        (self.overlapped, self.is_uniform) = (true, true);
+    }
+
     /// Empties it for another step; the buffers keep their memory.
     #[inline]
     pub(crate) fn clear(&mut self) {

@@ -110,11 +110,17 @@ impl Telling {
     }
 
     /// A step was executed, `gap` after the token before.
-    #[inline]
+    #[inline(always)]
     pub(super) fn step<O: Observer>(&mut self, step: &Step, gap: Picos, observer: &mut O) {
         if step.is_uniform {
-            return self.run(step, 1, Picos::ZERO, step.end(), gap, observer);
+            self.run(step, 1, Picos::ZERO, step.end(), gap, observer);
+        } else {
+            self.step_alone(step, gap, observer);
         }
+    }
+
+    /// A step that is unlike all others was executed.
+    fn step_alone<O: Observer>(&mut self, step: &Step, gap: Picos, observer: &mut O) {
         self.flush(observer);
         let gap_seqs = step.packed - step.discarded;
         observer.observe(&Fact::Steps(&self.one(step, step.begin, gap_seqs, gap)));
@@ -152,7 +158,7 @@ impl Telling {
 
     /// A run of `count` uniform steps was executed, of which `first` is the first, the last ended at `end`, and each
     /// lasted `increment` longer than the one before.
-    #[inline]
+    #[inline(always)]
     pub(super) fn run<O: Observer>(
         &mut self,
         first: &Step,
@@ -171,6 +177,7 @@ impl Telling {
     }
 
     /// Tells what was held back, and holds back the run instead.
+    #[inline(always)]
     fn begin_anew<O: Observer>(
         &mut self,
         first: &Step,

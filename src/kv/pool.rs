@@ -289,7 +289,7 @@ impl BlockPool {
     }
 
     /// References a match and takes blocks behind it.
-    #[inline]
+    #[inline(always)]
     pub(crate) fn admit(&mut self, found: Match, new: Taken) -> Held {
         match &mut self.prefix {
             Some(prefix) => {
@@ -326,8 +326,11 @@ impl BlockPool {
     }
 
     /// Takes blocks for sequences that account for them by their length.
-    #[inline]
+    #[inline(always)]
     pub(crate) fn take(&mut self, blocks: u32) {
+        if blocks == 0 {
+            return;
+        }
         match &mut self.prefix {
             Some(prefix) => prefix.evict(blocks),
             None => self.take_uncached(blocks),
@@ -367,7 +370,7 @@ impl BlockPool {
     /// The same for a sequence of whose tokens `settled` were settled when it last took blocks. Those of windows go first, as
     /// groups go in the order of their first layers and most models with windows begin with one. Where windows begin at a
     /// later layer (Qwen2's `max_window_layers`) vLLM frees the full group first, and what is evicted next may be another block.
-    #[inline]
+    #[inline(always)]
     pub(crate) fn release_rest(
         &mut self,
         mut held: Held,
@@ -409,6 +412,7 @@ impl BlockPool {
         }
     }
 
+    #[inline(always)]
     fn take_uncached(&mut self, blocks: u32) {
         assert!(
             blocks <= self.uncached_free,

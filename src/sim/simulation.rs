@@ -340,6 +340,7 @@ impl<T: Traffic> Simulation<T> {
         (!is_over).then_some((at.max(self.now), Event::Change))
     }
 
+    #[inline(always)]
     fn take<O: Observer>(&mut self, event: Event, observer: &mut O, ended: &mut Vec<Completion>) {
         match event {
             Event::Change => {
@@ -363,6 +364,7 @@ impl<T: Traffic> Simulation<T> {
     }
 
     /// A client sends.
+    #[inline(always)]
     fn arrive<O: Observer>(&mut self, observer: &mut O) {
         let request = self.traffic.take();
         self.arrival = self.traffic.next_arrival();
@@ -389,6 +391,7 @@ impl<T: Traffic> Simulation<T> {
     }
 
     /// The routers send a request to a server.
+    #[inline(always)]
     pub(super) fn dispatch<O: Observer>(&mut self, request: Request, observer: &mut O) {
         let heard = &mut self.ends.heard_by(observer);
         let Some(replica) = self.cluster.route(self.now, &request, heard) else {
@@ -431,6 +434,7 @@ impl<T: Traffic> Simulation<T> {
         self.ends.pass(replica, self.now, prompt_tokens)
     }
 
+    #[inline(always)]
     fn answer_all<O: Observer>(&mut self, ended: &mut Vec<Completion>, observer: &mut O) {
         for completion in ended.iter_mut() {
             if completion.outcome == Outcome::Failed {
@@ -444,6 +448,7 @@ impl<T: Traffic> Simulation<T> {
     }
 
     /// An answer leaves the engine; the client has it when the front end has handed it on.
+    #[inline(always)]
     fn answer<O: Observer>(&mut self, completion: &mut Completion, observer: &mut O) {
         self.leave_gate(completion);
         let (now, id) = (completion.end, completion.id);
@@ -459,6 +464,7 @@ impl<T: Traffic> Simulation<T> {
         self.outbox.insert(place, completion.clone());
     }
 
+    #[inline(always)]
     pub(super) fn end<O: Observer>(&mut self, completion: &Completion, observer: &mut O) {
         self.counts.ended += 1;
         self.cluster.answered(completion);

@@ -144,6 +144,7 @@ impl Instants {
     }
 
     /// The next instant; `None` at the end of a given list, or past the end of the clock.
+    #[inline(always)]
     pub(super) fn next(&mut self) -> Option<Picos> {
         let rng = &mut self.rng;
         let next = match &mut self.process {

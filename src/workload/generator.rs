@@ -53,6 +53,8 @@ pub struct Generator {
     timeout: Option<Picos>,
     /// Nothing is sent at or after this instant.
     closes: Picos,
+    /// The next send, as things stand.
+    next: Option<Send>,
     /// Requests that no start has reserved yet.
     unreserved: u64,
     /// When the last conversation that there are requests for was begun.
@@ -96,7 +98,7 @@ struct Sender {
 }
 
 /// The next send: when, since when it waits in the client, and what it is.
-#[derive(Clone, Copy)]
+#[derive(Clone, Copy, Debug)]
 struct Send {
     at: Picos,
     submitted: Picos,
@@ -122,7 +124,7 @@ impl Generator {
         );
         let is_answered =
             matches!(sharing, Sharing::Sessions(_)) || matches!(spec.arrivals, Arrivals::Users { .. });
-        Generator {
+        let mut generator = Generator {
             starts: Starts::new(spec, seed),
             contents: Contents::new(spec, seed),
             sharing,
@@ -132,12 +134,15 @@ impl Generator {
             in_flight: is_answered.then(FxHashMap::default),
             timeout: spec.client.timeout,
             closes: spec.duration.unwrap_or(Picos::MAX),
+            next: None,
             unreserved: spec.num_prompts.unwrap_or(u64::MAX),
             last_opened: None,
             sent: 0,
             sent_output_tokens: 0,
             last_sent: Picos::ZERO,
-        }
+        };
+        generator.next = generator.next_send();
+        generator
     }
 
     /// How many requests were sent so far.
@@ -177,6 +182,7 @@ impl Generator {
         })
     }
 
+    #[inline(always)]
     fn start(&mut self, id: RequestId, submitted: Picos) -> (Request, Sender) {
         let user = self.starts.take();
         let class = self.priorities.draw();
@@ -217,9 +223,17 @@ impl Generator {
     /// The request left: its place is free and its sender may go on.
     #[inline]
     fn left(&mut self, id: RequestId, now: Picos, is_answered: bool) {
+        if self.ignores_answers() {
+            return;
+        }
         if let Some(places) = &mut self.places {
             places.give_back(now);
         }
+        self.let_go_on(id, now, is_answered);
+        self.next = self.next_send();
+    }
+
+    fn let_go_on(&mut self, id: RequestId, now: Picos, is_answered: bool) {
         let Some(in_flight) = &mut self.in_flight else {
             return;
         };
@@ -240,14 +254,13 @@ impl Generator {
 }
 
 impl Traffic for Generator {
+    #[inline]
     fn next_arrival(&mut self) -> Option<Picos> {
-        self.next_send().map(|send| send.at)
+        self.next.map(|send| send.at)
     }
 
     fn take(&mut self) -> Request {
-        let send = self
-            .next_send()
-            .expect("a request is taken only when one was announced");
+        let send = self.next.expect("a request is taken only when one was announced");
         let id = RequestId(self.sent);
         let (mut request, sender) = match &mut self.sharing {
             Sharing::Sessions(sessions) if send.is_turn => {
@@ -283,9 +296,11 @@ impl Traffic for Generator {
         self.sent += 1;
         self.sent_output_tokens += u64::from(request.output_tokens);
         self.last_sent = send.at;
+        self.next = self.next_send();
         request
     }
 
+    #[inline]
     fn ended(&mut self, id: RequestId, now: Picos) {
         self.left(id, now, true);
     }
@@ -334,6 +349,7 @@ impl Contents {
     }
 
     /// The next (prompt, output, max) tokens.
+    #[inline(always)]
     fn draw(&mut self) -> (u32, u32, u32) {
         let (prompt_tokens, max_tokens) = match &mut self.texts {
             Texts::Drawn(lengths) => lengths.draw(),
@@ -353,6 +369,7 @@ impl Contents {
     }
 
     /// Request `id` as far as it does not depend on when it is sent.
+    #[inline(always)]
     fn request(&mut self, id: RequestId) -> Request {
         if let Texts::Given(requests) = &self.texts {
             let mut request = requests[id.0 as usize].clone();

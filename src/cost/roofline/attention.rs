@@ -200,7 +200,6 @@ impl AttentionTerms {
         self.kv_floor_per_seq * u64::from(decode_seqs)
     }
 
-    #[inline]
     pub(super) fn chunks_picos(&self, chunks: &[Chunk]) -> Picos {
         if chunks.is_empty() {
             return Picos::ZERO;
@@ -208,6 +207,7 @@ impl AttentionTerms {
         Picos::from_seconds(self.chunk_work(chunks).seconds)
     }
 
+    #[inline(always)]
     fn chunk_work(&self, chunks: &[Chunk]) -> Work {
         let mut work = Work::default();
         let (mut new, mut largest) = (0.0, 0);

@@ -23,6 +23,7 @@ mod pipeline;
 mod placement;
 mod recurrence;
 mod shared;
+mod tables;
 
 pub use drafter::Drafting;
 pub use fp8_inputs::Fp8Inputs;
@@ -31,7 +32,7 @@ pub use placement::{CudagraphMode, Graphs, Placement};
 pub use shared::{SharedExperts, SharedMaker};
 
 use super::calibration::{Calibration, KernelFormat};
-use super::{Breakdown, DecodeCost, Part, StepCost, StepLoad, Trust};
+use super::{Breakdown, Chunk, DecodeCost, Part, StepCost, StepLoad, Trust};
 use crate::hardware::Device;
 use crate::model::{Dtype, ModelShape};
 use crate::units::Picos;
@@ -41,6 +42,7 @@ use host::{HostTerms, Launch};
 use indexer::IndexerTerms;
 use kernels::Operators;
 use recurrence::RecurrentTerms;
+use tables::{NOT_CAPTURED, look_up, padding_table};
 
 /// Why a step cost cannot be built.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
@@ -80,10 +82,9 @@ pub struct RooflineCost {
     token_picos: Vec<u64>,
     routed_picos: Vec<u64>,
     row_picos: Vec<u64>,
+    /// What attention took of the last chunk that was alone in its step.
+    last_chunk: Option<(Chunk, Picos)>,
 }
-
-/// An entry that has not been evaluated. No step takes 213 days.
-const UNKNOWN: u64 = u64::MAX;
 
 impl RooflineCost {
     /// Makes costs of the same parts, one for each run: a cost tabulates as it goes. They are built once here, to learn
@@ -202,6 +203,7 @@ impl RooflineCost {
             token_picos: Vec::new(),
             routed_picos: Vec::new(),
             row_picos: Vec::new(),
+            last_chunk: None,
         })
     }
 
@@ -245,6 +247,7 @@ impl RooflineCost {
     }
 
     /// The law of a step that samples so many rows, without drafting.
+    #[inline(always)]
     fn law_of_rows(&mut self, load: &StepLoad, rows: u32) -> DecodeCost {
         let counts = Counts {
             decode_seqs: load.decode_seqs,
@@ -254,10 +257,26 @@ impl RooflineCost {
         };
         let launch = self.launch(counts.tokens, self.is_uniform(load));
         let mut cost = self.affine(&counts, launch);
-        cost.base += self.attention.chunks_picos(&load.chunks);
+        cost.base += self.attention_to(&load.chunks);
         cost.base += self.recurrence.chunks_picos(&load.chunks);
         cost.base += self.indexer.chunks_picos(load);
         cost
+    }
+
+    /// What attention of chunks takes. Prompts of one length ask for the same again and again.
+    #[inline]
+    fn attention_to(&mut self, chunks: &[Chunk]) -> Picos {
+        let [chunk] = chunks else {
+            return self.attention.chunks_picos(chunks);
+        };
+        match self.last_chunk {
+            Some((last, picos)) if last == *chunk => picos,
+            _ => {
+                let picos = self.attention.chunks_picos(chunks);
+                self.last_chunk = Some((*chunk, picos));
+                picos
+            }
+        }
     }
 
     /// Adds what drafting for the next step takes.
@@ -315,7 +334,7 @@ impl RooflineCost {
     }
 
     /// The part of a step that its decoding sequences, tokens and rows decide, as an affine function of the contexts.
-    #[inline]
+    #[inline(always)]
     fn affine(&mut self, load: &Counts, launch: Launch) -> DecodeCost {
         let padded = self.padded_tokens(load.tokens, launch);
         let gpu = self.tokens_picos(padded)
@@ -447,35 +466,6 @@ impl StepCost for RooflineCost {
         }
         Breakdown { parts: merged(parts) }
     }
-}
-
-/// Reads or fills one entry of a table of rounded sums.
-#[inline]
-fn look_up(table: &mut Vec<u64>, index: u64, parts: impl FnOnce() -> Vec<Part>) -> u64 {
-    let index = usize::try_from(index).expect("a step has fewer tokens than memory has bytes");
-    if index >= table.len() {
-        table.resize(index + 1, UNKNOWN);
-    }
-    if table[index] == UNKNOWN {
-        table[index] = Picos::from_seconds(parts().iter().map(|part| part.seconds).sum()).0;
-    }
-    table[index]
-}
-
-/// Stands for the captured size of a batch that replays none.
-const NOT_CAPTURED: u32 = u32::MAX;
-
-/// `padded[t]` is the captured size that `t` tokens replay.
-fn padding_table(sizes: &[u32], pads: bool) -> Vec<u32> {
-    let mut sizes = sizes.to_vec();
-    sizes.sort_unstable();
-    let mut padded = Vec::new();
-    for size in sizes {
-        let filled = if pads { size } else { NOT_CAPTURED };
-        padded.resize((size as usize + 1).max(padded.len()), filled);
-        padded[size as usize] = size;
-    }
-    padded
 }
 
 /// Joins parts of equal name (layer groups of different shape), in order of first appearance.

@@ -164,10 +164,15 @@ impl Replica {
 
     /// Blocks that are counted for whoever's last token is being computed as if another were to come, and that it never takes
     /// (`getNeededBlocksOneStep`).
+    #[inline]
     pub(in crate::engine) fn phantom_blocks(&self) -> u32 {
-        if self.capacity.as_ref().is_none_or(|rule| rule.promises()) {
-            return 0;
+        match &self.capacity {
+            Some(rule) if !rule.promises() => self.blocks_of_finals(),
+            _ => 0,
         }
+    }
+
+    fn blocks_of_finals(&self) -> u32 {
         let finishing = self.in_flight.iter().flat_map(|step| &step.finishing);
         let last = finishing.filter_map(|(_, handle)| self.sequences.get(*handle));
         let last = last.filter(|sequence| sequence.phase == Phase::Final);

@@ -223,10 +223,13 @@ pub(crate) struct Seen {
     /// Facts about steps, each of one step or of a run.
     pub(crate) steps_told: u64,
     moved: TwinMoved,
+    /// All that was told, in words.
+    told: Vec<String>,
 }
 
 impl Observer for Seen {
     fn observe(&mut self, fact: &Fact<'_>) {
+        self.told.push(format!("{fact:?}"));
         match fact {
             Fact::Ended(completion) => {
                 self.completions.insert(completion.id.0, (*completion).clone());
@@ -284,13 +287,15 @@ pub(super) fn agree_with(
         seconds(law.per_token),
         seconds(law.per_pair),
     );
-    let cost: Box<dyn StepCost> = match &config.stages {
-        None => Box::new(Priced { dense, law }),
-        Some(stages) => Box::new(LinearStages {
-            preparation: linear(&stages.preparation),
-            stages: stages.laws.iter().map(linear).collect(),
-            transfer: linear(&stages.transfer),
-        }),
+    let cost = || -> Box<dyn StepCost> {
+        match &config.stages {
+            None => Box::new(Priced { dense, law }),
+            Some(stages) => Box::new(LinearStages {
+                preparation: linear(&stages.preparation),
+                stages: stages.laws.iter().map(linear).collect(),
+                transfer: linear(&stages.transfer),
+            }),
+        }
     };
     let make = if stepwise {
         Simulation::stepwise
@@ -300,13 +305,18 @@ pub(super) fn agree_with(
     let mut engine = engine_config(config);
     let (speculation, seed) = speculation.unzip();
     engine.speculation = speculation;
-    let mut simulation = make(engine, cost, Frontend::default(), Fixed::new(requests)).logging();
-    if let Some(seed) = seed {
-        simulation = simulation.drafting(seed);
-    }
-    if let Some(tiers) = &config.tiers {
-        simulation = simulation.with_tiers(&lmcache_config(tiers));
-    }
+    let build = || {
+        let traffic = Fixed::new(requests);
+        let mut simulation = make(engine.clone(), cost(), Frontend::default(), traffic);
+        if let Some(seed) = seed {
+            simulation = simulation.drafting(seed);
+        }
+        if let Some(tiers) = &config.tiers {
+            simulation = simulation.with_tiers(&lmcache_config(tiers));
+        }
+        simulation
+    };
+    let mut simulation = build().logging();
     let mut seen = Seen::default();
     let pause = simulation.advance(Until::DRAINED, &mut seen);
     let mut log = simulation.take_log();
@@ -322,6 +332,15 @@ pub(super) fn agree_with(
     assert_eq!(pause, Pause::Drained, "{name}: all are served");
     assert_eq!(seen.moved, expected.moved, "{name}: what LMCache moved");
     compare_requests(name, requests, &expected, &seen);
+    if stepwise {
+        return expected;
+    }
+    let mut unlogged = Seen::default();
+    build().advance(Until::DRAINED, &mut unlogged);
+    for (with, without) in seen.told.iter().zip(&unlogged.told) {
+        assert_eq!(without, with, "{name}: what is told without a log, {config:?}");
+    }
+    assert_eq!(unlogged.told.len(), seen.told.len(), "{name}: facts");
     expected
 }
 
