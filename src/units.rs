@@ -138,7 +138,6 @@ impl Sum for Picos {
 }
 impl fmt::Display for Picos {
     /// Three significant figures and a unit: `412 ms`, `18.3 ms`, `24.2 s`.
-    #[inline]
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let seconds = self.seconds();
         let (value, unit) = match seconds {
@@ -254,7 +253,6 @@ mod tests {
     use super::*;
 
     #[test]
-    #[inline]
     fn rounding_is_that_of_the_language() {
         let mut value: f64 = 0.124_999_9;
         while value < 4e15 {
@@ -272,7 +270,6 @@ mod tests {
     }
 
     #[test]
-    #[inline]
     fn seconds_round_to_the_nearest_picosecond() {
         assert_eq!(Picos::from_seconds(0.029_344), Picos(29_344_000_000));
         assert_eq!(Picos::try_from_seconds(-1e-9), None);
@@ -281,7 +278,6 @@ mod tests {
     }
 
     #[test]
-    #[inline]
     fn people_get_three_significant_figures() {
         assert_eq!(Picos::from_seconds(0.412).to_string(), "412 ms");
         assert_eq!(Picos::from_seconds(0.018_34).to_string(), "18.3 ms");

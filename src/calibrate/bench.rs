@@ -292,8 +292,16 @@ fn load(row: &mut Measured, said: &Said) -> Result<(), String> {
         Load::Open { .. } => setup.num_prompts = setup.num_prompts.map(|count| count.min(REQUESTS_MAX)),
         _ => {}
     }
-    Ok(())
+    match setup.num_prompts {
+        Some(count) if count > REQUESTS_OF_A_RUN_MAX => Err(format!(
+            "it has {count} requests, and a fit simulates every run some hundred times: at most {REQUESTS_OF_A_RUN_MAX} are taken"
+        )),
+        _ => Ok(()),
+    }
 }
+
+/// Requests of a run that is repeated whole, because it is not open: a second for each time it is simulated.
+const REQUESTS_OF_A_RUN_MAX: u64 = 1_000_000;
 
 /// How far a law's mean may be from the file's, of the logarithm: means of a few hundred drawn lengths scatter less.
 const LENGTHS_APART: f64 = 0.2;
@@ -325,6 +333,11 @@ fn check_lengths(row: &Measured, document: &Document) -> Result<(), String> {
         if let Some(tokens) = of_file.filter(|tokens| *tokens > LENGTH_MAX) {
             return Err(format!(
                 "its {what} have {tokens:.3e} tokens in the mean, and no model takes as many"
+            ));
+        }
+        if let Some(tokens) = of_file.filter(|tokens| *tokens < 1.0) {
+            return Err(format!(
+                "its {what} have {tokens:.2e} tokens in the mean, fewer than one: its counts are not of one run"
             ));
         }
         if let (Some(of_file), Some(said)) = (of_file, said)

@@ -37,7 +37,7 @@ impl Replica {
     /// Leaps over the steps that end before `horizon` if all in flight are alike. Returns how many.
     ///
     /// Each of the `m` steps that end is replaced by one scheduled at its end, so the steps in flight afterwards are
-    /// those of before, `m` steps on. The last one scheduled may be the one that samples somebody's last token.
+    /// those of before, `m` steps on; where a pass is due, one more is in flight. The last one scheduled may be the one that samples somebody's last token.
     #[inline]
     pub(super) fn leap<O: Observer>(&mut self, horizon: Picos, observer: &mut O) -> u64 {
         if !self.is_settled() {
@@ -57,13 +57,18 @@ impl Replica {
         steps
     }
 
-    /// Makes the pass that is due and leaps over the steps that end before `horizon`, if the pass schedules one step more of those in
-    /// flight. Returns how many.
+    /// Makes the pass that is due and leaps over the steps that end before `horizon`, if the pass [is plain](Replica::passes_plainly).
+    /// Returns how many.
     #[inline(always)]
     pub(super) fn pass_and_leap<O: Observer>(&mut self, horizon: Picos, observer: &mut O) -> u64 {
         if !self.passes_plainly(horizon) {
             return 0;
         }
+        debug_assert_eq!(
+            self.in_flight.front().map(|front| front.begin),
+            self.next_pass,
+            "the step in flight has just begun"
+        );
         let steps = self.leap(horizon, observer);
         if steps > 0 {
             self.next_pass = None;
@@ -73,8 +78,7 @@ impl Replica {
         steps
     }
 
-    /// One step is missing from the queue of steps, which the pack alone computes in, as it does in those in flight, the oldest of which
-    /// ends before `horizon`.
+    /// Whether the pass that is due schedules one plain step behind a plain one, which ends before `horizon`.
     #[inline(always)]
     fn passes_plainly(&self, horizon: Picos) -> bool {
         self.in_flight
@@ -85,12 +89,12 @@ impl Replica {
             && self.in_flight.len() + 1 == self.config.queue_depth as usize
             && !self.within_prefill_interval()
             && self.pack_can_go_on()
-            && !self.is_watched_closely()
+            && !self.passes_do_more()
     }
 
-    /// Passes of the loop are more than what they schedule.
+    /// Passes do more than to schedule: they load KV, promise blocks, walk stages or are written down.
     #[inline]
-    fn is_watched_closely(&self) -> bool {
+    fn passes_do_more(&self) -> bool {
         self.external.is_some() || self.capacity.is_some() || self.stages.is_some() || self.log.is_some()
     }
 
@@ -112,7 +116,7 @@ impl Replica {
             .expect("a leap starts with a step in flight");
         let law = self.cost.decode(self.pack.members);
         let ahead = self.in_flight.len() as u64;
-        let owed = u64::from(self.config.queue_depth).saturating_sub(ahead);
+        let owed = u64::from(self.config.queue_depth) - ahead;
         let (increment, limit) = run_law(&law, &front.load, ahead, self.pack.steps_to_ending());
         let scheduled = self.pack.steps_that_fit(self.pool.free(), limit);
         Run {
@@ -161,29 +165,34 @@ impl Replica {
         self.advance_pack(scheduled);
         self.scheduled_steps += scheduled;
         self.processed_steps += steps;
-        let (running, waiting) = (self.sequences.running, self.not_admitted());
+        let crowd = (self.sequences.running, self.not_admitted());
         self.queue_undrained = self.waiting.len() > 0;
         let kv_tokens = steps * u64::from(self.pack.members);
-        let move_on = |step: &mut Step, begin: Picos, free_blocks: u32| {
+        let move_on = |step: &mut Step, begin: Picos, crowd: (u32, u32), free_blocks: u32| {
             step.number += steps;
             step.load.decode_kv_tokens += kv_tokens;
             step.load.decode_longest += u32::from(step.load.decode_longest > 0) * steps as u32;
             step.load.decode_beyond += steps * u64::from(step.load.seqs_beyond);
             step.begin = begin;
             step.duration = law.of(&step.load);
-            (step.running, step.waiting) = (running, waiting);
+            (step.running, step.waiting) = crowd;
             step.free_blocks = free_blocks;
             step.end()
         };
         let free = self.pool.free();
         let (oldest, second) = self.in_flight.both_mut();
         self.gpu_free = match second {
-            None => move_on(oldest, end, free),
+            None => move_on(oldest, end, crowd, free),
             Some(second) => {
-                let begin = move_on(oldest, end, free + self.pack.blocks_needed_last() - passed_last);
+                let before = free + self.pack.blocks_needed_last() - passed_last;
+                let begin = match scheduled {
+                    // It is the step now that was the second, and was decided before.
+                    1 => move_on(oldest, end, (second.running, second.waiting), second.free_blocks),
+                    _ => move_on(oldest, end, crowd, before),
+                };
                 // The first step of a fresh queue was decided at one instant with the second; now it no longer is.
                 (oldest.overlapped, second.overlapped) = (true, true);
-                move_on(second, begin, free)
+                move_on(second, begin, crowd, free)
             }
         };
         if self.pack.has_ended() {
@@ -306,6 +315,9 @@ pub(crate) fn progression(first: Picos, step: Picos, n: u64) -> Picos {
     first * n + step * (n * n.saturating_sub(1) / 2)
 }
 
+/// So many steps are counted down rather than solved for.
+const A_FEW: u64 = 32;
+
 /// The most steps, `limit` at most, that end strictly before `span` has passed.
 #[inline]
 pub(crate) fn steps_before(span: Picos, first: Picos, step: Picos, limit: u64) -> u64 {
@@ -322,9 +334,9 @@ pub(crate) fn steps_before(span: Picos, first: Picos, step: Picos, limit: u64) -
     if fits(limit) {
         return limit;
     }
-    // No more than if all were as short as the first; few as a rule, and then hardly fewer.
+    // No step is shorter than the first, and in a few steps durations hardly grow.
     let most = span.0.checked_div(first.0).unwrap_or(u64::MAX);
-    if is_small && most < 32 {
+    if is_small && most < A_FEW {
         let mut n = most.min(limit);
         while n > 0 && !fits(n) {
             n -= 1;

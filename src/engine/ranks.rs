@@ -1,9 +1,9 @@
 //! Sequences in order of a key: who comes first is asked for several times in every step, who comes next when it leaves.
 //!
 //! A tournament of eight in each match: two matches above each of 64 members, three above each of 512. Whoever joins goes up as far
-//! as it wins, and when somebody leaves the matches are played again that it had won. No match branches on a key. Keys of a
-//! batch come in no order, so that a search would be guessed wrong at half of its branches, and a sorted queue has to be
-//! shifted besides.
+//! as it wins, and when somebody leaves the matches are played again that it had won. No match branches on a key, only whether there
+//! is another one to play does. Keys of a batch come in no order, so that a search would be guessed wrong at half of its branches,
+//! and a sorted queue has to be shifted besides.
 
 /// Slots of sequences by key, the smallest first.
 #[derive(Debug)]

@@ -53,7 +53,7 @@ pub struct Generator {
     timeout: Option<Picos>,
     /// Nothing is sent at or after this instant.
     closes: Picos,
-    /// The next send, as things stand.
+    /// [`Generator::next_send`], asked anew whenever something was sent or somebody left.
     next: Option<Send>,
     /// Requests that no start has reserved yet.
     unreserved: u64,
@@ -256,6 +256,11 @@ impl Generator {
 impl Traffic for Generator {
     #[inline]
     fn next_arrival(&mut self) -> Option<Picos> {
+        debug_assert_eq!(
+            self.next.map(|send| send.at),
+            self.next_send().map(|send| send.at),
+            "nothing else changes what is sent next"
+        );
         self.next.map(|send| send.at)
     }
 

@@ -28,7 +28,21 @@ fn what_cannot_be_used_is_refused_with_its_place_and_a_remedy() {
     let vllm = r#"{"backend": "vllm", "request_rate": 4.0, "num_prompts": 9, "completed": 9, "duration": 2.0, "mean_tpot_ms": 6.0,
         "total_input_tokens": 900, "total_output_tokens": 900, "median_ttft_ms": 20.0}"#;
     let block = "============ Serving Benchmark Result ============\nSuccessful requests: 9\nMean TTFT (ms): 827,89\n";
-    let cases: [(&str, String, &[&str], &str); 22] = [
+    let cases: [(&str, String, &[&str], &str); 24] = [
+        (
+            "many.json",
+            vllm.replace(": 9,", ": 2000000,")
+                .replace("4.0,", "\"inf\", \"max_concurrency\": 16,")
+                .replace(": 900,", ": 2e8,"),
+            &["--model", "Qwen/Qwen3-8B"],
+            "it has 2000000 requests, and a fit simulates every run some hundred times: at most 1000000 are taken",
+        ),
+        (
+            "less_than_a_token.json",
+            vllm.replace("\"total_input_tokens\": 900", "\"total_input_tokens\": 4"),
+            &["--model", "Qwen/Qwen3-8B"],
+            "its prompts have 4.44e-1 tokens in the mean, fewer than one: its counts are not of one run",
+        ),
         (
             "huge.json",
             vllm.replace("6.0", "6e300"),

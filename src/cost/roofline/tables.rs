@@ -1,4 +1,4 @@
-//! Tables that are filled as they are asked: what steps of so many tokens take, and which captured graph they replay.
+//! Tables by numbers of tokens: what steps take, filled as they are asked, and which captured graph they replay.
 
 use crate::cost::Part;
 use crate::units::Picos;
@@ -12,12 +12,12 @@ pub(super) fn look_up(table: &mut Vec<u64>, index: u64, parts: impl FnOnce() -> 
     let index = usize::try_from(index).expect("a step has fewer tokens than memory has bytes");
     match table.get(index) {
         Some(&picos) if picos != UNKNOWN => picos,
-        _ => find(table, index, &parts()),
+        _ => fill(table, index, &parts()),
     }
 }
 
 #[cold]
-fn find(table: &mut Vec<u64>, index: usize, parts: &[Part]) -> u64 {
+fn fill(table: &mut Vec<u64>, index: usize, parts: &[Part]) -> u64 {
     if index >= table.len() {
         table.resize(index + 1, UNKNOWN);
     }

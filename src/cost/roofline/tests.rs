@@ -82,6 +82,14 @@ proptest! {
     }
 
     #[test]
+    fn a_step_costs_the_same_whatever_was_asked_before(placement in any_placement(), loads in prop::collection::vec(any_load(), 1..4)) {
+        let mut asked = cost("h100", &placement);
+        for load in loads.iter().chain(&loads) {
+            prop_assert_eq!(asked.step(load), cost("h100", &placement).step(load));
+        }
+    }
+
+    #[test]
     fn more_work_never_costs_less(placement in any_placement(), load in any_load(), more in any_load()) {
         let mut cost = cost("a100", &placement);
         let less = cost.step(&load);
