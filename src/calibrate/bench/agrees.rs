@@ -1,6 +1,7 @@
 //! What was said beside a file against what stands in it.
 
-use super::{LENGTHS_APART, Said};
+use super::Said;
+use super::lengths::LENGTHS_APART;
 use crate::quantity::significant;
 use crate::results::{Load, Measured, Setup};
 

@@ -1,5 +1,5 @@
-//! The lengths of every request, where a file has them: the run's own traffic instead of a law around its means. And what
-//! is said of lengths that are only assumed.
+//! The lengths of every request, where a file has them: the run's own traffic instead of a law around its means. What is
+//! said of lengths that are only assumed, and which cannot be those of the run.
 
 use std::fmt::Write;
 
@@ -103,6 +103,55 @@ impl Files for WithFile<'_> {
             _ => self.files.read(path),
         }
     }
+}
+
+/// How far a law's mean may be from the file's, of the logarithm: means of a few hundred drawn lengths scatter less.
+pub(super) const LENGTHS_APART: f64 = 0.2;
+
+/// Longest mean of prompts or answers, tokens: more than any model's context.
+const LENGTH_MAX: f64 = 1e9;
+
+/// Refuses lengths that are of another run: one command for several files is easily pasted.
+pub(super) fn check(row: &Measured, document: &Document) -> Result<(), String> {
+    let number = |key: &str| {
+        document
+            .get(key)
+            .and_then(toml::Value::as_integer)
+            .map(|n| n as f64)
+    };
+    let of_law = |key: &str| {
+        number(&format!("workload.lengths.fixed.{key}")).or(number(&format!("workload.lengths.random.{key}")))
+    };
+    let prefix = number("workload.prefix.groups.prefix_len").unwrap_or(0.0);
+    let kinds = [
+        (
+            "prompts",
+            row.setup.input_tokens,
+            of_law("input_len").map(|tokens| tokens + prefix),
+        ),
+        ("answers", row.setup.output_tokens, of_law("output_len")),
+    ];
+    for (what, of_file, said) in kinds {
+        if let Some(tokens) = of_file.filter(|tokens| *tokens > LENGTH_MAX) {
+            return Err(format!(
+                "its {what} have {tokens:.3e} tokens in the mean, and no model takes as many"
+            ));
+        }
+        if let Some(tokens) = of_file.filter(|tokens| *tokens < 1.0) {
+            return Err(format!(
+                "its {what} have {tokens:.2e} tokens in the mean, fewer than one: its counts are not of one run"
+            ));
+        }
+        if let (Some(of_file), Some(said)) = (of_file, said)
+            && (said / of_file).ln().abs() > LENGTHS_APART
+        {
+            return Err(format!(
+                "its {what} have {of_file:.0} tokens in the mean, and {said:.0} are said beside it; write FILE= before a \
+                 --bench-cmd or --scenario that is for one file"
+            ));
+        }
+    }
+    Ok(())
 }
 
 /// What is assumed where nobody says how lengths were drawn.
