@@ -50,6 +50,8 @@ pub struct Taken {
 
 /// Requests of a simulated open loop at most, where every one of them is drawn: more only cost time.
 const REQUESTS_MAX: u64 = 4000;
+/// Requests of a run that is repeated whole, because it is not open: a second for each time it is simulated.
+const REQUESTS_OF_A_RUN_MAX: u64 = 1_000_000;
 /// Share of failed requests above which a run is another one than it says.
 const FAILED_MAX: f64 = 0.05;
 
@@ -299,9 +301,6 @@ fn load(row: &mut Measured, said: &Said) -> Result<(), String> {
         _ => Ok(()),
     }
 }
-
-/// Requests of a run that is repeated whole, because it is not open: a second for each time it is simulated.
-const REQUESTS_OF_A_RUN_MAX: u64 = 1_000_000;
 
 /// The load of a scenario.
 fn load_of(document: &Document) -> Load {

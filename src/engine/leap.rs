@@ -81,14 +81,9 @@ impl Replica {
     /// Whether the pass that is due schedules one plain step behind a plain one, which ends before `horizon`.
     #[inline(always)]
     fn passes_plainly(&self, horizon: Picos) -> bool {
-        self.in_flight
-            .front()
-            .is_some_and(|front| front.is_plain() && front.end() < self.horizon_inside(horizon))
-            && self.singles.is_empty()
+        self.pack_is_alone(horizon)
             && self.nobody_waits()
             && self.in_flight.len() + 1 == self.config.queue_depth as usize
-            && !self.within_prefill_interval()
-            && self.pack_can_go_on()
             && !self.passes_do_more()
     }
 

@@ -433,14 +433,20 @@ impl Replica {
     /// the pack decodes, nobody waits that could be admitted.
     #[inline(always)]
     pub(super) fn goes_on_plainly(&self, horizon: Picos) -> bool {
+        self.pack_is_alone(horizon)
+            && self.admission_closed
+            && !self.windows_may_admit()
+            && self.in_flight.len() == self.config.queue_depth as usize
+    }
+
+    /// Whether the oldest step is plain and ends before `horizon`, and of those who run nobody but the pack computes in the next.
+    #[inline(always)]
+    pub(super) fn pack_is_alone(&self, horizon: Picos) -> bool {
         self.in_flight
             .front()
             .is_some_and(|front| front.is_plain() && front.end() < self.horizon_inside(horizon))
             && self.singles.is_empty()
-            && self.admission_closed
-            && !self.windows_may_admit()
             && !self.within_prefill_interval()
-            && self.in_flight.len() == self.config.queue_depth as usize
             && self.pack_can_go_on()
     }
 
