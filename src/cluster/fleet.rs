@@ -162,6 +162,12 @@ impl Cluster {
         }
     }
 
+    /// Routers stand before it.
+    #[inline]
+    pub(crate) fn is_routed(&self) -> bool {
+        self.routing.is_some()
+    }
+
     /// Whether nothing will happen without anything from outside.
     pub(crate) fn is_idle(&self) -> bool {
         self.engines.iter().all(|engine| engine.next().is_none())

@@ -49,6 +49,15 @@ macro_rules! each {
 }
 
 impl Serving {
+    /// More than one engine that nothing befalls: [`Serving::next_change`] is asked again whenever time has passed.
+    #[inline]
+    pub(crate) fn may_change(&self) -> bool {
+        match self {
+            Serving::Fleet(fleet) => fleet.is_routed(),
+            Serving::Disaggregated(_) | Serving::LockStep(_) => true,
+        }
+    }
+
     /// Who gets a request that is sent at `now` first; `None` if no replica is up.
     #[inline]
     pub(crate) fn route<O: Observer>(

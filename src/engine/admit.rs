@@ -50,9 +50,8 @@ impl Replica {
         if !self.preempted.is_empty() {
             return;
         }
-        let mut set_aside: Vec<Handle> = Vec::new();
-        let mut arrived_aside: Vec<(Rank, Arrived)> = Vec::new();
-        while self.has_room(budget)
+        let mut nobody_aside = true;
+        while budget.has_room()
             && let Some(head) = self.head()
         {
             if self.sequences.running >= self.config.max_num_seqs {
@@ -65,25 +64,34 @@ impl Replica {
             };
             match (turn, head) {
                 (Turn::Done, _) => {}
-                (Turn::SetAside, Head::Arrived(_)) => arrived_aside.extend(self.take_arrived()),
-                (Turn::SetAside, Head::Waiting(_)) => set_aside.extend(self.waiting.pop()),
+                (Turn::SetAside, head) => {
+                    nobody_aside = false;
+                    match head {
+                        Head::Arrived(_) => self.set_arrived_aside(),
+                        Head::Waiting(_) => self.set_aside.extend(self.waiting.pop()),
+                    }
+                }
                 (Turn::Stop(closed), _) => {
-                    self.admission_closed = closed && set_aside.is_empty() && arrived_aside.is_empty();
+                    self.admission_closed = closed && nobody_aside;
                     break;
                 }
             }
         }
-        let nobody_aside = set_aside.is_empty() && arrived_aside.is_empty();
         if nobody_aside {
             self.admission_closed |= self.nobody_waits();
-            return;
+        } else {
+            self.put_back();
         }
-        self.put_back_arrived(arrived_aside);
+    }
+
+    /// Those who were passed over in this step wait on.
+    fn put_back(&mut self) {
+        self.put_back_arrived();
         // 0.11 sets aside who comes new (VS-6), and turns their order round; 0.33 in a pipeline who is not ready to come back.
         if self.stages.is_some() && self.config.switches.stale_output_drains {
-            set_aside.reverse();
+            self.set_aside.reverse();
         }
-        for handle in set_aside {
+        for handle in self.set_aside.drain(..) {
             self.waiting
                 .push_front(handle, &self.sequences[handle.slot].request);
         }
@@ -153,9 +161,9 @@ impl Replica {
         assert!(computed < known, "a token is left to be computed");
         let tokens = match self.padded_admission(computed, known - computed, budget) {
             // Rather not at all than without drafts (V1-58).
-            Some(padded) if padded > self.most(budget) => return Turn::Stop(false),
+            Some(padded) if padded > budget.most() => return Turn::Stop(false),
             Some(padded) => padded,
-            None => match share_of(&self.config, known - computed, budget, self.most(budget)) {
+            None => match share_of(&self.config, known - computed, budget, budget.most()) {
                 Ok(tokens) => tokens,
                 Err(turn) => return turn,
             },
@@ -171,17 +179,17 @@ impl Replica {
             }
         };
         self.waiting.pop();
-        let held = if is_alone {
-            self.pool.admit_alone(new_blocks)
+        let held = &mut self.sequences[slot].held;
+        if is_alone {
+            self.pool.admit_alone(held, new_blocks);
         } else {
-            self.pool.admit(found, new_blocks)
-        };
-        self.spend(budget, tokens);
+            *held = self.pool.admit(found, new_blocks);
+        }
+        budget.spend(tokens);
         if external > 0 {
             self.ask_to_load(now, slot, hit, external);
         }
         let sequence = &mut self.sequences[slot];
-        sequence.held = held;
         sequence.settled = hit;
         sequence.computed = computed;
         sequence.drafting.reach = scheduled;

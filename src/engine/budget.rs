@@ -1,12 +1,12 @@
 //! What is left of a step while it is composed.
 
-use super::replica::Replica;
-
 /// What is left of a step's budget, and whether prefill work is held back in it.
 pub(super) struct Budget {
     pub(super) tokens: u32,
     /// Slots of the model runner, which drafters share.
     pub(super) slots: u32,
+    /// Slots that a share takes beside its tokens (V1-59).
+    pub(super) slots_aside: u32,
     /// Most tokens of one prefill; `u32::MAX` without a threshold.
     pub(super) threshold: u32,
     /// Prompts and admissions wait: a step with prefill was not long enough ago (V1-16).
@@ -23,38 +23,37 @@ impl Budget {
         Budget {
             tokens,
             slots: tokens,
+            slots_aside: 0,
             threshold: u32::MAX,
             hold_prefill: false,
             runs_prefill: false,
             picked_anybody: false,
         }
     }
-}
 
-impl Replica {
     /// Somebody can be given something.
     #[inline]
-    pub(super) fn has_room(&self, budget: &Budget) -> bool {
-        budget.tokens > 0 && budget.slots > self.draft_slots()
+    pub(super) fn has_room(&self) -> bool {
+        self.tokens > 0 && self.slots > self.slots_aside
     }
 
     /// The most tokens that a share may have.
     #[inline]
-    pub(super) fn most(&self, budget: &Budget) -> u32 {
-        budget.tokens.min(budget.slots - self.draft_slots())
+    pub(super) fn most(&self) -> u32 {
+        self.tokens.min(self.slots - self.slots_aside)
     }
 
     /// A share of so many tokens is scheduled.
     #[inline]
-    pub(super) fn spend(&self, budget: &mut Budget, tokens: u32) {
-        budget.tokens -= tokens;
-        budget.slots -= tokens + self.draft_slots();
+    pub(super) fn spend(&mut self, tokens: u32) {
+        self.tokens -= tokens;
+        self.slots -= tokens + self.slots_aside;
     }
 
     /// The share of whoever is evicted is scheduled for others, if it had one.
     #[inline]
-    pub(super) fn restore(&self, budget: &mut Budget, tokens: u32) {
-        budget.tokens += tokens;
-        budget.slots += tokens + u32::from(tokens > 0) * self.draft_slots();
+    pub(super) fn restore(&mut self, tokens: u32) {
+        self.tokens += tokens;
+        self.slots += tokens + u32::from(tokens > 0) * self.slots_aside;
     }
 }

@@ -33,7 +33,7 @@ impl Replica {
         if self.pack.has_ended() {
             self.end_members(step);
         }
-        step.is_uniform = step.discarded == 0;
+        step.mark(step.discarded == 0);
     }
 
     /// Adds the pack to the step, prices it, and moves the pack's clock on.
@@ -112,7 +112,7 @@ impl Replica {
     pub(super) fn end_members(&mut self, step: &mut Step) {
         while let Some(slot) = self.pack.pop_ended() {
             let sequence = &self.sequences[slot];
-            step.finishing.push((sequence.order, sequence.handle));
+            step.finishes(sequence.order, sequence.handle);
             self.overrunning += 1;
             if self.ending_is_predicted(slot) {
                 self.leave_pack(slot, Phase::Final);
@@ -172,9 +172,7 @@ impl Replica {
             match self.in_flight.back_mut() {
                 // Its last token comes with the common gap.
                 _ if phase == Phase::Final => {}
-                Some(newest) => {
-                    newest.left_pack.push(handle);
-                }
+                Some(newest) => newest.is_left_by(handle),
                 None => sequence.story.note_token_at(self.last_end),
             }
         }

@@ -159,6 +159,8 @@ pub(crate) struct External {
     due: BTreeMap<(Picos, u64), usize>,
     /// Whose KV has come, in the order of their turns.
     ready: BTreeMap<Rank, Arrived>,
+    /// Of those who were ready, whom the step that is composed passes over.
+    aside: Vec<(Rank, Arrived)>,
     pub(super) held_back: FxHashMap<RequestId, HeldBack>,
     /// Loads that were begun.
     begun: u64,
@@ -178,6 +180,7 @@ impl External {
             by_request: FxHashMap::default(),
             due: BTreeMap::new(),
             ready: BTreeMap::new(),
+            aside: Vec::new(),
             held_back: FxHashMap::default(),
             begun: 0,
             abandoned: 0,
@@ -386,6 +389,13 @@ impl Replica {
         self.external.as_mut()?.ready.pop_first()
     }
 
+    /// The first whose KV has come is passed over in this step.
+    pub(super) fn set_arrived_aside(&mut self) {
+        if let Some(external) = &mut self.external {
+            external.aside.extend(external.ready.pop_first());
+        }
+    }
+
     /// Nothing is reserved any more for somebody who is admitted.
     pub(super) fn unreserve(&mut self, arrived: &Arrived) {
         if let Some(external) = &mut self.external {
@@ -394,9 +404,9 @@ impl Replica {
     }
 
     /// Gives back a turn that was passed over.
-    pub(super) fn put_back_arrived(&mut self, aside: Vec<(Rank, Arrived)>) {
+    pub(super) fn put_back_arrived(&mut self) {
         if let Some(external) = &mut self.external {
-            external.ready.extend(aside);
+            external.ready.extend(external.aside.drain(..));
         }
     }
 

@@ -22,7 +22,6 @@ pub(super) struct Run {
     limit: u64,
     /// Steps that are scheduled before the first of them ends: one where the pass that is due has not been made.
     pub(super) owed: u64,
-    law: DecodeCost,
 }
 
 impl Run {
@@ -96,7 +95,7 @@ impl Replica {
     /// All steps in flight are plain, with the pack's present members, and steps last what they cost.
     #[inline(always)]
     pub(super) fn is_settled(&self) -> bool {
-        let is_settled = |step: &Step| step.is_plain() && step.membership == self.membership;
+        let is_settled = |step: &Step| step.is_plain && step.membership == self.membership;
         self.jitter.is_none()
             && self.in_flight.front().is_none_or(is_settled)
             && self.in_flight.back().is_none_or(is_settled)
@@ -112,7 +111,7 @@ impl Replica {
         let law = self.cost.decode(self.pack.members);
         let ahead = self.in_flight.len() as u64;
         let owed = u64::from(self.config.queue_depth) - ahead;
-        let (increment, limit) = run_law(&law, &front.load, ahead, self.pack.steps_to_ending());
+        let (increment, limit) = run_law(law, &front.load, ahead, self.pack.steps_to_ending());
         let scheduled = self.pack.steps_that_fit(self.pool.free(), limit);
         Run {
             begin: front.begin,
@@ -120,7 +119,6 @@ impl Replica {
             increment,
             limit: scheduled.saturating_sub(owed),
             owed,
-            law,
         }
     }
 
@@ -149,7 +147,6 @@ impl Replica {
     /// Moves the whole state on by `steps` steps, the last of which ends at `end`.
     #[inline(always)]
     pub(super) fn jump(&mut self, steps: u64, end: Picos, run: &Run) {
-        let law = &run.law;
         let scheduled = run.owed + steps;
         self.take_blocks(scheduled, run);
         let passed_last = self.pack.blocks_passed(scheduled - 1);
@@ -163,6 +160,7 @@ impl Replica {
         let crowd = (self.sequences.running, self.not_admitted());
         self.queue_undrained = self.waiting.len() > 0;
         let kv_tokens = steps * u64::from(self.pack.members);
+        let law = self.cost.decode(self.pack.members);
         let move_on = |step: &mut Step, begin: Picos, crowd: (u32, u32), free_blocks: u32| {
             step.number += steps;
             step.load.decode_kv_tokens += kv_tokens;

@@ -49,7 +49,8 @@ impl Replica {
     fn dummy(&mut self, now: Picos) -> Box<Step> {
         let mut step = self.spare_steps.pop().unwrap_or_default();
         self.open(&mut step, now);
-        (step.packed, step.discarded, step.is_uniform) = (0, 0, false);
+        (step.packed, step.discarded) = (0, 0);
+        step.mark(false);
         step.begin = now.max(self.gpu_free);
         self.scheduled_steps = step.number;
         self.pass_over(1);
@@ -68,9 +69,9 @@ impl Replica {
         let step = self.in_flight.back().expect("asked only after a launch");
         let load = &step.load;
         match padded {
-            Some(batch) => self.cost.decode(batch),
-            None if load.tokens() == 0 => self.cost.decode(1),
-            None if is_of_decodes(load) => self.cost.decode(load.decode_seqs),
+            Some(batch) => *self.cost.decode(batch),
+            None if load.tokens() == 0 => *self.cost.decode(1),
+            None if is_of_decodes(load) => *self.cost.decode(load.decode_seqs),
             None => self.cost.step_law(load),
         }
     }
@@ -82,7 +83,7 @@ impl Replica {
 
     /// The rank's own share of plain steps of so many sequences.
     pub(crate) fn plain_law(&mut self, batch: u32) -> DecodeCost {
-        self.cost.decode(batch)
+        *self.cost.decode(batch)
     }
 
     /// All ranks together need so long for the newest step.

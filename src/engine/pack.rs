@@ -148,7 +148,7 @@ impl Pack {
         let anchor = i64::from(computed) - self.clock as i64;
         let place = Place {
             anchor,
-            residue: anchor.rem_euclid(i64::from(self.block_size)) as u32,
+            residue: (computed + self.due) % self.block_size,
             joined: self.clock,
             last: self.clock + u64::from(left) - 1,
         };
@@ -356,7 +356,7 @@ impl Pack {
     /// Whether the step before the current clock samples the last token of a member that has not been taken out.
     #[inline]
     pub(crate) fn has_ended(&self) -> bool {
-        self.endings.first().is_some_and(|last| last < self.clock)
+        self.endings.begin_below(self.clock)
     }
 
     /// The next member whose last token is sampled in a step before the current clock; it is named once.

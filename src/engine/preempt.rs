@@ -67,7 +67,7 @@ impl Replica {
         let picked = self.picks.iter().position(|&(other, _)| other == slot);
         let tokens = picked.map_or(0, |at| self.picks.remove(at).1);
         if self.config.switches.eviction_restores_budget {
-            self.restore(budget, tokens);
+            budget.restore(tokens);
         }
         match self.sequences[slot].phase {
             Phase::Packed => self.leave_pack(slot, Phase::Waiting),
@@ -90,10 +90,10 @@ impl Replica {
             None => (allocated, allocated - unknown),
         };
         let sequence = &mut self.sequences[slot];
-        let mut held = std::mem::take(&mut sequence.held);
-        self.pool.expect_again(&mut held, &sequence.pieces);
+        let (held, pieces) = (&mut sequence.held, &sequence.pieces);
+        self.pool.expect_again(held, pieces);
         self.pool
-            .release_rest(held, &sequence.pieces, registered, allocated, sequence.settled);
+            .release_rest(held, pieces, registered, allocated, sequence.settled);
         let lost = std::mem::take(&mut sequence.computed);
         observer.observe(&sequence.story.preempt(&sequence.request, self.id, now, lost));
         if tokens > 0 && !self.config.switches.eviction_restores_budget {

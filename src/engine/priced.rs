@@ -22,11 +22,12 @@ impl Priced {
 
     /// The cost of decode-only steps of `batch` sequences.
     #[inline]
-    pub(crate) fn decode(&mut self, batch: u32) -> DecodeCost {
-        match self.laws.get(batch as usize) {
-            Some(Some(law)) => *law,
-            _ => self.ask(batch),
+    pub(crate) fn decode(&mut self, batch: u32) -> &DecodeCost {
+        let batch = batch as usize;
+        if self.laws.get(batch).is_none_or(Option::is_none) {
+            self.ask(batch);
         }
+        self.laws[batch].as_ref().expect("it was asked")
     }
 
     /// The duration of a step in which everybody decodes.
@@ -71,13 +72,11 @@ impl Priced {
     }
 
     #[cold]
-    fn ask(&mut self, batch: u32) -> DecodeCost {
-        let law = self.cost.decode(batch);
-        let at = batch as usize;
-        if self.laws.len() <= at {
-            self.laws.resize(at + 1, None);
+    fn ask(&mut self, batch: usize) {
+        let law = self.cost.decode(batch as u32);
+        if self.laws.len() <= batch {
+            self.laws.resize(batch + 1, None);
         }
-        self.laws[at] = Some(law);
-        law
+        self.laws[batch] = Some(law);
     }
 }

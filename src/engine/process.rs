@@ -28,7 +28,7 @@ impl Replica {
         observer: &mut O,
         ended: &mut Vec<Completion>,
     ) {
-        if !step.is_plain() {
+        if !step.is_plain {
             self.hand_out(&mut step, observer, ended);
         }
         self.spare_steps.push(step);
@@ -168,12 +168,13 @@ impl Replica {
             Some(_) => (sequence.drafting.registered, sequence.drafting.reach),
             None => ((computed - unregistered).min(known), allocated),
         };
-        let held = std::mem::take(&mut sequence.held);
         if holds_back {
+            let held = std::mem::take(&mut sequence.held);
             self.hold_back(slot, held, registered);
         } else {
+            let (held, pieces) = (&mut sequence.held, &sequence.pieces);
             self.pool
-                .release_rest(held, &sequence.pieces, registered, allocated, settled);
+                .release_rest(held, pieces, registered, allocated, settled);
         }
     }
 
@@ -223,8 +224,7 @@ impl Replica {
                 overrun -= 1;
                 continue;
             }
-            step.discarded += 1;
-            step.is_uniform = false;
+            step.discard(1);
             discarded += 1;
         }
         discarded

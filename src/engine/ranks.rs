@@ -1,6 +1,6 @@
 //! Sequences in order of a key: who comes first is asked for several times in every step, who comes next when it leaves.
 //!
-//! A tournament of eight in each match: two matches above each of 64 members, three above each of 512. Whoever joins goes up as far
+//! A tournament of eight in each match: two matches above each of 64 slots, three above each of 512. Whoever joins goes up as far
 //! as it wins, and when somebody leaves the matches are played again that it had won. No match branches on a key, only whether there
 //! is another one to play does. Keys of a batch come in no order, so that a search would be guessed wrong at half of its branches,
 //! and a sorted queue has to be shifted besides.
@@ -9,18 +9,12 @@
 #[derive(Debug)]
 pub(crate) struct Ranks {
     /// The final first, then each level behind the one that its winners go to: the winner of match `8·m + 1 + p` plays at place `p` of
-    /// match `m`.
+    /// match `m`. Slots stand one behind the other at the places of the last level.
     matches: Vec<Match>,
-    /// The first match of the last level, at whose places the members are.
+    /// The first match of the last level.
     base: usize,
     /// Who won the final.
     first: u64,
-    /// The slot at each place of the last level.
-    slots: Vec<usize>,
-    /// The place of each slot; [`NOWHERE`] of those that are not in.
-    places: Vec<u32>,
-    /// Places that nobody has.
-    vacant: Vec<u32>,
 }
 
 /// The keys that meet; a line of a processor's cache.
@@ -31,17 +25,12 @@ const WIDTH: usize = 8;
 /// No key: clocks and ranks of contexts stay below.
 const NONE: u64 = u64::MAX;
 
-const NOWHERE: u32 = u32::MAX;
-
 impl Default for Ranks {
     fn default() -> Self {
         Ranks {
-            matches: Vec::new(),
+            matches: vec![[NONE; WIDTH]],
             base: 0,
             first: NONE,
-            slots: Vec::new(),
-            places: Vec::new(),
-            vacant: Vec::new(),
         }
     }
 }
@@ -53,62 +42,21 @@ impl Ranks {
         (self.first != NONE).then_some(self.first)
     }
 
+    /// Somebody's key is below `limit`.
+    #[inline]
+    pub(crate) fn begin_below(&self, limit: u64) -> bool {
+        self.first < limit
+    }
+
     /// A sequence joins, which is not in.
     #[inline(always)]
     pub(crate) fn insert(&mut self, key: u64, slot: usize) {
         debug_assert!(key < NONE, "a key is a clock or a context");
-        if self.vacant.is_empty() {
+        while self.base + slot / WIDTH >= self.matches.len() {
             self.grow();
         }
-        if slot >= self.places.len() {
-            self.places.resize(slot + 1, NOWHERE);
-        }
-        debug_assert_eq!(self.places[slot], NOWHERE, "a sequence joins once");
-        let place = self.vacant.pop().expect("room was made");
-        self.places[slot] = place;
-        self.slots[place as usize] = slot;
-        self.enter(place as usize, key);
-    }
-
-    /// A sequence leaves, if it has not left already.
-    #[inline]
-    pub(crate) fn remove(&mut self, slot: usize) {
-        if self.places.get(slot).is_some_and(|&place| place != NOWHERE) {
-            self.vacate(slot);
-        }
-    }
-
-    /// Takes out the first sequence if its key is below `limit`.
-    #[inline(always)]
-    pub(crate) fn pop_first_below(&mut self, limit: u64) -> Option<usize> {
-        (self.first < limit).then(|| self.pop_first())
-    }
-
-    #[inline(always)]
-    fn pop_first(&mut self) -> usize {
-        let mut at = 0;
-        let place = loop {
-            let winner = place_of(self.first, &self.matches[at]);
-            if at >= self.base {
-                break (at - self.base) * WIDTH + winner;
-            }
-            at = at * WIDTH + 1 + winner;
-        };
-        let slot = self.slots[place];
-        self.vacate(slot);
-        slot
-    }
-
-    fn vacate(&mut self, slot: usize) {
-        let place = std::mem::replace(&mut self.places[slot], NOWHERE);
-        self.vacant.push(place);
-        self.withdraw(place as usize);
-    }
-
-    /// Puts a key at a place that nobody has: it plays on where it wins.
-    #[inline(always)]
-    fn enter(&mut self, place: usize, key: u64) {
-        let (mut at, mut place) = (self.base + place / WIDTH, place % WIDTH);
+        let (mut at, mut place) = (self.base + slot / WIDTH, slot % WIDTH);
+        debug_assert_eq!(self.matches[at][place], NONE, "a sequence joins once");
         loop {
             let player = &mut self.matches[at][place];
             if key >= *player {
@@ -123,33 +71,51 @@ impl Ranks {
         self.first = key.min(self.first);
     }
 
-    /// Takes the key from a place: the matches are played again that it had won.
-    #[inline(always)]
-    fn withdraw(&mut self, place: usize) {
-        let (mut at, mut place) = (self.base + place / WIDTH, place % WIDTH);
+    /// A sequence leaves, if it has not left already: the matches are played again that it had won.
+    #[inline]
+    pub(crate) fn remove(&mut self, slot: usize) {
+        let (mut at, mut place) = (self.base + slot / WIDTH, slot % WIDTH);
         let mut key = NONE;
-        loop {
-            let players = &mut self.matches[at];
+        while let Some(players) = self.matches.get_mut(at) {
             if players[place] == key {
                 return;
             }
             players[place] = key;
             key = winner(players);
             if at == 0 {
-                break;
+                self.first = key;
+                return;
             }
             (at, place) = ((at - 1) / WIDTH, (at - 1) % WIDTH);
         }
-        self.first = key;
+    }
+
+    /// Takes out the first sequence if its key is below `limit`.
+    #[inline(always)]
+    pub(crate) fn pop_first_below(&mut self, limit: u64) -> Option<usize> {
+        (self.first < limit).then(|| self.pop_first())
+    }
+
+    #[inline(always)]
+    fn pop_first(&mut self) -> usize {
+        let mut at = 0;
+        let slot = loop {
+            let winner = place_of(self.first, &self.matches[at]);
+            if at >= self.base {
+                break (at - self.base) * WIDTH + winner;
+            }
+            at = at * WIDTH + 1 + winner;
+        };
+        self.remove(slot);
+        slot
     }
 
     /// One more level: eight times as many places.
     #[cold]
     fn grow(&mut self) {
-        let old = self.slots.len();
-        let new = (old * WIDTH).max(WIDTH * WIDTH);
         let mut keys = self.matches[self.base..].as_flattened().to_vec();
-        keys.resize(new, NONE);
+        keys.resize(keys.len() * WIDTH, NONE);
+        let last = keys.len() / WIDTH;
         let mut levels = Vec::new();
         while keys.len() >= WIDTH {
             let (matches, _) = keys.as_chunks();
@@ -158,9 +124,7 @@ impl Ranks {
         }
         levels.reverse();
         self.matches = levels.concat();
-        self.base = self.matches.len() - new / WIDTH;
-        self.slots.resize(new, 0);
-        self.vacant.extend((old..new).rev().map(|place| place as u32));
+        self.base = self.matches.len() - last;
     }
 }
 

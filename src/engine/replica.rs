@@ -85,6 +85,8 @@ pub(crate) struct Replica {
     pub(super) telling: Telling,
     pub(super) log: Option<Vec<ScheduleRecord>>,
     pub(super) picks: Vec<(usize, u32)>,
+    /// Whom the step that is composed passes over in the waiting queue.
+    pub(super) set_aside: Vec<Handle>,
     /// Tokens of a context that sparse attention reads at most.
     pub(super) reads_at_most: Option<u32>,
     /// Of TensorRT-LLM: who may run.
@@ -140,6 +142,7 @@ impl Replica {
             telling: Telling::new(id),
             log: None,
             picks: Vec::new(),
+            set_aside: Vec::new(),
             capacity: None,
             stages,
             config,
@@ -444,7 +447,7 @@ impl Replica {
     pub(super) fn pack_is_alone(&self, horizon: Picos) -> bool {
         self.in_flight
             .front()
-            .is_some_and(|front| front.is_plain() && front.end() < self.horizon_inside(horizon))
+            .is_some_and(|front| front.is_plain && front.end() < self.horizon_inside(horizon))
             && self.singles.is_empty()
             && !self.within_prefill_interval()
             && self.pack_can_go_on()

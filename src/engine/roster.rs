@@ -4,33 +4,34 @@ use crate::ids::SegmentId;
 use crate::workload::{Piece, Request};
 
 /// A sequence's place in its engine, safe against reuse of the slot.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord)]
 pub(crate) struct Handle {
     pub(crate) slot: usize,
     pub(crate) generation: u32,
 }
 
-/// What has a place in a [`Roster`], and knows it.
-pub(crate) trait Seated {
-    /// Under which it was put there.
-    fn handle(&self) -> Handle;
-}
-
-/// Everybody inside an engine. A sequence is large, so it is made where it sits and never moved.
+/// Everybody inside an engine. A sequence is large, so it is never moved; one that has left stays where it sat until the next one
+/// sits there, and nobody finds it.
 #[derive(Debug)]
 pub(crate) struct Roster<S> {
-    slots: Vec<Option<S>>,
+    slots: Vec<S>,
+    /// Of each slot, the generation of who sits there; [`NOBODY`] where nobody does.
+    seated: Vec<u32>,
     /// Slots that nobody sits in; the one left last is taken first.
     vacant: Vec<usize>,
     generations: u32,
 }
 
+/// The generation of nobody.
+const NOBODY: u32 = 0;
+
 impl<S> Default for Roster<S> {
     fn default() -> Roster<S> {
         Roster {
             slots: Vec::new(),
+            seated: Vec::new(),
             vacant: Vec::new(),
-            generations: 0,
+            generations: NOBODY,
         }
     }
 }
@@ -42,49 +43,60 @@ impl<S> std::ops::Index<usize> for Roster<S> {
     type Output = S;
     #[inline]
     fn index(&self, slot: usize) -> &S {
-        self.slots[slot].as_ref().expect(SEATED)
+        debug_assert_ne!(self.seated[slot], NOBODY, "{SEATED}");
+        &self.slots[slot]
     }
 }
 
 impl<S> std::ops::IndexMut<usize> for Roster<S> {
     #[inline]
     fn index_mut(&mut self, slot: usize) -> &mut S {
-        self.slots[slot].as_mut().expect(SEATED)
+        debug_assert_ne!(self.seated[slot], NOBODY, "{SEATED}");
+        &mut self.slots[slot]
     }
 }
 
-impl<S: Seated> Roster<S> {
+impl<S> Roster<S> {
     /// Seats the sequence that `make` makes for its handle.
     #[inline(always)]
     pub(crate) fn insert(&mut self, make: impl FnOnce(Handle) -> S) -> Handle {
-        self.generations = self.generations.wrapping_add(1);
-        let slot = self.vacant.pop().unwrap_or_else(|| {
-            self.slots.push(None);
-            self.slots.len() - 1
-        });
-        let handle = Handle {
-            slot,
-            generation: self.generations,
-        };
-        match &mut self.slots[slot] {
-            seat @ None => *seat = Some(make(handle)),
-            Some(_) => unreachable!("nobody sits in a vacant slot"),
+        let generation = self.next_generation();
+        match self.vacant.pop() {
+            Some(slot) => {
+                let handle = Handle { slot, generation };
+                self.seated[slot] = generation;
+                self.slots[slot] = make(handle);
+                handle
+            }
+            None => {
+                let slot = self.slots.len();
+                let handle = Handle { slot, generation };
+                self.seated.push(generation);
+                self.slots.push(make(handle));
+                handle
+            }
         }
-        handle
+    }
+
+    #[inline]
+    fn next_generation(&mut self) -> u32 {
+        self.generations = self.generations.checked_add(1).unwrap_or(NOBODY + 1);
+        self.generations
     }
 
     /// The sequence of a handle, if it has not left.
     #[inline]
     pub(crate) fn get(&self, handle: Handle) -> Option<&S> {
-        self.slots
-            .get(handle.slot)?
-            .as_ref()
-            .filter(|sequence| sequence.handle().generation == handle.generation)
+        let is_there = self.seated.get(handle.slot) == Some(&handle.generation);
+        is_there.then(|| &self.slots[handle.slot])
     }
 
     /// Everybody, by slot.
     pub(crate) fn iter(&self) -> impl Iterator<Item = &S> {
-        self.slots.iter().flatten()
+        let seats = self.slots.iter().zip(&self.seated);
+        seats
+            .filter(|&(_, &generation)| generation != NOBODY)
+            .map(|(sequence, _)| sequence)
     }
 
     /// How many.
@@ -96,15 +108,31 @@ impl<S: Seated> Roster<S> {
     /// A sequence leaves for good.
     #[inline]
     pub(crate) fn remove(&mut self, slot: usize) {
-        assert!(self.slots[slot].is_some(), "{SEATED}");
-        self.slots[slot] = None;
+        let generation = std::mem::replace(&mut self.seated[slot], NOBODY);
+        assert_ne!(generation, NOBODY, "{SEATED}");
         self.vacant.push(slot);
     }
 
     /// All leave. Their handles are never given again.
     pub(crate) fn clear(&mut self) {
         self.slots.clear();
+        self.seated.clear();
         self.vacant.clear();
+    }
+}
+
+impl<S: Default> Roster<S> {
+    /// A handle, and the seat that goes with it as whoever sat there last has left it; the sequence that sits down now makes it its own.
+    #[inline(always)]
+    pub(crate) fn take_seat(&mut self) -> (Handle, &mut S) {
+        let generation = self.next_generation();
+        let slot = self.vacant.pop().unwrap_or_else(|| {
+            self.slots.push(S::default());
+            self.seated.push(NOBODY);
+            self.slots.len() - 1
+        });
+        self.seated[slot] = generation;
+        (Handle { slot, generation }, &mut self.slots[slot])
     }
 }
 
@@ -140,17 +168,11 @@ mod tests {
 
     struct Seat(Handle);
 
-    impl Seated for Seat {
-        fn handle(&self) -> Handle {
-            self.0
-        }
-    }
-
     #[test]
     fn a_handle_does_not_find_who_sits_there_later() {
         let mut roster = Roster::default();
         let first = roster.insert(Seat);
-        assert_eq!(roster.get(first).map(Seated::handle), Some(first));
+        assert_eq!(roster.get(first).map(|seat| seat.0), Some(first));
         roster.remove(first.slot);
         let second = roster.insert(Seat);
         assert_eq!(second.slot, first.slot, "the slot is used again");

@@ -80,6 +80,7 @@ impl Replica {
         Budget {
             tokens: self.config.max_num_batched_tokens,
             slots: self.config.runner_slots(),
+            slots_aside: self.draft_slots(),
             threshold: if off { u32::MAX } else { limit },
             hold_prefill,
             runs_prefill: false,
@@ -125,13 +126,36 @@ impl Replica {
     /// Part A where everybody gets what it asks for (only the last in `running` may be cut by the budget).
     #[inline(always)]
     fn serve_all(&mut self, step: &mut Step, budget: &mut Budget) -> bool {
-        if self.pack.members > budget.tokens || self.draft_slots() > 0 {
+        if self.pack.members > budget.tokens || budget.slots_aside > 0 {
             return false;
         }
+        self.picks.clear();
+        if !self.singles.is_empty() {
+            return self.serve_all_singles(step, budget);
+        }
+        let blocks = self.pack.blocks_due();
+        if blocks > self.pool.free() {
+            return false;
+        }
+        self.serve_pack(blocks, budget);
+        true
+    }
+
+    /// The pack is served as a whole, with so many blocks, its own among them.
+    #[inline]
+    fn serve_pack(&mut self, blocks: u32, budget: &mut Budget) {
+        self.pool.take(blocks);
+        self.pool.give_back(self.pack.blocks_passed(0));
+        budget.slots -= self.pack.members;
+        budget.tokens -= self.pack.members;
+    }
+
+    /// The same where somebody runs outside the pack.
+    #[inline(never)]
+    fn serve_all_singles(&mut self, step: &mut Step, budget: &mut Budget) -> bool {
         let mut left = budget.tokens - self.pack.members;
         // As if windows gave back nothing: where only that does not suffice, order decides.
         let mut blocks = self.pack.blocks_due();
-        self.picks.clear();
         for at in 0..self.singles.len() {
             let slot = self.singles[at];
             let mut tokens = self.demand(slot, budget);
@@ -152,8 +176,7 @@ impl Replica {
         if blocks > self.pool.free() {
             return false;
         }
-        self.pool.take(blocks);
-        self.pool.give_back(self.pack.blocks_passed(0));
+        self.serve_pack(blocks, budget);
         budget.slots -= budget.tokens - left;
         budget.tokens = left;
         for at in 0..self.picks.len() {
@@ -177,11 +200,11 @@ impl Replica {
         self.picks.clear();
         let mut at = self.sequences.first_running;
         while let Some(slot) = at
-            && self.has_room(budget)
+            && budget.has_room()
         {
             let tokens = match self.sequences[slot].phase {
                 Phase::Packed => 1,
-                Phase::Single => self.demand(slot, budget).min(self.most(budget)),
+                Phase::Single => self.demand(slot, budget).min(budget.most()),
                 Phase::Final => 0,
                 Phase::Waiting | Phase::Loading => {
                     unreachable!("a waiting sequence is not in running")
@@ -208,7 +231,7 @@ impl Replica {
             step.carries_prefill |= sequence.phase == Phase::Single && !sequence.sampled_last;
             self.register_share(slot, tokens, step);
             self.picks.push((slot, tokens));
-            self.spend(budget, tokens);
+            budget.spend(tokens);
             if !self.config.switches.eviction_restores_budget {
                 // 0.11 keeps its index when an earlier element goes, and so passes over one request each.
                 for _ in 0..passed_over {
@@ -365,7 +388,7 @@ impl Replica {
         }
         step.samples.push(handle);
         if sequence.sampled == sequence.output_tokens {
-            step.finishing.push((sequence.order, handle));
+            step.finishes(sequence.order, handle);
             if predicted {
                 sequence.phase = Phase::Final;
                 self.singles.retain(|&other| other != slot);

@@ -2,16 +2,17 @@
 
 use super::pack::Place;
 use super::pipeline::Staged;
-use super::roster::{Handle, Roster, Seated, identify};
+use super::roster::{Handle, Roster, identify};
 use super::speculation::Drafting;
 use super::story::Story;
 use crate::kv::Held;
 use crate::workload::{Piece, Request};
 
 /// Where a sequence stands.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(crate) enum Phase {
     /// In the waiting queue, new or preempted.
+    #[default]
     Waiting,
     /// Neither waiting nor running: its KV is loaded from outside, or has come and it is not admitted yet.
     Loading,
@@ -24,7 +25,7 @@ pub(crate) enum Phase {
 }
 
 /// The state of a sequence. Times are the engine's.
-#[derive(Debug)]
+#[derive(Debug, Default)]
 pub(crate) struct Sequence {
     pub(crate) request: Request,
     /// What its tokens are, prompt and output; empty where nothing is cached.
@@ -68,6 +69,27 @@ pub(crate) struct Sequence {
 }
 
 impl Sequence {
+    /// A request that has come, in place of whoever sat here last: field by field, since to copy all of it takes longer than
+    /// whatever else is done when a request comes. What it holds and what its tokens are is nothing, or has been put down.
+    #[inline(always)]
+    fn sit_down(&mut self, request: Request, handle: Handle, max_model_len: u32) {
+        self.output_tokens = request.output_tokens.min(max_model_len - request.prompt_tokens);
+        self.story = Story::new(&request);
+        (self.request, self.handle) = (request, handle);
+        self.phase = Phase::Waiting;
+        (self.computed, self.settled, self.sampled) = (0, 0, 0);
+        (self.place, self.packed_steps) = (Place::default(), (0, 0));
+        (
+            self.last_step,
+            self.placeholder,
+            self.sampled_last,
+            self.last_share,
+        ) = (0, 0, false, 0);
+        self.undelivered = 0;
+        (self.drafting, self.staged) = (Drafting::default(), Staged::default());
+        (self.order, self.previous, self.next) = (0, None, None);
+    }
+
     /// Tokens that the scheduler knows or keeps a place for, `n_tok`: all that are sampled when the scheduled steps are processed,
     /// but for what a pipeline hides.
     #[inline]
@@ -79,13 +101,6 @@ impl Sequence {
     #[inline]
     pub(crate) fn missing_tokens(&self) -> u32 {
         self.known_tokens() - self.computed
-    }
-}
-
-impl Seated for Sequence {
-    #[inline]
-    fn handle(&self) -> Handle {
-        self.handle
     }
 }
 
@@ -119,35 +134,14 @@ impl Sequences {
     /// Takes in a request; `caching` prepares the identity of its tokens.
     #[inline(always)]
     pub(crate) fn insert(&mut self, request: Request, max_model_len: u32, caching: bool) -> Handle {
-        let mut pieces = Vec::new();
+        let (handle, seat) = self.slots.take_seat();
         if caching {
-            pieces = self.spare.pop().unwrap_or_default();
+            let mut pieces = self.spare.pop().unwrap_or_default();
             identify(&request, None, &mut pieces);
+            (seat.pieces, seat.held) = (pieces, Held::default());
         }
-        self.slots.insert(|handle| Sequence {
-            pieces,
-            handle,
-            story: Story::new(&request),
-            phase: Phase::Waiting,
-            computed: 0,
-            settled: 0,
-            sampled: 0,
-            output_tokens: request.output_tokens.min(max_model_len - request.prompt_tokens),
-            place: Place::default(),
-            packed_steps: (0, 0),
-            last_step: 0,
-            placeholder: 0,
-            sampled_last: false,
-            last_share: 0,
-            undelivered: 0,
-            drafting: Drafting::default(),
-            staged: Staged::default(),
-            order: 0,
-            previous: None,
-            next: None,
-            held: Held::default(),
-            request,
-        })
+        seat.sit_down(request, handle, max_model_len);
+        handle
     }
 
     /// The sequence of a handle, if it has not left.

@@ -191,12 +191,12 @@ impl Replica {
     /// Tokens that the blocks of a sequence must have room for to compute up to `to` (V1-30).
     #[inline]
     pub(super) fn reach(&self, to: u32, is_fresh: bool) -> u32 {
-        let lookahead = match &self.config.speculation {
-            None => 0,
-            Some(speculation) if is_fresh && !speculation.looks_ahead_at_admission => 0,
-            Some(speculation) => speculation.lookahead,
-        };
-        (to + lookahead).min(self.config.max_model_len)
+        match &self.config.speculation {
+            Some(speculation) if !is_fresh || speculation.looks_ahead_at_admission => {
+                (to + speculation.lookahead).min(self.config.max_model_len)
+            }
+            _ => to.min(self.config.max_model_len),
+        }
     }
 
     /// Slots of a step that a share takes beside its tokens (V1-59).

@@ -55,6 +55,8 @@ pub(crate) struct Step {
     pub(crate) membership: u64,
     /// Nothing but the pack decodes in it, and every token counts.
     pub(crate) is_uniform: bool,
+    /// It is uniform, and nothing happens at its end.
+    pub(crate) is_plain: bool,
 }
 
 impl Step {
@@ -71,21 +73,43 @@ impl Step {
         self.packed - self.discarded + (self.samples.len() + verified) as u32
     }
 
-    /// It is uniform, and nothing happens at its end.
-    #[inline]
-    pub(crate) fn is_plain(&self) -> bool {
-        self.is_uniform && self.finishing.is_empty() && self.left_pack.is_empty()
-    }
-
-    /// Finds out whether it [is uniform](Step::is_uniform) when it is closed.
+    /// Finds out whether it [is uniform](Step::is_uniform), and plain, when it is closed.
     #[inline]
     pub(crate) fn note_whether_uniform(&mut self) {
-        self.is_uniform = self.packed > 0
+        let is_uniform = self.packed > 0
             && self.load.decode_seqs == self.packed
             && self.load.chunks.is_empty()
             && self.discarded == 0
             && self.samples.is_empty()
             && self.verified.is_empty();
+        self.mark(is_uniform);
+    }
+
+    /// Notes whether it is uniform when it is closed.
+    #[inline]
+    pub(crate) fn mark(&mut self, is_uniform: bool) {
+        self.is_uniform = is_uniform;
+        self.is_plain = is_uniform && self.finishing.is_empty() && self.left_pack.is_empty();
+    }
+
+    /// Not all its tokens count.
+    pub(crate) fn discard(&mut self, tokens: u32) {
+        self.discarded += tokens;
+        (self.is_uniform, self.is_plain) = (false, false);
+    }
+
+    /// It samples somebody's last token.
+    #[inline]
+    pub(crate) fn finishes(&mut self, order: u64, handle: Handle) {
+        self.finishing.push((order, handle));
+        self.is_plain = false;
+    }
+
+    /// Somebody left the pack after it.
+    #[inline]
+    pub(crate) fn is_left_by(&mut self, handle: Handle) {
+        self.left_pack.push(handle);
+        self.is_plain = false;
     }
 
     /// Becomes the step of the pack behind a plain one of the same members; when it is and who runs meanwhile is not said.
@@ -101,7 +125,7 @@ impl Step {
         load.decode_beyond = before.decode_beyond + u64::from(before.seqs_beyond);
         (self.packed, self.discarded, self.membership) = (front.packed, 0, front.membership);
         self.kv_slots = front.kv_slots;
-        (self.overlapped, self.is_uniform) = (true, true);
+        (self.overlapped, self.is_uniform, self.is_plain) = (true, true, true);
     }
 
     /// Empties it for another step; the buffers keep their memory.
@@ -140,6 +164,7 @@ pub(crate) struct InFlight {
     second: Option<Box<Step>>,
     /// Those behind them, in a pipeline.
     later: VecDeque<Box<Step>>,
+    count: usize,
 }
 
 impl InFlight {
@@ -177,6 +202,7 @@ impl InFlight {
     /// Appends the newest.
     #[inline]
     pub(crate) fn push_back(&mut self, step: Box<Step>) {
+        self.count += 1;
         if self.oldest.is_none() {
             self.oldest = Some(step);
         } else if self.second.is_none() {
@@ -208,20 +234,24 @@ impl InFlight {
         } else {
             self.later.pop_front()
         };
-        std::mem::replace(&mut self.oldest, std::mem::replace(&mut self.second, third))
+        let oldest = std::mem::replace(&mut self.oldest, std::mem::replace(&mut self.second, third));
+        self.count -= usize::from(oldest.is_some());
+        oldest
     }
 
     /// Takes out the newest.
     #[inline]
     pub(crate) fn pop_back(&mut self) -> Option<Box<Step>> {
         let later = self.later.pop_back().or_else(|| self.second.take());
-        later.or_else(|| self.oldest.take())
+        let newest = later.or_else(|| self.oldest.take());
+        self.count -= usize::from(newest.is_some());
+        newest
     }
 
     /// How many.
     #[inline]
     pub(crate) fn len(&self) -> usize {
-        usize::from(self.oldest.is_some()) + usize::from(self.second.is_some()) + self.later.len()
+        self.count
     }
 
     /// Whether there are none.

@@ -46,7 +46,7 @@ pub(crate) fn gap(now: Picos, replica: ReplicaId, id: RequestId, gap: Picos) -> 
 }
 
 /// A request's story on one replica so far.
-#[derive(Debug)]
+#[derive(Debug, Default)]
 pub(crate) struct Story {
     /// Since when it waits, as its client sees it, if it does.
     waiting_since: Picos,

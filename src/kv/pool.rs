@@ -307,14 +307,14 @@ impl BlockPool {
 
     /// Takes blocks for a sequence none of whose contents is or will be in another one, as whatever begins with a text of its own.
     #[inline]
-    pub(crate) fn admit_alone(&mut self, new: Taken) -> Held {
+    pub(crate) fn admit_alone(&mut self, held: &mut Held, new: Taken) {
         match &mut self.prefix {
             Some(prefix) => {
-                let held = prefix.adopt_alone(new.full);
+                *held = prefix.adopt_alone(new.full);
                 prefix.evict(new.windows);
-                held
             }
-            None => self.admit(Match::MISS, new),
+            // Blocks without contents are a number.
+            None => self.take_uncached(new.all()),
         }
     }
 
@@ -363,8 +363,8 @@ impl BlockPool {
 
     /// Frees all blocks of a sequence that holds them for `allocated_tokens`, after registering the full ones among
     /// the first `tokens`. No window has passed any.
-    pub(crate) fn release(&mut self, held: Held, pieces: &[Piece], tokens: u32, allocated_tokens: u32) {
-        self.release_rest(held, pieces, tokens, allocated_tokens, 0);
+    pub(crate) fn release(&mut self, mut held: Held, pieces: &[Piece], tokens: u32, allocated_tokens: u32) {
+        self.release_rest(&mut held, pieces, tokens, allocated_tokens, 0);
     }
 
     /// The same for a sequence of whose tokens `settled` were settled when it last took blocks. Those of windows go first, as
@@ -373,18 +373,18 @@ impl BlockPool {
     #[inline(always)]
     pub(crate) fn release_rest(
         &mut self,
-        mut held: Held,
+        held: &mut Held,
         pieces: &[Piece],
         tokens: u32,
         allocated_tokens: u32,
         settled: u32,
     ) {
-        self.register(&mut held, pieces, tokens, allocated_tokens);
+        self.register(held, pieces, tokens, allocated_tokens);
         if !self.groups.keeps_all() {
             self.release_windows(tokens, allocated_tokens, settled);
         }
         match &mut self.prefix {
-            Some(prefix) => prefix.release(held),
+            Some(prefix) => prefix.release(std::mem::take(held)),
             None => {
                 self.uncached_free +=
                     self.groups.full * self.blocks_for(allocated_tokens) + self.groups.states;

@@ -236,6 +236,7 @@ impl<T: Traffic> Simulation<T> {
         observer: &mut O,
         ended: &mut Vec<Completion>,
     ) -> Pause {
+        let mut outside = self.next_from_outside();
         loop {
             if turns == 0 {
                 return Pause::Breath;
@@ -244,7 +245,6 @@ impl<T: Traffic> Simulation<T> {
             if self.counts.ended >= until.ended {
                 return Pause::EnoughEnded;
             }
-            let outside = self.next_from_outside();
             let horizon = outside.map_or(Picos::MAX, |(at, _)| at);
             if ended.is_empty() {
                 let heard = &mut self.ends.heard_by(observer);
@@ -253,6 +253,7 @@ impl<T: Traffic> Simulation<T> {
             }
             if !ended.is_empty() {
                 self.answer_all(ended, observer);
+                outside = self.next_from_outside();
                 continue;
             }
             if self.cluster.is_livelocked() {
@@ -278,9 +279,13 @@ impl<T: Traffic> Simulation<T> {
             assert!(at >= self.now, "time never runs back");
             self.now = at;
             self.take(event, observer, ended);
+            outside = self.next_from_outside();
             // Everything from outside at this instant comes before the loop drains its inputs.
-            if self.next_from_outside().is_none_or(|(next, _)| next > at) {
+            if outside.is_none_or(|(next, _)| next > at) {
                 self.cluster.pass_at(at, &mut self.ends.heard_by(observer), ended);
+                if self.cluster.may_change() {
+                    outside = self.next_from_outside();
+                }
             }
         }
     }

@@ -5,7 +5,7 @@ use crate::units::Picos;
 
 /// One request as the server receives it. Lengths are what will happen, not what was asked for: a simulator knows
 /// how long the answer will be, the scheduler only looks at [`Request::max_tokens`].
-#[derive(Clone, Debug, PartialEq)]
+#[derive(Clone, Debug, Default, PartialEq)]
 pub struct Request {
     /// Its number, in order of sending.
     pub id: RequestId,

@@ -56,7 +56,7 @@ impl ScheduledReplica {
         if !step.is_uniform {
             return None;
         }
-        let law = self.cost.decode(step.load.decode_seqs);
+        let law = *self.cost.decode(step.load.decode_seqs);
         if let Some(packed) = step.packed {
             if !step.entries.is_empty() {
                 return None;
@@ -164,7 +164,7 @@ impl ScheduledReplica {
             pack.advance(steps);
         }
         let members = self.step().load.decode_seqs;
-        let law = self.cost.decode(members);
+        let law = *self.cost.decode(members);
         let free_blocks = self.ledger.pool.free();
         let step = self.in_flight.as_mut().expect("a run has a step in flight");
         step.packed = step.packed.map(|packed| packed + steps);

@@ -2,7 +2,7 @@
 
 use crate::engine::Handle;
 use crate::engine::pack::Place;
-use crate::engine::roster::{Seated, identify};
+use crate::engine::roster::identify;
 use crate::engine::scheduler::{Binding, SequenceId, SequenceView};
 use crate::engine::story::Story;
 use crate::kv::Held;
@@ -127,12 +127,5 @@ impl Sequence {
             given_tokens: self.share,
             is_prefilling: self.computed < self.fill,
         }
-    }
-}
-
-impl Seated for Sequence {
-    #[inline]
-    fn handle(&self) -> Handle {
-        self.handle
     }
 }

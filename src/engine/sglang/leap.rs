@@ -28,7 +28,7 @@ impl SglangReplica {
         if begin + duration >= horizon {
             return 0;
         }
-        let law = self.cost.decode(self.running.len() as u32);
+        let law = *self.cost.decode(self.running.len() as u32);
         let limit = self.steps_to_ending();
         let front = self.in_flight.front().expect("a plain run has a batch in flight");
         let (increment, limit) = run_law(&law, &front.load, self.in_flight.len() as u64, limit);
@@ -136,7 +136,7 @@ impl SglangReplica {
                 (self.ratio - self.config.new_token_ratio_decay).max(self.config.min_new_token_ratio);
         }
         let members = self.running.len() as u32;
-        let law = self.cost.decode(members);
+        let law = *self.cost.decode(members);
         self.free_pages -= self.packed.pages_for(steps) as u32;
         self.packed.advance(steps);
         let newest = self.packed.pages_taken_last();

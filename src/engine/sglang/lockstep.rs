@@ -69,7 +69,7 @@ impl SglangReplica {
     pub(crate) fn newest_law(&mut self, padded: Option<u32>) -> DecodeCost {
         let batch = self.in_flight.back().expect("asked only after a launch");
         match padded {
-            Some(size) => self.cost.decode(size),
+            Some(size) => *self.cost.decode(size),
             None => self.cost.eager_law(&batch.load),
         }
     }
@@ -167,7 +167,7 @@ impl SglangReplica {
     /// The rank's own share of such steps: of `padded` decodes, or of so many kernel by kernel.
     pub(crate) fn run_law(&mut self, members: u32, padded: Option<u32>) -> DecodeCost {
         match padded {
-            Some(size) => self.cost.decode(size),
+            Some(size) => *self.cost.decode(size),
             None => self.cost.eager_law(&StepLoad {
                 decode_seqs: members,
                 sampled_rows: members,

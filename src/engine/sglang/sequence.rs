@@ -3,7 +3,7 @@
 use super::SglangConfig;
 use crate::engine::Handle;
 use crate::engine::pack::Place;
-use crate::engine::roster::{Seated, identify};
+use crate::engine::roster::identify;
 use crate::engine::story::Story;
 use crate::kv::{Found, NodeId, ROOT};
 use crate::workload::{Piece, Request};
@@ -119,13 +119,6 @@ impl Sequence {
     #[inline]
     pub(crate) fn remaining(&self) -> u32 {
         (self.max_new - self.outputs).min(CLIP_MAX_NEW_TOKENS)
-    }
-}
-
-impl Seated for Sequence {
-    #[inline]
-    fn handle(&self) -> Handle {
-        self.handle
     }
 }
 

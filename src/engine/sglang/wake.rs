@@ -28,7 +28,7 @@ impl SglangReplica {
     /// When the run of alike steps that goes on is over, or a request reaches the engine; `next_end` at the earliest.
     fn end_of_run(&mut self, next_end: Picos) -> Picos {
         let members = self.running.len() as u32;
-        let law = self.cost.decode(members);
+        let law = *self.cost.decode(members);
         // Contents that nobody protects make room without anybody noticing; without them somebody is retracted.
         let cycles = u64::from((self.reported_free() / members).saturating_sub(1));
         let limit = self
