@@ -19,6 +19,8 @@ use crate::workload::Request;
     clippy::large_enum_variant,
     reason = "there is one in a run, and a fleet is asked at every event"
 )]
+// A tag of its own, which is read at every event, in place of one that is hidden among the values of a field.
+#[repr(u8)]
 pub(crate) enum Serving {
     /// Every replica prefills and decodes.
     Fleet(Cluster),

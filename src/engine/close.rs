@@ -10,10 +10,10 @@ use crate::kv::BlockPool;
 use crate::units::Picos;
 
 impl Replica {
-    /// Makes an empty step of what is left of an old one.
+    /// Makes a step of what is left of an old one; what it computes is to be set.
     #[inline(always)]
     pub(super) fn open(&mut self, step: &mut Step, now: Picos) {
-        step.clear();
+        debug_assert!(step.is_blank(), "steps are put aside blank");
         step.number = self.scheduled_steps + 1;
         step.scheduled = now;
         step.overlapped = !self.in_flight.is_empty();
@@ -26,7 +26,12 @@ impl Replica {
         self.pool.take(self.pack.blocks_due());
         self.pool.give_back(self.pack.blocks_passed(0));
         self.queue_undrained = self.waiting.len() > 0;
-        self.add_pack(step);
+        let members = self.pack.members;
+        (step.load.decode_seqs, step.load.sampled_rows) = (members, members);
+        step.load.decode_kv_tokens = self.pack.context + u64::from(members);
+        step.load.decode_longest = self.pack.longest();
+        (step.load.decode_beyond, step.load.seqs_beyond) = self.pack.beyond();
+        self.count(step);
         step.duration = self.cost.decodes(&step.load);
         self.put_on_gpu(step);
         self.advance_pack(1);
@@ -52,8 +57,6 @@ impl Replica {
     #[inline(always)]
     fn add_pack(&mut self, step: &mut Step) {
         let members = self.pack.members;
-        step.packed = members;
-        step.membership = self.membership;
         step.load.decode_seqs += members;
         step.load.decode_kv_tokens += self.pack.context + u64::from(members);
         step.load.sampled_rows += members;
@@ -61,9 +64,16 @@ impl Replica {
         let (tokens, beyond) = self.pack.beyond();
         step.load.decode_beyond += tokens;
         step.load.seqs_beyond += beyond;
+        self.count(step);
+    }
+
+    /// Notes who computes in a step, and who else is there.
+    #[inline(always)]
+    fn count(&mut self, step: &mut Step) {
         if step.load.sampled_rows > 0 {
             self.fruitless_preemptions = 0;
         }
+        (step.packed, step.membership) = (self.pack.members, self.membership);
         step.discarded = self.overrunning;
         step.running = self.sequences.running;
         step.waiting = self.not_admitted();

@@ -1,7 +1,7 @@
 //! The engine's flags after every default has been resolved.
 
 use super::speculation::Speculation;
-use crate::kv::KvGroups;
+use crate::kv::{BlockPool, KvGroups};
 use crate::units::Picos;
 
 /// How one replica schedules. Plain numbers: nothing here means "later" or "default".
@@ -71,6 +71,23 @@ impl EngineConfig {
         } else {
             0
         }
+    }
+
+    /// Its KV blocks, all free.
+    pub(super) fn empty_pool(&self) -> BlockPool {
+        let mut pool = BlockPool::new(
+            self.num_gpu_blocks,
+            self.block_size,
+            self.enable_prefix_caching,
+            self.switches.unhashed_to_head,
+        )
+        .of_groups(
+            &self.kv_groups,
+            self.max_num_batched_tokens * (1 + self.unsettled_steps()),
+            self.max_model_len,
+        );
+        pool.put_off_evictions();
+        pool
     }
 }
 

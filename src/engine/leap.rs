@@ -33,15 +33,12 @@ impl Run {
 }
 
 impl Replica {
-    /// Leaps over the steps that end before `horizon` if all in flight are alike. Returns how many.
+    /// Leaps over the steps that end before `horizon`, all in flight being [alike](Replica::is_settled). Returns how many.
     ///
     /// Each of the `m` steps that end is replaced by one scheduled at its end, so the steps in flight afterwards are
     /// those of before, `m` steps on; where a pass is due, one more is in flight. The last one scheduled may be the one that samples somebody's last token.
     #[inline]
     pub(super) fn leap<O: Observer>(&mut self, horizon: Picos, observer: &mut O) -> u64 {
-        if !self.is_settled() {
-            return 0;
-        }
         let run = self.run_ahead();
         let span = self.horizon_inside(horizon) - run.begin;
         let steps = steps_before(span, run.duration, run.increment, run.limit);
@@ -84,6 +81,7 @@ impl Replica {
             && self.nobody_waits()
             && self.in_flight.len() + 1 == self.config.queue_depth as usize
             && !self.passes_do_more()
+            && self.is_settled()
     }
 
     /// Passes do more than to schedule: they load KV, promise blocks, walk stages or are written down.

@@ -49,6 +49,7 @@ impl Replica {
     fn dummy(&mut self, now: Picos) -> Box<Step> {
         let mut step = self.spare_steps.pop().unwrap_or_default();
         self.open(&mut step, now);
+        step.load.clear();
         (step.packed, step.discarded) = (0, 0);
         step.mark(false);
         step.begin = now.max(self.gpu_free);
@@ -115,9 +116,10 @@ impl Replica {
             self.process(step, observer, ended);
             return;
         }
-        let step = self.in_flight.pop_front().expect("it was just looked at");
+        let mut step = self.in_flight.pop_front().expect("it was just looked at");
         self.processed_steps = step.number;
         self.last_end = step.end();
+        step.clear();
         self.spare_steps.push(step);
     }
 

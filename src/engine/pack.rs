@@ -303,12 +303,13 @@ impl Pack {
             (steps / size, steps % size)
         };
         // The residues are met downwards from the one that is due, and again from the top.
-        let (mut blocks, mut residue) = (0, self.due as usize);
-        for _ in 0..rest {
-            blocks += self.residues[residue];
-            residue = residue.checked_sub(1).unwrap_or(self.residues.len() - 1);
-        }
-        u64::from(self.groups) * (cycles * u64::from(self.members) + u64::from(blocks))
+        let (due, rest) = (self.due as usize + 1, rest as usize);
+        let below = rest.min(due);
+        let of_top = self.residues.len() - (rest - below);
+        let blocks: u32 = self.residues[due - below..due].iter().sum();
+        let blocks_again: u32 = self.residues[of_top..].iter().sum();
+        let blocks = u64::from(blocks + blocks_again);
+        u64::from(self.groups) * (cycles * u64::from(self.members) + blocks)
     }
 
     /// The most steps, `limit` at most, whose blocks fit into `free`, as if windows gave back none, and among which

@@ -30,6 +30,7 @@ impl Replica {
     ) {
         if !step.is_plain {
             self.hand_out(&mut step, observer, ended);
+            step.clear();
         }
         self.spare_steps.push(step);
     }

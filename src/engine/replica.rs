@@ -109,7 +109,7 @@ impl Replica {
         let stages = Stages::of(&config, cost.stages());
         Replica {
             id,
-            pool: empty_pool(&config),
+            pool: config.empty_pool(),
             sequences: Sequences::default(),
             waiting: Waiting::new(config.policy),
             pack: Pack::new(config.block_size, tracks_longest)
@@ -261,7 +261,7 @@ impl Replica {
     pub(super) fn restart(&mut self, now: Picos) {
         let event_latency = self.pool.journal().map(Journal::latency);
         let reuse = self.pool.reuse().map(ReusePool::is_partial);
-        let pool = empty_pool(&self.config);
+        let pool = self.config.empty_pool();
         self.pool = match reuse {
             Some(partial) => pool.reusing(partial),
             None => pool,
@@ -325,7 +325,7 @@ impl Replica {
                 return now;
             }
             let is_plain = self.goes_on_plainly(horizon);
-            if is_plain && self.leap(horizon, observer) > 0 {
+            if is_plain && self.is_settled() && self.leap(horizon, observer) > 0 {
                 continue;
             }
             let step = self.take_oldest(observer);
@@ -484,20 +484,4 @@ impl Replica {
         self.close_with_pack(&mut step);
         self.in_flight.push_back(step);
     }
-}
-
-fn empty_pool(config: &EngineConfig) -> BlockPool {
-    let mut pool = BlockPool::new(
-        config.num_gpu_blocks,
-        config.block_size,
-        config.enable_prefix_caching,
-        config.switches.unhashed_to_head,
-    )
-    .of_groups(
-        &config.kv_groups,
-        config.max_num_batched_tokens * (1 + config.unsettled_steps()),
-        config.max_model_len,
-    );
-    pool.put_off_evictions();
-    pool
 }

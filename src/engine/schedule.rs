@@ -38,6 +38,7 @@ impl Replica {
         now: Picos,
         observer: &mut O,
     ) -> Option<Box<Step>> {
+        step.load.clear();
         if self.capacity.is_some() {
             self.compose(&mut step, now, observer);
             return self.close_unless_empty(step);
@@ -56,6 +57,7 @@ impl Replica {
     #[inline(always)]
     fn close_unless_empty(&mut self, mut step: Box<Step>) -> Option<Box<Step>> {
         if self.pack.members == 0 && step.load.decode_seqs == 0 && step.load.chunks.is_empty() {
+            step.clear();
             self.spare_steps.push(step);
             return None;
         }

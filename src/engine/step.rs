@@ -115,7 +115,7 @@ impl Step {
     /// Becomes the step of the pack behind a plain one of the same members; when it is and who runs meanwhile is not said.
     #[inline]
     pub(crate) fn follow(&mut self, front: &Step) {
-        self.clear();
+        debug_assert!(self.is_blank(), "steps are put aside blank");
         self.number = front.number + 1;
         let (load, before) = (&mut self.load, &front.load);
         (load.decode_seqs, load.sampled_rows) = (before.decode_seqs, before.sampled_rows);
@@ -129,7 +129,6 @@ impl Step {
     }
 
     /// Empties it for another step; the buffers keep their memory.
-    #[inline]
     pub(crate) fn clear(&mut self) {
         self.load.clear();
         self.recomputed_tokens = 0;
@@ -142,6 +141,21 @@ impl Step {
         self.is_awaited = false;
         self.finishing.clear();
         self.left_pack.clear();
+    }
+
+    /// Of what only steps have that are not plain there is nothing.
+    pub(crate) fn is_blank(&self) -> bool {
+        let lists = [
+            self.samples.len(),
+            self.finishing.len(),
+            self.left_pack.len(),
+            self.load.chunks.len(),
+            self.shares.len(),
+            self.orphans.len(),
+            self.verified.len(),
+        ];
+        let counts = (self.load.drafts, self.recomputed_tokens, self.furthest);
+        lists == [0; 7] && counts == (0, 0, 0) && !self.carries_prefill && !self.is_awaited
     }
 }
 

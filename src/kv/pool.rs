@@ -50,8 +50,8 @@ pub(crate) struct BlockPool {
     group_count: u32,
     /// Blocks of a group that a sequence holds at most, for each kind of window.
     windows_at_most: Vec<u32>,
-    /// Free blocks where caching is off, or is TensorRT-LLM's.
-    uncached_free: u32,
+    /// Blocks that no sequence uses.
+    free: u32,
     prefix: Option<PrefixPool>,
     reuse: Option<Box<ReusePool>>,
 }
@@ -71,7 +71,7 @@ impl BlockPool {
             groups: KvGroups::ONE,
             group_count: 1,
             windows_at_most: Vec::new(),
-            uncached_free: total,
+            free: total,
             prefix,
             reuse: None,
         }
@@ -96,7 +96,7 @@ impl BlockPool {
     pub(crate) fn reuse_for(&mut self, seat: usize, pieces: &[Piece], prompt: u32) -> u32 {
         let reuse = self.reuse.as_mut().expect("asked where blocks are reused");
         let (found, taken) = reuse.admit(seat, pieces, prompt);
-        self.uncached_free -= taken;
+        self.free -= taken;
         found
     }
 
@@ -115,7 +115,7 @@ impl BlockPool {
         allocated_tokens: u32,
     ) {
         let reuse = self.reuse.as_mut().expect("asked where blocks are reused");
-        self.uncached_free += reuse.release(seat, pieces, tokens, allocated_tokens);
+        self.free += reuse.release(seat, pieces, tokens, allocated_tokens);
     }
 
     /// The same for groups of layers; at most `in_flight` tokens of a sequence are scheduled and not settled.
@@ -203,7 +203,13 @@ impl BlockPool {
     /// Blocks that no sequence uses; cached contents may still be in them.
     #[inline]
     pub(crate) fn free(&self) -> u32 {
-        self.prefix.as_ref().map_or(self.uncached_free, PrefixPool::free)
+        debug_assert!(
+            self.prefix
+                .as_ref()
+                .is_none_or(|prefix| prefix.free() == self.free),
+            "what a cache takes and frees is noted here"
+        );
+        self.free
     }
 
     /// Tokens whose cached KV was evicted since the beginning.
@@ -296,6 +302,7 @@ impl BlockPool {
                 let mut held = prefix.adopt(found);
                 prefix.take(&mut held, new.full);
                 prefix.evict(new.windows);
+                self.free = prefix.free();
                 held
             }
             None => {
@@ -312,6 +319,7 @@ impl BlockPool {
             Some(prefix) => {
                 *held = prefix.adopt_alone(new.full);
                 prefix.evict(new.windows);
+                self.free = prefix.free();
             }
             // Blocks without contents are a number.
             None => self.take_uncached(new.all()),
@@ -332,7 +340,10 @@ impl BlockPool {
             return;
         }
         match &mut self.prefix {
-            Some(prefix) => prefix.evict(blocks),
+            Some(prefix) => {
+                prefix.evict(blocks);
+                self.free = prefix.free();
+            }
             None => self.take_uncached(blocks),
         }
     }
@@ -345,8 +356,11 @@ impl BlockPool {
         }
         match &mut self.prefix {
             // They are full, so they have a hash, and whoever has one goes to the tail.
-            Some(prefix) => prefix.free_to_tail(blocks),
-            None => self.uncached_free += blocks,
+            Some(prefix) => {
+                prefix.free_to_tail(blocks);
+                self.free = prefix.free();
+            }
+            None => self.free += blocks,
         }
     }
 
@@ -384,10 +398,12 @@ impl BlockPool {
             self.release_windows(tokens, allocated_tokens, settled);
         }
         match &mut self.prefix {
-            Some(prefix) => prefix.release(std::mem::take(held)),
+            Some(prefix) => {
+                prefix.release(std::mem::take(held));
+                self.free = prefix.free();
+            }
             None => {
-                self.uncached_free +=
-                    self.groups.full * self.blocks_for(allocated_tokens) + self.groups.states;
+                self.free += self.groups.full * self.blocks_for(allocated_tokens) + self.groups.states;
             }
         }
         debug_assert!(
@@ -407,18 +423,15 @@ impl BlockPool {
                     prefix.free_blank(kind.groups * unhashed);
                     prefix.free_to_tail(kind.groups * (held - unhashed));
                 }
-                None => self.uncached_free += kind.groups * held,
+                None => self.free += kind.groups * held,
             }
         }
     }
 
     #[inline(always)]
     fn take_uncached(&mut self, blocks: u32) {
-        assert!(
-            blocks <= self.uncached_free,
-            "no more blocks are taken than are free"
-        );
-        self.uncached_free -= blocks;
+        assert!(blocks <= self.free, "no more blocks are taken than are free");
+        self.free -= blocks;
         if let Some(reuse) = &mut self.reuse {
             reuse.take(blocks);
         }

@@ -7,10 +7,10 @@
 use std::cmp::Reverse;
 
 use super::admission::{Admission, Entry, Gate};
-use super::simulation::{Counts, Event, Refusals, Simulation, refused};
+use super::simulation::{Counts, Event, Refusals, Simulation};
 use super::{Completion, Fact, Observer, Outcome};
 use crate::engine::Refusal;
-use crate::ids::RequestId;
+use crate::ids::{ReplicaId, RequestId};
 use crate::units::Picos;
 use crate::workload::{Request, Traffic};
 
@@ -32,9 +32,7 @@ impl<T: Traffic> Simulation<T> {
         [entry, again, timeout].into_iter().flatten().min()
     }
 
-    /// A request that the client has just sent meets the gate. Inlined, as are the ways into an engine, because each call would
-    /// copy the request.
-    #[inline(always)]
+    /// A request that the client has just sent meets the gate, if there is one.
     pub(super) fn meet_gate<O: Observer>(&mut self, request: Request, observer: &mut O) {
         let Some(gate) = &mut self.gate else {
             return self.dispatch(request, observer);
@@ -213,5 +211,24 @@ impl<T: Traffic> Simulation<T> {
         late.end = self.now;
         late.first_token = late.first_token.filter(|at| *at <= self.now);
         Some(late)
+    }
+}
+
+/// The story of a request that leaves at `now` without being at a server.
+fn refused(request: &Request, now: Picos, outcome: Outcome) -> Completion {
+    Completion {
+        id: request.id,
+        replica: ReplicaId(0),
+        outcome,
+        arrival: request.arrival,
+        client_queue_time: request.client_queue_time,
+        first_scheduled: request.arrival,
+        first_token: None,
+        end: now,
+        prompt_tokens: request.prompt_tokens,
+        output_tokens: 0,
+        cached_tokens: 0,
+        preemptions: 0,
+        waiting_time: now - request.arrival,
     }
 }

@@ -375,7 +375,10 @@ impl<T: Traffic> Simulation<T> {
         self.arrival = self.traffic.next_arrival();
         self.counts.sent += 1;
         observer.observe(&Fact::Arrived { request: &request });
-        self.meet_gate(request, observer);
+        match self.gate {
+            None => self.dispatch(request, observer),
+            Some(_) => self.meet_gate(request, observer),
+        }
     }
 
     /// A client gives up.
@@ -481,24 +484,5 @@ impl<T: Traffic> Simulation<T> {
             }
         }
         self.arrival = self.traffic.next_arrival();
-    }
-}
-
-/// The story of a request that leaves at `now` without being at a server.
-pub(super) fn refused(request: &Request, now: Picos, outcome: Outcome) -> Completion {
-    Completion {
-        id: request.id,
-        replica: ReplicaId(0),
-        outcome,
-        arrival: request.arrival,
-        client_queue_time: request.client_queue_time,
-        first_scheduled: request.arrival,
-        first_token: None,
-        end: now,
-        prompt_tokens: request.prompt_tokens,
-        output_tokens: 0,
-        cached_tokens: 0,
-        preemptions: 0,
-        waiting_time: now - request.arrival,
     }
 }
