@@ -378,6 +378,7 @@ impl Routing {
     }
 
     /// Visits whoever wakes up first, until the horizon. An engine goes on alone as long as it stays the first.
+    #[inline(never)]
     fn run<O: Observer>(
         &mut self,
         engines: &mut [Engine],
@@ -422,6 +423,7 @@ impl Routing {
         self.first_tokens.clear();
     }
 
+    #[inline(never)]
     fn pass_at<O: Observer>(
         &mut self,
         engines: &mut [Engine],
@@ -439,6 +441,7 @@ impl Routing {
         }
     }
 
+    #[inline(never)]
     fn next_change(&self) -> Option<Picos> {
         let change = self.lives.next_change();
         let reports = self.lanes.iter().filter_map(|lane| lane.next_report);
@@ -446,6 +449,7 @@ impl Routing {
         reports.chain(change).chain(looks).min()
     }
 
+    #[inline(never)]
     fn change<O: Observer>(
         &mut self,
         engines: &mut [Engine],

@@ -1,5 +1,7 @@
 //! What the loop of [`crate::sim`] asks of whatever serves: a fleet whose replicas do everything, or pools with roles.
 
+use std::hint::cold_path;
+
 use super::Disaggregated;
 use super::fleet::{self, Cluster};
 use super::lives::Payroll;
@@ -44,8 +46,14 @@ macro_rules! each {
     ($self:expr, $serving:ident => $call:expr) => {
         match $self {
             Serving::Fleet($serving) => $call,
-            Serving::Disaggregated($serving) => $call,
-            Serving::LockStep($serving) => $call,
+            Serving::Disaggregated($serving) => {
+                cold_path();
+                $call
+            }
+            Serving::LockStep($serving) => {
+                cold_path();
+                $call
+            }
         }
     };
 }
@@ -70,8 +78,14 @@ impl Serving {
     ) -> Option<usize> {
         match self {
             Serving::Fleet(fleet) => fleet.route(now, request, observer),
-            Serving::Disaggregated(pools) => pools.route(now, request),
-            Serving::LockStep(ranks) => ranks.route(now, request),
+            Serving::Disaggregated(pools) => {
+                cold_path();
+                pools.route(now, request)
+            }
+            Serving::LockStep(ranks) => {
+                cold_path();
+                ranks.route(now, request)
+            }
         }
     }
 
@@ -86,8 +100,12 @@ impl Serving {
     ) -> Result<Ticket, Refused> {
         match self {
             Serving::Fleet(fleet) => fleet.offer(replica, entry, request).map(Ticket::Placed),
-            Serving::LockStep(ranks) => ranks.offer(replica, entry, request).map(Ticket::Placed),
+            Serving::LockStep(ranks) => {
+                cold_path();
+                ranks.offer(replica, entry, request).map(Ticket::Placed)
+            }
             Serving::Disaggregated(pools) => {
+                cold_path();
                 let id = request.id;
                 pools
                     .offer(replica, now, entry, request)
@@ -112,8 +130,14 @@ impl Serving {
     pub(crate) fn pass_at<O: Observer>(&mut self, now: Picos, observer: &mut O, ended: &mut Vec<Completion>) {
         match self {
             Serving::Fleet(fleet) => fleet.pass_at(now, observer, ended),
-            Serving::Disaggregated(pools) => pools.pass_at(now, observer, ended),
-            Serving::LockStep(ranks) => ranks.pass_at(now, observer, ended),
+            Serving::Disaggregated(pools) => {
+                cold_path();
+                pools.pass_at(now, observer, ended);
+            }
+            Serving::LockStep(ranks) => {
+                cold_path();
+                ranks.pass_at(now, observer, ended);
+            }
         }
     }
 

@@ -3,6 +3,8 @@
 //! Sequences whose KV has come from outside go before the waiting queue (V1-3); under the priority policy the one of
 //! the two heads that ranks first.
 
+use std::hint::cold_path;
+
 use super::Handle;
 use super::budget::Budget;
 use super::external::{Arrived, Offer};
@@ -59,12 +61,16 @@ impl Replica {
                 break;
             }
             let turn = match head {
-                Head::Arrived(arrived) => self.admit_arrived(arrived, step, budget, now, observer),
+                Head::Arrived(arrived) => {
+                    cold_path();
+                    self.admit_arrived(arrived, step, budget, now, observer)
+                }
                 Head::Waiting(handle) => self.admit_head(handle, step, budget, now, observer),
             };
             match (turn, head) {
                 (Turn::Done, _) => {}
                 (Turn::SetAside, head) => {
+                    cold_path();
                     nobody_aside = false;
                     match head {
                         Head::Arrived(_) => self.set_arrived_aside(),
@@ -80,6 +86,7 @@ impl Replica {
         if nobody_aside {
             self.admission_closed |= self.nobody_waits();
         } else {
+            cold_path();
             self.put_back();
         }
     }
@@ -101,10 +108,15 @@ impl Replica {
     #[inline]
     fn head(&self) -> Option<Head> {
         let waiting = self.waiting.head();
-        let ready = self.external.as_ref().and_then(|external| external.first_ready());
-        match ready {
+        match &self.external {
             None => waiting.map(Head::Waiting),
-            Some((rank, &arrived)) => Some(self.first_of_two(waiting, rank, arrived)),
+            Some(external) => {
+                cold_path();
+                match external.first_ready() {
+                    None => waiting.map(Head::Waiting),
+                    Some((rank, &arrived)) => Some(self.first_of_two(waiting, rank, arrived)),
+                }
+            }
         }
     }
 
@@ -132,6 +144,7 @@ impl Replica {
     ) -> Turn {
         let slot = handle.slot;
         if self.is_stale(slot) {
+            cold_path();
             self.defer(slot);
             return Turn::SetAside;
         }
@@ -139,12 +152,9 @@ impl Replica {
         // Only what a preemption of 0.11 left (V1-26), and then nothing is looked up.
         let kept = self.sequences[slot].computed;
         let is_alone = self.is_alone(slot);
-        let found = if kept == 0 && !is_alone {
-            self.pool.settle();
-            let pieces = &self.sequences[slot].pieces;
-            self.without_last(self.pool.look_up(pieces, known), pieces)
-        } else {
-            Match::MISS
+        let found = match kept == 0 && !is_alone {
+            true => self.find(slot, known),
+            false => Match::MISS,
         };
         let hit = found.blocks * self.config.block_size;
         let offer = if kept == 0 {
@@ -172,6 +182,7 @@ impl Replica {
         let new_blocks = match self.blocks_to_admit(known, scheduled, found) {
             Ok(new_blocks) => new_blocks,
             Err(need) => {
+                cold_path();
                 // Fewer once a hit that nobody uses is evicted: the windows behind it are shorter.
                 self.admission_needs = if found.unreferenced > 0 { 0 } else { need };
                 // And more may be offered from outside then than is worth a retrieval now, for which there may be room.
@@ -187,6 +198,7 @@ impl Replica {
         }
         budget.spend(tokens);
         if external > 0 {
+            cold_path();
             self.ask_to_load(now, slot, hit, external);
         }
         let sequence = &mut self.sequences[slot];
@@ -197,6 +209,14 @@ impl Replica {
         step.carries_prefill |= computed + 1 < known;
         self.share_out(slot, tokens, step);
         Turn::Done
+    }
+
+    /// What is cached of the first tokens of a sequence.
+    #[inline(never)]
+    fn find(&mut self, slot: usize, known: u32) -> Match {
+        self.pool.settle();
+        let pieces = &self.sequences[slot].pieces;
+        self.without_last(self.pool.look_up(pieces, known), pieces)
     }
 
     /// Nobody has what it begins with, and never had: there is nothing to look up, and nobody will look for it but itself.
@@ -210,6 +230,7 @@ impl Replica {
 
     /// Takes blocks for tokens that are loaded aside. Those that prefills under way still lack are left to them
     /// (V1-30).
+    #[cold]
     fn admit_aside(&mut self, slot: usize, found: Match, external: u32, now: Picos) -> Turn {
         let known = self.sequences[slot].known_tokens();
         let hit = found.blocks * self.config.block_size;
@@ -244,6 +265,7 @@ impl Replica {
     }
 
     /// Somebody whose KV has come computes the rest.
+    #[inline(never)]
     fn admit_arrived<O: Observer>(
         &mut self,
         arrived: Arrived,
@@ -320,6 +342,7 @@ impl Replica {
         let (id, known) = (sequence.request.id, sequence.known_tokens());
         observer.observe(&sequence.story.admit(&sequence.request, self.id, now, known, hit));
         if self.external.is_some() {
+            cold_path();
             observer.observe(&Fact::Loaded {
                 now,
                 replica: self.id,

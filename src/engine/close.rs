@@ -3,6 +3,8 @@
 //! A batch is closed when its step is scheduled. Members of the pack whose last token the step samples leave it at once
 //! if the scheduler can know (V1-15); sequences that sampled their first token in it join.
 
+use std::hint::cold_path;
+
 use super::replica::Replica;
 use super::sequence::{Phase, Sequence};
 use super::step::{Orphan, ScheduleRecord, Step};
@@ -46,6 +48,7 @@ impl Replica {
     pub(super) fn close(&mut self, step: &mut Step) {
         self.add_pack(step);
         if self.stages.is_some() {
+            cold_path();
             return self.put_on_stages(step);
         }
         step.duration = self.cost.any(&step.load);
@@ -92,15 +95,18 @@ impl Replica {
     #[inline(always)]
     fn put_on_gpu(&mut self, step: &mut Step) {
         if let Some(jitter) = &mut self.jitter {
+            cold_path();
             step.duration = jitter.disturb(step.duration);
         }
         step.begin = step.scheduled.max(self.gpu_free);
         if self.external.is_some() {
+            cold_path();
             self.move_kv(step);
         }
         self.gpu_free = step.end();
         self.scheduled_steps = step.number;
         if self.log.is_some() {
+            cold_path();
             self.log_step(step);
         }
     }

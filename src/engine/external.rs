@@ -23,6 +23,7 @@
 //! all, so there a preempted sequence goes before one whose KV has come; here it goes after it in both versions.
 
 use std::collections::BTreeMap;
+use std::hint::cold_path;
 
 use rustc_hash::FxHashMap;
 use slab::Slab;
@@ -236,8 +237,11 @@ impl Replica {
     /// Whether it must be left before it goes on, because others have to hear of a load that it has begun; once.
     #[inline]
     pub(super) fn is_to_be_heard(&mut self) -> bool {
-        let external = self.external.as_mut();
-        external.is_some_and(|external| std::mem::take(&mut external.waits_to_be_heard))
+        let Some(external) = &mut self.external else {
+            return false;
+        };
+        cold_path();
+        std::mem::take(&mut external.waits_to_be_heard)
     }
 
     /// Gives the replica a connector, before it has seen any request.
@@ -285,6 +289,7 @@ impl Replica {
         match &mut self.external {
             None => false,
             Some(external) => {
+                cold_path();
                 let request = &self.sequences[slot].request;
                 external.connector.leaves(now, request, why) && why == Leaving::Completed
             }
@@ -340,9 +345,12 @@ impl Replica {
     pub(super) fn offer_from_outside(&mut self, now: Picos, slot: usize, local: u32) -> Offer {
         match &mut self.external {
             None => Offer::Nothing,
-            Some(external) => external
-                .connector
-                .look_up(now, &asked(&self.sequences[slot], local)),
+            Some(external) => {
+                cold_path();
+                external
+                    .connector
+                    .look_up(now, &asked(&self.sequences[slot], local))
+            }
         }
     }
 

@@ -1,5 +1,7 @@
 //! The loop while nothing runs and somebody waits for KV from outside (V1-9, PD-11), and who waits at all.
 
+use std::hint::cold_path;
+
 use super::replica::Replica;
 use crate::units::Picos;
 
@@ -7,27 +9,40 @@ impl Replica {
     /// Nobody waits whom a pass of the loop could admit.
     #[inline]
     pub(super) fn nobody_waits(&self) -> bool {
-        self.waiting.len() == 0
-            && self
-                .external
-                .as_ref()
-                .is_none_or(|external| external.first_ready().is_none())
+        let is_ready = match &self.external {
+            None => false,
+            Some(external) => {
+                cold_path();
+                external.first_ready().is_some()
+            }
+        };
+        self.waiting.len() == 0 && !is_ready
     }
 
     /// Requests that the engine knows and that do not run.
     #[inline]
     pub(super) fn not_admitted(&self) -> u32 {
-        self.waiting.len() + self.external.as_ref().map_or(0, |external| external.outside())
+        let outside = match &self.external {
+            None => 0,
+            Some(external) => {
+                cold_path();
+                external.outside()
+            }
+        };
+        self.waiting.len() + outside
     }
 
     /// Somebody waits, or for somebody who has left a load is under way.
     #[inline]
     pub(super) fn has_business(&self) -> bool {
-        self.waiting.len() > 0
-            || self
-                .external
-                .as_ref()
-                .is_some_and(|external| external.has_business())
+        let has_loads = match &self.external {
+            None => false,
+            Some(external) => {
+                cold_path();
+                external.has_business()
+            }
+        };
+        self.waiting.len() > 0 || has_loads
     }
 
     /// The loop has nothing to run and waits for KV, or for blocks that are held back, by going round (V1-9).

@@ -4,6 +4,8 @@
 //! each step, so durations are an arithmetic progression ([`crate::cost::DecodeCost`]): the steps that fit are solved
 //! for, not walked. Coefficients are integers, so a leap ends at the instant at which its steps would.
 
+use std::hint::cold_path;
+
 use super::replica::Replica;
 use super::sequence::Phase;
 use super::step::{ScheduleRecord, Step};
@@ -44,6 +46,7 @@ impl Replica {
         let steps = steps_before(span, run.duration, run.increment, run.limit);
         if steps > 0 {
             if self.log.is_some() {
+                cold_path();
                 self.log_run(steps, run.increment);
             }
             let end = run.begin + progression(run.duration, run.increment, steps);
@@ -217,6 +220,7 @@ impl Replica {
                 .pool
                 .give_back(passed.expect("no more is given back than was taken"));
         }
+        cold_path();
         for ahead in 0..steps {
             let due = self.pack.blocks_needed(ahead);
             if due > 0 {
@@ -294,6 +298,7 @@ pub(super) fn run_law(law: &DecodeCost, load: &StepLoad, ahead: u64, limit: u64)
     if gpu >= least {
         return (growth, limit);
     }
+    cold_path();
     // Bound by the host, or by contexts too short to count: constant until they do, counting the steps still to be
     // launched.
     let constant = (least - gpu).0 / growth.0.max(1);

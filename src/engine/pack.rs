@@ -8,6 +8,7 @@
 //!
 //! Every engine has one. What else there is to know of a member is its engine's, which keeps its [`Place`].
 
+use std::hint::cold_path;
 use std::ops::Range;
 
 use super::passing::Passing;
@@ -104,7 +105,13 @@ impl Pack {
     /// Tokens that sparse attention leaves unread in the step at the clock, and how many members leave one more in the next.
     #[inline]
     pub(crate) fn beyond(&self) -> (u64, u32) {
-        self.picking.as_ref().map_or((0, 0), |picking| picking.beyond())
+        match &self.picking {
+            None => (0, 0),
+            Some(picking) => {
+                cold_path();
+                picking.beyond()
+            }
+        }
     }
 
     /// Steps that the pack has been scheduled for, since ever.
@@ -155,10 +162,14 @@ impl Pack {
         self.members += 1;
         self.context += u64::from(computed);
         self.residues[place.residue as usize] += 1;
-        for kind in &mut self.passing {
-            kind.join(slot, place.anchor, self.clock);
+        if !self.passing.is_empty() {
+            cold_path();
+            for kind in &mut self.passing {
+                kind.join(slot, place.anchor, self.clock);
+            }
         }
         if let Some(picking) = &mut self.picking {
+            cold_path();
             picking.join(slot, place.anchor, self.clock);
         }
         self.endings.insert(place.last, slot);
@@ -175,10 +186,14 @@ impl Pack {
         if self.tracks_longest {
             self.contexts.remove(slot);
         }
-        for kind in &mut self.passing {
-            kind.leave(slot, place.anchor, self.clock);
+        if !self.passing.is_empty() {
+            cold_path();
+            for kind in &mut self.passing {
+                kind.leave(slot, place.anchor, self.clock);
+            }
         }
         if let Some(picking) = &mut self.picking {
+            cold_path();
             picking.leave(slot, place.anchor, self.clock);
         }
         let computed = self.computed(place);
@@ -210,10 +225,14 @@ impl Pack {
         self.context += steps * u64::from(self.members);
         self.due = self.due_after(steps);
         let mut changes = false;
-        for kind in &mut self.passing {
-            changes |= kind.advance(self.clock);
+        if !self.passing.is_empty() {
+            cold_path();
+            for kind in &mut self.passing {
+                changes |= kind.advance(self.clock);
+            }
         }
         if let Some(picking) = &mut self.picking {
+            cold_path();
             changes |= picking.advance(steps, self.clock);
         }
         changes
@@ -246,6 +265,7 @@ impl Pack {
         if self.passing.is_empty() {
             return 0;
         }
+        cold_path();
         let due = self.due_after(ahead);
         self.passing.iter().map(|kind| kind.blocks(due)).sum()
     }
@@ -259,6 +279,7 @@ impl Pack {
         }
     }
 
+    #[cold]
     fn blocks_of_windows(&self, steps: u64) -> u64 {
         let size = u64::from(self.block_size);
         let steady = self.blocks_passed_a_cycle();
@@ -270,6 +291,10 @@ impl Pack {
     /// constant pack more blocks are free than so many more than now.
     #[inline]
     pub(crate) fn blocks_passed_a_cycle(&self) -> u32 {
+        if self.passing.is_empty() {
+            return 0;
+        }
+        cold_path();
         self.passing.iter().map(Passing::steady).sum()
     }
 
@@ -316,11 +341,13 @@ impl Pack {
     /// nobody begins to give some back or to leave tokens unread.
     #[inline(always)]
     pub(crate) fn steps_that_fit(&self, free: u32, mut limit: u64) -> u64 {
-        for begins in self.passing.iter().filter_map(Passing::next) {
-            limit = limit.min(begins - self.clock);
-        }
-        if let Some(crossing) = self.picking.as_ref().and_then(|picking| picking.next()) {
-            limit = limit.min(crossing - self.clock);
+        if !self.passing.is_empty() || self.picking.is_some() {
+            cold_path();
+            let begins = self.passing.iter().filter_map(Passing::next);
+            let crossing = self.picking.as_ref().and_then(|picking| picking.next());
+            for clock in begins.chain(crossing) {
+                limit = limit.min(clock - self.clock);
+            }
         }
         // No more than one block each is needed in a cycle of steps, of which there are fewer than limit/size + 1.
         let size = u64::from(self.block_size);
@@ -328,6 +355,7 @@ impl Pack {
         if limit.saturating_add(size).saturating_mul(a_cycle.into()) <= u64::from(free) * size {
             return limit;
         }
+        cold_path();
         let cycles = u64::from(free / a_cycle);
         let mut steps = cycles * u64::from(self.block_size);
         if steps >= limit {

@@ -18,6 +18,7 @@
 //! Every sequence is visited in every step: nobody decodes in each of them, so there is no pack and no leap.
 
 use std::collections::VecDeque;
+use std::hint::cold_path;
 
 use super::EngineConfig;
 use super::replica::Replica;
@@ -340,6 +341,7 @@ impl Replica {
     #[inline]
     pub(super) fn no_longer_deferred(&mut self, slot: usize) {
         if let Some(stages) = &mut self.stages {
+            cold_path();
             let was = std::mem::replace(&mut self.sequences[slot].staged.is_deferred, false);
             stages.deferred -= u32::from(was);
         }

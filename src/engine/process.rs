@@ -1,5 +1,7 @@
 //! The end of a step: tokens reach their requests, finished ones leave (`Scheduler.update_from_output`).
 
+use std::hint::cold_path;
+
 use super::Handle;
 use super::external::Leaving;
 use super::replica::Replica;
@@ -42,6 +44,7 @@ impl Replica {
             self.deliver(handle, now, observer);
         }
         if !step.verified.is_empty() {
+            cold_path();
             self.telling.flush(observer);
             self.deliver_verified(step, now, observer, ended);
         }
@@ -54,6 +57,7 @@ impl Replica {
             self.telling.flush(observer);
             step.finishing.sort_unstable();
             if self.reuses() {
+                cold_path();
                 self.sort_by_arrival(step);
             }
         }
@@ -63,6 +67,7 @@ impl Replica {
             }
         }
         if self.reuses() {
+            cold_path();
             self.store_prompts(step);
         }
     }
@@ -73,6 +78,7 @@ impl Replica {
         let gap = step.end() - self.last_end.min(step.begin);
         self.telling.meanwhile(self.pool.free(), self.sequences.running);
         if self.stages.is_some() {
+            cold_path();
             return self.report_staged(step, observer);
         }
         self.telling.step(step, gap, observer);
@@ -89,9 +95,11 @@ impl Replica {
             observer.observe(&fact);
         }
         if self.stages.is_some() {
+            cold_path();
             return self.see_token(handle.slot);
         }
         if self.stepwise && matches!(sequence.phase, Phase::Single | Phase::Final) {
+            cold_path();
             // V1-44: everything but the newest token has its KV.
             let in_flight = self.tokens_in_flight(handle.slot);
             let sequence = &mut self.sequences[handle.slot];
@@ -125,9 +133,15 @@ impl Replica {
         let phase = sequence.phase;
         match phase {
             Phase::Packed => self.leave_pack(slot, Phase::Final),
-            Phase::Single => self.singles.retain(|&other| other != slot),
+            Phase::Single => {
+                cold_path();
+                self.singles.retain(|&other| other != slot);
+            }
             Phase::Final | Phase::Loading => {}
-            Phase::Waiting => self.waiting.remove(sequence.handle, &sequence.request),
+            Phase::Waiting => {
+                cold_path();
+                self.waiting.remove(sequence.handle, &sequence.request);
+            }
         }
         if !matches!(phase, Phase::Waiting | Phase::Loading) {
             self.sequences.unlink_running(slot);
@@ -135,6 +149,7 @@ impl Replica {
         }
         let holds_back = self.tell_connector(slot, now, Leaving::of(outcome));
         if phase == Phase::Loading {
+            cold_path();
             self.abandon_load(slot);
         } else if phase != Phase::Waiting {
             self.give_up_blocks(slot, holds_back);
@@ -158,6 +173,7 @@ impl Replica {
     #[inline(always)]
     fn give_up_blocks(&mut self, slot: usize, holds_back: bool) {
         if self.reuses() {
+            cold_path();
             return self.give_back_reused(slot);
         }
         let unregistered = self.unregistered_tokens(slot);
@@ -170,6 +186,7 @@ impl Replica {
             None => ((computed - unregistered).min(known), allocated),
         };
         if holds_back {
+            cold_path();
             let held = std::mem::take(&mut sequence.held);
             self.hold_back(slot, held, registered);
         } else {

@@ -74,20 +74,23 @@ impl Ranks {
     /// A sequence leaves, if it has not left already: the matches are played again that it had won.
     #[inline]
     pub(crate) fn remove(&mut self, slot: usize) {
-        let (mut at, mut place) = (self.base + slot / WIDTH, slot % WIDTH);
-        let mut key = NONE;
-        while let Some(players) = self.matches.get_mut(at) {
-            if players[place] == key {
-                return;
-            }
-            players[place] = key;
-            key = winner(players);
-            if at == 0 {
-                self.first = key;
-                return;
-            }
-            (at, place) = ((at - 1) / WIDTH, (at - 1) % WIDTH);
+        let mut at = self.base + slot / WIDTH;
+        let Some(players) = self.matches.get_mut(at) else {
+            return;
+        };
+        let key = std::mem::replace(&mut players[slot % WIDTH], NONE);
+        if key == NONE {
+            return;
         }
+        while at > 0 {
+            let (above, place) = ((at - 1) / WIDTH, (at - 1) % WIDTH);
+            if self.matches[above][place] != key {
+                return;
+            }
+            self.matches[above][place] = winner(&self.matches[at]);
+            at = above;
+        }
+        self.first = winner(&self.matches[0]);
     }
 
     /// Takes out the first sequence if its key is below `limit`.

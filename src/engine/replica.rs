@@ -9,6 +9,7 @@
 //! arithmetic progression and is taken in one leap ([`Replica::leap`]).
 
 use std::collections::VecDeque;
+use std::hint::cold_path;
 
 use super::external::External;
 use super::pack::Pack;
@@ -193,9 +194,11 @@ impl Replica {
     /// Takes in a request that reaches the engine at `now`; one that finds the loop blocked on its inputs wakes it.
     pub(crate) fn offer(&mut self, now: Picos, request: Request) -> Result<Handle, Refused> {
         if let Some(refusal) = self.refusal(&request) {
+            cold_path();
             return Err(Box::new((refusal, request)));
         }
         if let Some(capacity) = &mut self.capacity {
+            cold_path();
             capacity.note_prompt(request.prompt_tokens);
         }
         let identified = self.pool.caches() || self.external.is_some();
@@ -206,6 +209,7 @@ impl Replica {
         self.sequences[handle.slot].story.enter(now);
         self.inbox.push_back((now, handle));
         if self.spins() {
+            cold_path();
             self.pass_from(now);
         } else if self.in_flight.is_empty() {
             let pass = self.next_pass.unwrap_or(now.max(self.awake));
@@ -369,6 +373,7 @@ impl Replica {
             self.next_pass = Some(self.awake);
         }
         if let Some(stages) = &mut self.stages {
+            cold_path();
             stages.leave(self.next_pass.is_some());
         }
     }
@@ -377,6 +382,7 @@ impl Replica {
     fn pass<O: Observer>(&mut self, now: Picos, observer: &mut O) {
         self.next_pass = None;
         if self.stages.is_some() {
+            cold_path();
             return self.pass_over_stages(now, observer);
         }
         loop {
@@ -394,6 +400,7 @@ impl Replica {
                 // Preempting changed the state, and nothing is in flight to wait for: try again, after the nap that follows
                 // every pass without tokens (V1-9).
                 None if self.in_flight.is_empty() && !self.preempted.is_empty() => {
+                    cold_path();
                     if self.config.idle_pass_sleep > Picos::ZERO {
                         self.awake = now + self.config.idle_pass_sleep;
                         self.next_pass = Some(self.awake);
@@ -411,6 +418,7 @@ impl Replica {
             }
         }
         if self.spins() {
+            cold_path();
             self.spin(now);
         } else if self.in_flight.is_empty()
             && let Some(&(arrival, _)) = self.inbox.front()
@@ -456,9 +464,11 @@ impl Replica {
     /// Windows may pass enough blocks for the head of the queue while the pack goes on.
     #[inline]
     fn windows_may_admit(&self) -> bool {
-        !self.config.kv_groups.keeps_all()
-            && !self.nobody_waits()
-            && self.admission_needs <= self.pool.free() + self.pack.blocks_passed_a_cycle()
+        if self.config.kv_groups.keeps_all() {
+            return false;
+        }
+        cold_path();
+        !self.nobody_waits() && self.admission_needs <= self.pool.free() + self.pack.blocks_passed_a_cycle()
     }
 
     /// The horizon, or before it the time at which the next request reaches the engine, or KV from outside does.
@@ -467,7 +477,10 @@ impl Replica {
         let horizon = self.next_input().map_or(horizon, |at| horizon.min(at));
         match &self.external {
             None => horizon,
-            Some(external) => external.next_due().map_or(horizon, |at| horizon.min(at)),
+            Some(external) => {
+                cold_path();
+                external.next_due().map_or(horizon, |at| horizon.min(at))
+            }
         }
     }
 

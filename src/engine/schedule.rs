@@ -4,6 +4,8 @@
 //! of the token budget. Where the budget and the free blocks suffice for everybody running, order decides nothing and the
 //! pack is served as a whole; else part A walks `running` as the engine does.
 
+use std::hint::cold_path;
+
 use super::Policy;
 use super::budget::Budget;
 use super::replica::Replica;
@@ -20,6 +22,7 @@ impl Replica {
         self.open(&mut step, now);
         self.pool.set_clock(now);
         if self.external.is_some() {
+            cold_path();
             self.notice_loads(now);
         }
         if self.singles.is_empty() && self.nobody_waits() && self.pack_can_go_on() {
@@ -40,11 +43,13 @@ impl Replica {
     ) -> Option<Box<Step>> {
         step.load.clear();
         if self.capacity.is_some() {
+            cold_path();
             self.compose(&mut step, now, observer);
             return self.close_unless_empty(step);
         }
         let mut budget = self.open_budget();
         if !self.serve_all(&mut step, &mut budget) {
+            cold_path();
             self.serve_in_order(&mut step, &mut budget, now, observer);
         }
         (budget.runs_prefill, budget.picked_anybody) = (step.carries_prefill, !self.picks.is_empty());
@@ -57,6 +62,7 @@ impl Replica {
     #[inline(always)]
     fn close_unless_empty(&mut self, mut step: Box<Step>) -> Option<Box<Step>> {
         if self.pack.members == 0 && step.load.decode_seqs == 0 && step.load.chunks.is_empty() {
+            cold_path();
             step.clear();
             self.spare_steps.push(step);
             return None;
@@ -93,8 +99,12 @@ impl Replica {
     /// Fewer steps than the interval have passed since one that carried prefill (V1-16).
     #[inline]
     pub(super) fn within_prefill_interval(&self) -> bool {
+        if self.last_prefill_step == 0 {
+            return false;
+        }
+        cold_path();
         let interval = u64::from(self.config.prefill_schedule_interval);
-        self.last_prefill_step > 0 && self.scheduled_steps + 1 - self.last_prefill_step < interval
+        self.scheduled_steps + 1 - self.last_prefill_step < interval
     }
 
     /// A running sequence sampled in its last share (V1-16 asks for one that is decoding).
@@ -192,6 +202,7 @@ impl Replica {
     }
 
     /// Part A as the engine walks it: in order of admission, preempting where blocks run out (V1-11 to V1-26).
+    #[inline(never)]
     fn serve_in_order<O: Observer>(
         &mut self,
         step: &mut Step,
@@ -348,6 +359,7 @@ impl Replica {
     /// Gives a sequence outside the pack `tokens` tokens of the step; its blocks are taken already.
     pub(super) fn share_out(&mut self, slot: usize, tokens: u32, step: &mut Step) {
         if self.config.speculation.is_some() {
+            cold_path();
             return self.share_out_drafted(slot, tokens, step);
         }
         let unknown_input = self.input_is_unknown(slot, step);
@@ -355,6 +367,7 @@ impl Replica {
         let (before, missing) = (sequence.computed, sequence.missing_tokens());
         step.load.add_within(before, tokens, self.reads_at_most);
         if self.external.is_some() {
+            cold_path();
             step.shares.push((slot, before, before + tokens));
         }
         sequence.computed += tokens;
@@ -402,6 +415,7 @@ impl Replica {
     #[inline]
     pub(super) fn ending_is_predicted(&self, slot: usize) -> bool {
         if self.stages.is_some() && !self.config.is_asynchronous() {
+            cold_path();
             // Whose token is not known is not asked for another one.
             return false;
         }
@@ -417,6 +431,7 @@ impl Replica {
         if self.config.prefill_schedule_interval <= 1 {
             return;
         }
+        cold_path();
         let empty = self.pack.members == 0 && step.load.decode_seqs == 0 && step.load.chunks.is_empty();
         if step.carries_prefill {
             self.last_prefill_step = if empty { self.scheduled_steps } else { step.number };

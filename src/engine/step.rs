@@ -1,6 +1,7 @@
 //! A step between its scheduling and the processing of its output.
 
 use std::collections::VecDeque;
+use std::hint::cold_path;
 
 use super::Handle;
 use super::speculation::Verification;
@@ -191,15 +192,21 @@ impl InFlight {
     /// The newest.
     #[inline]
     pub(crate) fn back(&self) -> Option<&Step> {
-        let later = self.later.back().or(self.second.as_ref());
-        later.or(self.oldest.as_ref()).map(|step| &**step)
+        if !self.later.is_empty() {
+            cold_path();
+            return self.later.back().map(|step| &**step);
+        }
+        self.second.as_deref().or(self.oldest.as_deref())
     }
 
     /// The newest, to change.
     #[inline]
     pub(crate) fn back_mut(&mut self) -> Option<&mut Step> {
-        let later = self.later.back_mut().or(self.second.as_mut());
-        later.or(self.oldest.as_mut()).map(|step| &mut **step)
+        if !self.later.is_empty() {
+            cold_path();
+            return self.later.back_mut().map(|step| &mut **step);
+        }
+        self.second.as_deref_mut().or(self.oldest.as_deref_mut())
     }
 
     /// The oldest, and the other one if there are two, to change; no pipeline has more.
@@ -222,6 +229,7 @@ impl InFlight {
         } else if self.second.is_none() {
             self.second = Some(step);
         } else {
+            cold_path();
             self.later.push_back(step);
         }
     }
@@ -246,6 +254,7 @@ impl InFlight {
         let third = if self.later.is_empty() {
             None
         } else {
+            cold_path();
             self.later.pop_front()
         };
         let oldest = std::mem::replace(&mut self.oldest, std::mem::replace(&mut self.second, third));
@@ -256,8 +265,12 @@ impl InFlight {
     /// Takes out the newest.
     #[inline]
     pub(crate) fn pop_back(&mut self) -> Option<Box<Step>> {
-        let later = self.later.pop_back().or_else(|| self.second.take());
-        let newest = later.or_else(|| self.oldest.take());
+        let newest = if self.later.is_empty() {
+            self.second.take().or_else(|| self.oldest.take())
+        } else {
+            cold_path();
+            self.later.pop_back()
+        };
         self.count -= usize::from(newest.is_some());
         newest
     }

@@ -187,7 +187,9 @@ impl Telling {
         gap: Picos,
         observer: &mut O,
     ) {
-        self.flush(observer);
+        if self.count > 0 {
+            self.flush_now(observer);
+        }
         self.count = count;
         (self.begin, self.end) = (first.begin, end);
         (self.duration, self.increment, self.gap) = (first.duration, increment, gap);
@@ -243,9 +245,13 @@ impl Telling {
     /// Tells what was held back.
     #[inline]
     pub(super) fn flush<O: Observer>(&mut self, observer: &mut O) {
-        if self.count == 0 {
-            return;
+        if self.count > 0 {
+            self.flush_now(observer);
         }
+    }
+
+    #[inline(never)]
+    fn flush_now<O: Observer>(&mut self, observer: &mut O) {
         observer.observe(&Fact::Steps(&Steps {
             replica: self.replica,
             begin: self.begin,

@@ -1,6 +1,7 @@
 //! The waiting queue: first come first served, or by priority (V1-24).
 
 use std::collections::{BTreeMap, VecDeque};
+use std::hint::cold_path;
 
 use super::Handle;
 use super::Policy;
@@ -58,7 +59,10 @@ impl Waiting {
     pub(crate) fn len(&self) -> u32 {
         match self {
             Waiting::Fcfs(queue) => queue.len() as u32,
-            Waiting::Priority(queue) => queue.len() as u32,
+            Waiting::Priority(queue) => {
+                cold_path();
+                queue.len() as u32
+            }
         }
     }
 
@@ -68,6 +72,7 @@ impl Waiting {
         match self {
             Waiting::Fcfs(queue) => queue.push_back(handle),
             Waiting::Priority(queue) => {
+                cold_path();
                 queue.insert(Rank::of(request), handle);
             }
         }
@@ -88,7 +93,10 @@ impl Waiting {
     pub(crate) fn head(&self) -> Option<Handle> {
         match self {
             Waiting::Fcfs(queue) => queue.front().copied(),
-            Waiting::Priority(queue) => queue.first_key_value().map(|(_, handle)| *handle),
+            Waiting::Priority(queue) => {
+                cold_path();
+                queue.first_key_value().map(|(_, handle)| *handle)
+            }
         }
     }
 
@@ -105,7 +113,10 @@ impl Waiting {
     pub(crate) fn pop(&mut self) -> Option<Handle> {
         match self {
             Waiting::Fcfs(queue) => queue.pop_front(),
-            Waiting::Priority(queue) => queue.pop_first().map(|(_, handle)| handle),
+            Waiting::Priority(queue) => {
+                cold_path();
+                queue.pop_first().map(|(_, handle)| handle)
+            }
         }
     }
 

@@ -6,6 +6,8 @@
 //! Layers of constant state have a block in each of their groups, which holds the state of one sequence.
 //! A model without windows is one group, and so is what keeps every token though it has windows.
 
+use std::hint::cold_path;
+
 /// The groups of a model.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct KvGroups {
@@ -67,6 +69,10 @@ impl KvGroups {
     /// Blocks of all groups that lie before the windows behind the first `tokens` tokens.
     #[inline]
     pub(crate) fn passed(&self, tokens: u32, block_size: u32) -> u32 {
+        if self.windows.is_empty() {
+            return 0;
+        }
+        cold_path();
         let of_kind = |kind: &WindowGroups| kind.groups * kind.passed(tokens, block_size);
         self.windows.iter().map(of_kind).sum()
     }

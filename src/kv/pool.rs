@@ -8,6 +8,8 @@
 //! are still there does not decide a hit, and whoever finds a prefix takes blocks for its windows anew. Blocks of recurrent
 //! layers are taken at an admission and given back at the end; with them nothing is cached.
 
+use std::hint::cold_path;
+
 use super::{Held, Journal, KvGroups, Match, PrefixPool, ReusePool};
 use crate::units::Picos;
 use crate::workload::Piece;
@@ -162,6 +164,10 @@ impl BlockPool {
     /// Whether windows have passed the same blocks behind either number of settled tokens.
     #[inline]
     pub(crate) fn passes_alike(&self, one: u32, other: u32) -> bool {
+        if self.groups.keeps_all() {
+            return true;
+        }
+        cold_path();
         let kinds = &self.groups.windows;
         kinds
             .iter()
@@ -183,6 +189,7 @@ impl BlockPool {
 
     /// Blocks beside those of a hit that a sequence of `tokens` holds at once at most, whose windows pass on as it is
     /// computed.
+    #[inline(never)]
     pub(crate) fn reserved_behind(&self, found: Match, tokens: u32) -> u32 {
         let blocks = self.blocks_for(tokens);
         let hit = found.blocks * self.block_size;
@@ -279,6 +286,7 @@ impl BlockPool {
         if let Some(prefix) = &mut self.prefix
             && let Some(journal) = &mut prefix.journal
         {
+            cold_path();
             journal.set_clock(now);
         }
     }
@@ -395,6 +403,7 @@ impl BlockPool {
     ) {
         self.register(held, pieces, tokens, allocated_tokens);
         if !self.groups.keeps_all() {
+            cold_path();
             self.release_windows(tokens, allocated_tokens, settled);
         }
         match &mut self.prefix {
@@ -433,6 +442,7 @@ impl BlockPool {
         assert!(blocks <= self.free, "no more blocks are taken than are free");
         self.free -= blocks;
         if let Some(reuse) = &mut self.reuse {
+            cold_path();
             reuse.take(blocks);
         }
     }

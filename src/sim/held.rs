@@ -5,9 +5,11 @@
 //! the gate refused has none, and comes to the gate anew. Its client's clock and its deadline run on.
 
 use std::cmp::Reverse;
+use std::hint::cold_path;
 
 use super::admission::{Admission, Entry, Gate};
-use super::simulation::{Counts, Event, Refusals, Simulation};
+use super::progress::{Counts, Refusals};
+use super::simulation::{Event, Simulation};
 use super::{Completion, Fact, Observer, Outcome};
 use crate::engine::Refusal;
 use crate::ids::{ReplicaId, RequestId};
@@ -164,10 +166,12 @@ impl<T: Traffic> Simulation<T> {
     }
 
     /// Whether a request whose replica failed is sent again; then it has not left.
+    #[inline]
     pub(super) fn is_sent_again<O: Observer>(&mut self, completion: &Completion, observer: &mut O) -> bool {
         let Some(gate) = &mut self.gate else {
             return false;
         };
+        cold_path();
         if !gate.failed(completion) {
             return false;
         }
@@ -183,6 +187,7 @@ impl<T: Traffic> Simulation<T> {
     /// Puts the parts of a story together that were told by several servers, and gives its place back.
     pub(super) fn leave_gate(&mut self, completion: &mut Completion) {
         if let Some(gate) = &mut self.gate {
+            cold_path();
             gate.whole_story(completion);
             gate.left(completion.id);
         }

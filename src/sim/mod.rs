@@ -2,11 +2,13 @@
 
 mod admission;
 mod held;
+mod progress;
 mod scenario;
 mod simulation;
 
 pub use crate::cluster::Frontend;
 pub use crate::facts::{Completion, Fact, Observer, Outcome, SeenGaps, Steps};
 pub use admission::{Admission, Bucket, RateLimit, Retries};
+pub use progress::{Counts, Pause, Refusals, Until};
 pub use scenario::{CostFactory, LockStepRanks, Pool, Role, Scenario, SharedFactory};
-pub use simulation::{Counts, Pause, Refusals, Server, Simulation, Until};
+pub use simulation::{Server, Simulation};

@@ -6,8 +6,10 @@
 
 use std::cmp::Reverse;
 use std::collections::{BinaryHeap, VecDeque};
+use std::hint::cold_path;
 
 use super::admission::Gate;
+use super::progress::{Counts, Pause, Refusals, Until};
 use super::{Completion, Fact, Frontend, Observer, Outcome};
 use crate::cluster::{FrontEnds, LockStepAccount, Payroll, Serving, Ticket};
 use crate::cost::StepCost;
@@ -48,72 +50,6 @@ pub struct Server {
     pub cost: Box<dyn StepCost>,
     /// What the front end adds around it.
     pub frontend: Frontend,
-}
-
-/// Requests by how far they got.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct Counts {
-    /// Taken from the traffic.
-    pub sent: u64,
-    /// Left, by any outcome.
-    pub ended: u64,
-    /// Refused because their prompt leaves no room below `max_model_len`.
-    pub prompt_too_long: u64,
-    /// Refused because they could never fit the KV pool or the budget.
-    pub never_fit: u64,
-    /// Refused with 503: the engine's queue was full.
-    pub queue_full: u64,
-    /// Refused with 503: no replica was up.
-    pub no_replica: u64,
-    /// Refused with 429: above a rate limit.
-    pub rate_limited: u64,
-    /// Refused with 503: as many requests in flight, and in the queue before them, as are allowed.
-    pub gate_full: u64,
-    /// Refused with 503: no place came free in time.
-    pub gate_timeout: u64,
-    /// How often a request was sent again.
-    pub sent_again: u64,
-}
-
-/// Requests that were refused at one instant.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct Refusals {
-    /// When.
-    pub at: Picos,
-    /// How many.
-    pub count: u64,
-}
-
-/// Why [`Simulation::advance`] came back.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Pause {
-    /// No request is inside and none will come.
-    Drained,
-    /// The asked number of requests have ended.
-    EnoughEnded,
-    /// The asked time has come.
-    TimeUp,
-    /// Sequences preempt each other for ever, or wait for blocks that each other hold: nobody will get another token.
-    Livelock,
-    /// So much came from outside as the caller wanted to wait for; nothing was told for the sake of this pause.
-    Breath,
-}
-
-/// How far to go.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Until {
-    /// Requests that have ended since the start.
-    pub ended: u64,
-    /// Simulated time.
-    pub time: Picos,
-}
-
-impl Until {
-    /// To the end of the traffic.
-    pub const DRAINED: Until = Until {
-        ended: u64::MAX,
-        time: Picos::MAX,
-    };
 }
 
 /// What comes from outside, in the order in which equal instants are taken.
@@ -305,6 +241,7 @@ impl<T: Traffic> Simulation<T> {
         let arrival = self.arrival.map(|at| (at.max(self.now), Event::Arrival));
         let change = self.next_change();
         if !self.deadlines.is_empty() || change.is_some() || self.gate.is_some() {
+            cold_path();
             return self.first_of_all(arrival, change);
         }
         let delivery = self.next_delivery();
@@ -314,6 +251,7 @@ impl<T: Traffic> Simulation<T> {
         }
     }
 
+    #[inline(never)]
     fn first_of_all(
         &self,
         arrival: Option<(Picos, Event)>,
@@ -348,16 +286,29 @@ impl<T: Traffic> Simulation<T> {
     #[inline(always)]
     fn take<O: Observer>(&mut self, event: Event, observer: &mut O, ended: &mut Vec<Completion>) {
         match event {
+            Event::Arrival => self.arrive(observer),
+            Event::Delivery => self.deliver(observer),
+            _ => self.take_another(event, observer, ended),
+        }
+    }
+
+    /// An answer has reached its client.
+    #[inline(never)]
+    fn deliver<O: Observer>(&mut self, observer: &mut O) {
+        let completion = self.outbox.pop_front().expect("a delivery is in the outbox");
+        self.end(&completion, observer);
+    }
+
+    /// What happens less often than requests come and answers go.
+    #[cold]
+    fn take_another<O: Observer>(&mut self, event: Event, observer: &mut O, ended: &mut Vec<Completion>) {
+        match event {
+            Event::Arrival | Event::Delivery => unreachable!("they are taken where events are taken"),
             Event::Change => {
                 self.cluster
                     .change(self.now, &mut self.ends.heard_by(observer), ended);
                 self.answer_all(ended, observer);
             }
-            Event::Delivery => {
-                let completion = self.outbox.pop_front().expect("a delivery is in the outbox");
-                self.end(&completion, observer);
-            }
-            Event::Arrival => self.arrive(observer),
             Event::Deadline => {
                 let Reverse((_, id, ticket)) = self.deadlines.pop().expect("a deadline is in the heap");
                 self.expire(id, ticket, observer);
@@ -377,7 +328,10 @@ impl<T: Traffic> Simulation<T> {
         observer.observe(&Fact::Arrived { request: &request });
         match self.gate {
             None => self.dispatch(request, observer),
-            Some(_) => self.meet_gate(request, observer),
+            Some(_) => {
+                cold_path();
+                self.meet_gate(request, observer);
+            }
         }
     }
 
@@ -403,6 +357,7 @@ impl<T: Traffic> Simulation<T> {
     pub(super) fn dispatch<O: Observer>(&mut self, request: Request, observer: &mut O) {
         let heard = &mut self.ends.heard_by(observer);
         let Some(replica) = self.cluster.route(self.now, &request, heard) else {
+            cold_path();
             return self.refuse(Refusal::NoReplica, request, observer);
         };
         let entry = self.pass(replica, request.prompt_tokens, observer);
@@ -416,10 +371,12 @@ impl<T: Traffic> Simulation<T> {
                     entry,
                 });
                 if let Some(deadline) = deadline {
+                    cold_path();
                     self.deadlines.push(Reverse((deadline, id, Some(ticket))));
                 }
             }
             Err(refused) => {
+                cold_path();
                 let (refusal, request) = *refused;
                 self.refuse(refusal, request, observer);
             }
@@ -446,6 +403,7 @@ impl<T: Traffic> Simulation<T> {
     fn answer_all<O: Observer>(&mut self, ended: &mut Vec<Completion>, observer: &mut O) {
         for completion in ended.iter_mut() {
             if completion.outcome == Outcome::Failed {
+                cold_path();
                 self.ends.restart(completion.replica.0 as usize);
             }
             if !self.is_sent_again(completion, observer) {
@@ -459,11 +417,18 @@ impl<T: Traffic> Simulation<T> {
     #[inline(always)]
     fn answer<O: Observer>(&mut self, completion: &mut Completion, observer: &mut O) {
         self.leave_gate(completion);
-        let (now, id) = (completion.end, completion.id);
+        let now = completion.end;
         if !self.ends.deliver(completion) {
             return self.end(completion, observer);
         }
-        observer.observe(&Fact::Leaving { now, id });
+        self.send_off(completion, now, observer);
+    }
+
+    /// An answer has left its engine at `left`, and is on its way to its client.
+    #[inline(never)]
+    fn send_off<O: Observer>(&mut self, completion: &Completion, left: Picos, observer: &mut O) {
+        let id = completion.id;
+        observer.observe(&Fact::Leaving { now: left, id });
         // Replicas may have front ends that are not equally fast: in order of delivery, of equals in that of leaving.
         if self.outbox.back().is_none_or(|last| last.end <= completion.end) {
             return self.outbox.push_back(completion.clone());

@@ -18,6 +18,8 @@
 
 mod starts;
 
+use std::hint::cold_path;
+
 use std::sync::Arc;
 
 use rustc_hash::FxHashMap;
@@ -269,6 +271,7 @@ impl Traffic for Generator {
         let id = RequestId(self.sent);
         let (mut request, sender) = match &mut self.sharing {
             Sharing::Sessions(sessions) if send.is_turn => {
+                cold_path();
                 let (key, user) = sessions.take();
                 (
                     sessions.speak(key, id).into_request(id),
@@ -377,6 +380,7 @@ impl Contents {
     #[inline(always)]
     fn request(&mut self, id: RequestId) -> Request {
         if let Texts::Given(requests) = &self.texts {
+            cold_path();
             let mut request = requests[id.0 as usize].clone();
             request.id = id;
             request.output_tokens = self.end(request.max_tokens).unwrap_or(request.output_tokens);

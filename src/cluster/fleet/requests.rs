@@ -10,6 +10,7 @@ use crate::workload::Request;
 
 impl Routing {
     /// Who gets a request that is sent at `now`; `None` if no replica is up.
+    #[inline(never)]
     pub(super) fn route<O: Observer>(
         &mut self,
         engines: &mut [Engine],
@@ -33,6 +34,7 @@ impl Routing {
     }
 
     /// A request that was routed to `replica` reaches its engine at `entry`.
+    #[inline(never)]
     pub(super) fn offer(
         &mut self,
         engine: &mut Engine,
@@ -52,6 +54,7 @@ impl Routing {
     }
 
     /// A client has its answer, whatever it is.
+    #[inline(never)]
     pub(super) fn answered(&mut self, completion: &Completion) {
         let replica = completion.replica.0 as usize;
         let dispatch = &mut self.lanes[self.places[replica].0].dispatch;

@@ -31,6 +31,8 @@ pub use pipeline::{Pipeline, PipelineCost, StageLink};
 pub use placement::{CudagraphMode, Graphs, Placement};
 pub use shared::{SharedExperts, SharedMaker};
 
+use std::hint::cold_path;
+
 use super::calibration::{Calibration, KernelFormat};
 use super::{Breakdown, Chunk, DecodeCost, Part, StepCost, StepLoad, Trust};
 use crate::hardware::Device;
@@ -267,6 +269,7 @@ impl RooflineCost {
     #[inline]
     fn attention_to(&mut self, chunks: &[Chunk]) -> Picos {
         let [chunk] = chunks else {
+            cold_path();
             return self.attention.chunks_picos(chunks);
         };
         match self.last_chunk {
@@ -309,6 +312,7 @@ impl RooflineCost {
         if !self.operators.has_experts() {
             return 0;
         }
+        cold_path();
         let operators = &self.operators;
         look_up(&mut self.routed_picos, routed, || operators.routed_parts(routed))
     }

@@ -1,5 +1,7 @@
 //! Tables by numbers of tokens: what steps take, filled as they are asked, and which captured graph they replay.
 
+use std::hint::cold_path;
+
 use crate::cost::Part;
 use crate::units::Picos;
 
@@ -12,7 +14,10 @@ pub(super) fn look_up(table: &mut Vec<u64>, index: u64, parts: impl FnOnce() -> 
     let index = usize::try_from(index).expect("a step has fewer tokens than memory has bytes");
     match table.get(index) {
         Some(&picos) if picos != UNKNOWN => picos,
-        _ => fill(table, index, &parts()),
+        _ => {
+            cold_path();
+            fill(table, index, &parts())
+        }
     }
 }
 

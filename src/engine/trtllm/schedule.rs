@@ -3,6 +3,8 @@
 //! Memory is a sum where nobody is ever paused: the blocks that are free, less those that everybody running still needs to its
 //! end (`NoEvictScheduledBlocksManager`), are all blocks less the whole sequences of everybody running.
 
+use std::hint::cold_path;
+
 use super::config::{BlockReuse, CapacityPolicy, TrtllmConfig};
 use super::reuse::Contributed;
 use crate::cost::StepCost;
@@ -147,6 +149,7 @@ impl Replica {
         if self.capacity.is_none() {
             return;
         }
+        cold_path();
         let blocks = self.promise_to(slot);
         if let Some(capacity) = &mut self.capacity {
             capacity.promised -= blocks;
@@ -166,9 +169,13 @@ impl Replica {
     /// (`getNeededBlocksOneStep`).
     #[inline]
     pub(in crate::engine) fn phantom_blocks(&self) -> u32 {
-        match &self.capacity {
-            Some(rule) if !rule.promises() => self.blocks_of_finals(),
-            _ => 0,
+        let Some(rule) = &self.capacity else {
+            return 0;
+        };
+        cold_path();
+        match rule.promises() {
+            true => 0,
+            false => self.blocks_of_finals(),
         }
     }
 
