@@ -10,7 +10,7 @@ use super::wakes::Wakes;
 use crate::cost::jitter::Jitter;
 use crate::engine::lmcache::{self, LmcacheConfig};
 use crate::engine::sglang::SglangRecord;
-use crate::engine::{Acceptance, Engine, Handle, Outlook, Refused, ScheduleRecord};
+use crate::engine::{Acceptance, Engine, Handle, Outlook, Refusal, ScheduleRecord};
 use crate::facts::{Completion, Observer};
 use crate::ids::RequestId;
 use crate::units::Picos;
@@ -128,8 +128,8 @@ impl Cluster {
         &mut self,
         replica: usize,
         entry: Picos,
-        request: Request,
-    ) -> Result<Ticket, Refused> {
+        request: &mut Request,
+    ) -> Result<Ticket, Refusal> {
         let engine = &mut self.engines[replica];
         match &mut self.routing {
             None => engine

@@ -10,7 +10,7 @@ use crate::cost::SharedCost;
 use crate::cost::jitter::Jitter;
 use crate::engine::lmcache::LmcacheConfig;
 use crate::engine::sglang::SglangRecord;
-use crate::engine::{Acceptance, Outlook, Refused, ScheduleRecord};
+use crate::engine::{Acceptance, Outlook, Refusal, ScheduleRecord};
 use crate::facts::{Completion, Observer};
 use crate::ids::RequestId;
 use crate::units::Picos;
@@ -96,8 +96,8 @@ impl Serving {
         replica: usize,
         now: Picos,
         entry: Picos,
-        request: Request,
-    ) -> Result<Ticket, Refused> {
+        request: &mut Request,
+    ) -> Result<Ticket, Refusal> {
         match self {
             Serving::Fleet(fleet) => fleet.offer(replica, entry, request).map(Ticket::Placed),
             Serving::LockStep(ranks) => {

@@ -6,7 +6,7 @@ use super::external::Connector;
 use super::scheduled::ScheduledReplica;
 use super::sglang::{DecodeOptions, LoadSnapshot, SglangRecord, SglangReplica};
 use super::telling::Outlook;
-use super::{EngineSpec, Handle, Refusal, Refused, Replica, ScheduleRecord, State, Told, Wake};
+use super::{EngineSpec, Handle, Refusal, Replica, ScheduleRecord, State, Told, Wake};
 use crate::cost::StepCost;
 use crate::cost::jitter::Jitter;
 use crate::facts::{Completion, Observer};
@@ -108,9 +108,9 @@ impl Engine {
         each!(self, replica => replica.inside())
     }
 
-    /// Takes in a request that reaches the engine at `now`.
+    /// Takes in a request that reaches the engine at `now`. One that is refused stays where it is.
     #[inline(always)]
-    pub(crate) fn offer(&mut self, now: Picos, request: Request) -> Result<Handle, Refused> {
+    pub(crate) fn offer(&mut self, now: Picos, request: &mut Request) -> Result<Handle, Refusal> {
         each!(self, replica => replica.offer(now, request))
     }
 
@@ -187,7 +187,7 @@ impl Engine {
     }
 
     /// Takes in a request that an SGLang server's loop will not see before it is let in.
-    pub(crate) fn take_in(&mut self, request: Request) -> Result<Handle, Refused> {
+    pub(crate) fn take_in(&mut self, request: &mut Request) -> Result<Handle, Refusal> {
         self.sglang().take_in(request)
     }
 

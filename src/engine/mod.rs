@@ -59,11 +59,6 @@ pub(crate) use telling::{Outlook, Untold};
 pub use wake::State;
 pub(crate) use wake::Wake;
 
-use crate::workload::Request;
-
-/// A request that was not taken in, and why. Boxed, because nearly all are, and what is handed on stays small.
-pub(crate) type Refused = Box<(Refusal, Request)>;
-
 /// Why a server cannot take a request in.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum Refusal {

@@ -21,7 +21,7 @@ use super::step::{InFlight, ScheduleRecord, Step};
 use super::telling::Telling;
 use super::trtllm::Capacity;
 use super::waiting::Waiting;
-use super::{EngineConfig, Handle, Refusal, Refused};
+use super::{EngineConfig, Handle, Refusal};
 use crate::cost::StepCost;
 use crate::cost::jitter::Jitter;
 use crate::facts::{Completion, Observer};
@@ -192,10 +192,10 @@ impl Replica {
     }
 
     /// Takes in a request that reaches the engine at `now`; one that finds the loop blocked on its inputs wakes it.
-    pub(crate) fn offer(&mut self, now: Picos, request: Request) -> Result<Handle, Refused> {
-        if let Some(refusal) = self.refusal(&request) {
+    pub(crate) fn offer(&mut self, now: Picos, request: &mut Request) -> Result<Handle, Refusal> {
+        if let Some(refusal) = self.refusal(request) {
             cold_path();
-            return Err(Box::new((refusal, request)));
+            return Err(refusal);
         }
         if let Some(capacity) = &mut self.capacity {
             cold_path();

@@ -72,10 +72,10 @@ impl Sequence {
     /// A request that has come, in place of whoever sat here last: field by field, since to copy all of it takes longer than
     /// whatever else is done when a request comes. What it holds and what its tokens are is nothing, or has been put down.
     #[inline(always)]
-    fn sit_down(&mut self, request: Request, handle: Handle, max_model_len: u32) {
+    fn sit_down(&mut self, request: &mut Request, handle: Handle, max_model_len: u32) {
         self.output_tokens = request.output_tokens.min(max_model_len - request.prompt_tokens);
-        self.story = Story::new(&request);
-        (self.request, self.handle) = (request, handle);
+        self.story = Story::new(request);
+        (self.request, self.handle) = (std::mem::take(request), handle);
         self.phase = Phase::Waiting;
         (self.computed, self.settled, self.sampled) = (0, 0, 0);
         (self.place, self.packed_steps) = (Place::default(), (0, 0));
@@ -133,11 +133,11 @@ impl std::ops::IndexMut<usize> for Sequences {
 impl Sequences {
     /// Takes in a request; `caching` prepares the identity of its tokens.
     #[inline(always)]
-    pub(crate) fn insert(&mut self, request: Request, max_model_len: u32, caching: bool) -> Handle {
+    pub(crate) fn insert(&mut self, request: &mut Request, max_model_len: u32, caching: bool) -> Handle {
         let (handle, seat) = self.slots.take_seat();
         if caching {
             let mut pieces = self.spare.pop().unwrap_or_default();
-            identify(&request, None, &mut pieces);
+            identify(request, None, &mut pieces);
             (seat.pieces, seat.held) = (pieces, Held::default());
         }
         seat.sit_down(request, handle, max_model_len);

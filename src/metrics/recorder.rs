@@ -12,6 +12,8 @@ mod between;
 mod endings;
 mod returned;
 
+use std::hint::cold_path;
+
 use super::audit::Audit;
 use super::batches::Batches;
 use super::by_replica::ByReplica;
@@ -236,6 +238,7 @@ impl Recorder {
             return self.audit.note(|| format!("request {} arrived twice", id.0));
         }
         if let Some(parts) = &mut self.parts {
+            cold_path();
             parts.sent(request.class, now);
         }
         self.open.counts.sent += 1;
@@ -285,32 +288,6 @@ impl Recorder {
         }
     }
 
-    fn preempted(&mut self, id: RequestId, now: Picos, running_since: Picos) {
-        if self.waits_again(id, now, running_since, "preempted") {
-            self.open.counts.preemptions += 1;
-        }
-    }
-
-    /// It ran and waits now; whether it did run, which is a violation if not.
-    fn waits_again(&mut self, id: RequestId, now: Picos, running_since: Picos, why: &str) -> bool {
-        match self.in_flight.get_mut(id) {
-            Some(live) if live.place == Place::Running => {
-                live.place = Place::Waiting;
-                live.ran += now.saturating_sub(running_since);
-                live.since = now;
-            }
-            _ => {
-                self.audit
-                    .note(|| format!("request {} was {why} while not running", id.0));
-                return false;
-            }
-        }
-        self.audit.waits += 1;
-        self.shift(now, [0, 1, -1]);
-        self.open.peaks.waiting = self.open.peaks.waiting.max(self.level[1] as u64);
-        true
-    }
-
     fn steps(&mut self, steps: &Steps<'_>) {
         self.samples[self.options.fleet.pool_of(steps.replica)].offer(steps);
         self.audit.steps(steps);
@@ -324,6 +301,7 @@ impl Recorder {
         let (mut first, increment, mut count) = (steps.duration, steps.duration_increment, steps.count);
         let itl = &mut self.open.latencies[Metric::Itl as usize];
         if steps.seen.is_some() {
+            cold_path();
             for run in gaps::of_steps(steps) {
                 itl.record_progression(run.first, run.increment, run.count, seqs);
             }
@@ -356,6 +334,7 @@ impl Recorder {
         };
         self.open.peaks.kv = self.open.peaks.kv.fuller(filled);
         if let Some(replicas) = &mut self.by_replica {
+            cold_path();
             replicas.filled(steps.replica, filled);
         }
         mean
@@ -403,9 +382,11 @@ impl Observer for Recorder {
     #[inline(always)]
     fn observe(&mut self, fact: &Fact<'_>) {
         if let Some(detail) = &mut self.detail {
+            cold_path();
             detail.observe(fact, &mut self.audit);
         }
         if let Some(replicas) = &mut self.by_replica {
+            cold_path();
             replicas.observe(fact);
         }
         match *fact {

@@ -59,6 +59,7 @@ impl Sample {
         self.until_next -= 1;
     }
 
+    #[cold]
     fn keep(&mut self, steps: &Steps<'_>) {
         if self.kept.len() == SAMPLES_MAX {
             self.stride *= 2;

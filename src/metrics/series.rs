@@ -74,6 +74,7 @@ impl Series {
         self.cursor
     }
 
+    #[cold]
     fn move_cursor(&mut self, instant: u64) {
         while instant / self.width >= BINS_MAX as u64 {
             self.halve();
@@ -152,6 +153,7 @@ impl Series {
         }
     }
 
+    #[inline(never)]
     fn leap_over_bins(&mut self, steps: &Steps<'_>, ends: &Ends, seqs: u64, kv: u64) {
         self.hold(steps.begin, steps.end, kv);
         if seqs == 0 {
@@ -253,6 +255,7 @@ fn gaps_of(steps: &Steps<'_>, first: u64, count: u64, seqs: u64) -> Gaps {
 }
 
 /// The same where a busy front end makes them others.
+#[inline(never)]
 fn seen_gaps_of(steps: &Steps<'_>, mut first: u64, mut count: u64, seqs: u64) -> Gaps {
     let mut told = Gaps {
         count: count * seqs,

@@ -35,14 +35,14 @@ impl<T: Traffic> Simulation<T> {
     }
 
     /// A request that the client has just sent meets the gate, if there is one.
-    pub(super) fn meet_gate<O: Observer>(&mut self, request: Request, observer: &mut O) {
+    pub(super) fn meet_gate<O: Observer>(&mut self, mut request: Request, observer: &mut O) {
         let Some(gate) = &mut self.gate else {
-            return self.dispatch(request, observer);
+            return self.dispatch(&mut request, observer);
         };
         match gate.enter(self.now, &request) {
             Entry::Pass => {
                 gate.passes(&request);
-                self.dispatch(request, observer);
+                self.dispatch(&mut request, observer);
             }
             Entry::Wait => {
                 if let Some(deadline) = request.deadline {
@@ -58,10 +58,10 @@ impl<T: Traffic> Simulation<T> {
     /// The first in the queue finds a place.
     pub(super) fn enter_next<O: Observer>(&mut self, observer: &mut O) {
         if let Some(gate) = &mut self.gate
-            && let Some(request) = gate.next_in()
+            && let Some(mut request) = gate.next_in()
         {
             gate.passes(&request);
-            self.dispatch(request, observer);
+            self.dispatch(&mut request, observer);
         }
     }
 
@@ -77,11 +77,11 @@ impl<T: Traffic> Simulation<T> {
     /// A request is sent again.
     pub(super) fn send_again<O: Observer>(&mut self, observer: &mut O) {
         if let Some(gate) = &mut self.gate
-            && let Some((request, has_passed)) = gate.sent_again()
+            && let Some((mut request, has_passed)) = gate.sent_again()
         {
             self.counts.sent_again += 1;
             match has_passed {
-                true => self.dispatch(request, observer),
+                true => self.dispatch(&mut request, observer),
                 false => self.meet_gate(request, observer),
             }
         }

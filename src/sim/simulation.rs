@@ -322,12 +322,12 @@ impl<T: Traffic> Simulation<T> {
     /// A client sends.
     #[inline(always)]
     fn arrive<O: Observer>(&mut self, observer: &mut O) {
-        let request = self.traffic.take();
+        let mut request = self.traffic.take();
         self.arrival = self.traffic.next_arrival();
         self.counts.sent += 1;
         observer.observe(&Fact::Arrived { request: &request });
         match self.gate {
-            None => self.dispatch(request, observer),
+            None => self.dispatch(&mut request, observer),
             Some(_) => {
                 cold_path();
                 self.meet_gate(request, observer);
@@ -352,13 +352,13 @@ impl<T: Traffic> Simulation<T> {
         }
     }
 
-    /// The routers send a request to a server.
+    /// The routers send a request to a server. It stays where it is until the server has taken it.
     #[inline(always)]
-    pub(super) fn dispatch<O: Observer>(&mut self, request: Request, observer: &mut O) {
+    pub(super) fn dispatch<O: Observer>(&mut self, request: &mut Request, observer: &mut O) {
         let heard = &mut self.ends.heard_by(observer);
-        let Some(replica) = self.cluster.route(self.now, &request, heard) else {
+        let Some(replica) = self.cluster.route(self.now, request, heard) else {
             cold_path();
-            return self.refuse(Refusal::NoReplica, request, observer);
+            return self.refuse(Refusal::NoReplica, std::mem::take(request), observer);
         };
         let entry = self.pass(replica, request.prompt_tokens, observer);
         let (id, deadline) = (request.id, request.deadline);
@@ -375,10 +375,9 @@ impl<T: Traffic> Simulation<T> {
                     self.deadlines.push(Reverse((deadline, id, Some(ticket))));
                 }
             }
-            Err(refused) => {
+            Err(refusal) => {
                 cold_path();
-                let (refusal, request) = *refused;
-                self.refuse(refusal, request, observer);
+                self.refuse(refusal, std::mem::take(request), observer);
             }
         }
     }

@@ -14,7 +14,7 @@ use crate::cluster::links::Links;
 use crate::cluster::spec::ClusterSpec;
 use crate::cluster::wakes::Wakes;
 use crate::cost::jitter::Jitter;
-use crate::engine::{Engine, Refusal, Refused, Told, Wake};
+use crate::engine::{Engine, Refusal, Told, Wake};
 use crate::facts::{Completion, Observer, Outcome};
 use crate::ids::RequestId;
 use crate::units::Picos;
@@ -177,48 +177,52 @@ impl Disaggregated {
         replica: usize,
         now: Picos,
         entry: Picos,
-        request: Request,
-    ) -> Result<(), Refused> {
-        let id = request.id;
-        self.take_in(replica, now, entry, request).inspect_err(|_| {
-            self.prefill.left(id);
-            self.decode.left(id);
-        })
-    }
-
-    fn take_in(&mut self, replica: usize, now: Picos, entry: Picos, request: Request) -> Result<(), Refused> {
+        request: &mut Request,
+    ) -> Result<(), Refusal> {
         self.taken += 1;
-        let mut flight = Flight::new(request, replica, self.taken);
-        if self.spec.flow != Flow::Nixl {
-            flight.decode = self.decode.route(&self.engines, now, &flight.request);
-            if flight.decode.is_none() {
-                return Err(Box::new((Refusal::NoReplica, flight.request)));
-            }
-        }
-        if let Some(refusal) = self.refusal(&flight) {
-            return Err(Box::new((refusal, flight.request)));
-        }
-        let part = flight.prefill_part();
-        let taken = match self.spec.flow {
-            Flow::Sglang => self.engines[replica].take_in(part),
-            Flow::Nixl | Flow::P2pNccl => self.engines[replica].offer(entry, part),
-        };
-        match taken {
-            Ok(handle) => flight.at_prefill = Some(handle),
-            Err(refused) => return Err(Box::new((refused.0, flight.request))),
+        let mut flight = Flight::new(std::mem::take(request), replica, self.taken);
+        if let Err(refusal) = self.hand_in(&mut flight, replica, now, entry) {
+            self.prefill.left(flight.request.id);
+            self.decode.left(flight.request.id);
+            *request = flight.request;
+            return Err(refusal);
         }
         let id = flight.request.id;
         self.wake(replica);
         self.prefill.sent(replica, &flight.request);
         self.desk.announce(&flight);
+        self.flights.insert(id, flight);
         if self.spec.flow == Flow::Sglang {
-            self.flights.insert(id, flight);
             self.plan(entry, Errand::KnownToPrefill(id));
             let refused = self.send_to_decode(id, now);
             assert!(refused.is_none(), "the decode replica was asked before");
-        } else {
-            self.flights.insert(id, flight);
         }
+        Ok(())
+    }
+
+    /// The prefill server takes a request in, if there will be a decode server for it.
+    fn hand_in(
+        &mut self,
+        flight: &mut Flight,
+        replica: usize,
+        now: Picos,
+        entry: Picos,
+    ) -> Result<(), Refusal> {
+        if self.spec.flow != Flow::Nixl {
+            flight.decode = self.decode.route(&self.engines, now, &flight.request);
+            if flight.decode.is_none() {
+                return Err(Refusal::NoReplica);
+            }
+        }
+        if let Some(refusal) = self.refusal(flight) {
+            return Err(refusal);
+        }
+        let mut part = flight.prefill_part();
+        let taken = match self.spec.flow {
+            Flow::Sglang => self.engines[replica].take_in(&mut part),
+            Flow::Nixl | Flow::P2pNccl => self.engines[replica].offer(entry, &mut part),
+        };
+        flight.at_prefill = Some(taken?);
         Ok(())
     }
 
@@ -240,14 +244,14 @@ impl Disaggregated {
     /// The request reaches its decode server at `now`. One that has no place for it refuses it.
     pub(super) fn send_to_decode(&mut self, id: RequestId, now: Picos) -> Option<Completion> {
         let flight = self.flights.get_mut(&id).expect("a request in flight is known");
-        let (replica, request) = (flight.decode(), flight.request.clone());
+        let (replica, mut request) = (flight.decode(), flight.request.clone());
         if !self.losses.is_alive(replica) {
             return Some(self.find_no_decode(id, now));
         }
         let entrance = &mut self.entrances[replica];
         let entry = entrance.pass(now, request.prompt_tokens);
         self.decode.sent(replica, &request);
-        match self.engines[replica].offer(entry, request) {
+        match self.engines[replica].offer(entry, &mut request) {
             Ok(handle) => {
                 flight.at_decode = Some(handle);
                 flight.times.known = Some(entry);

@@ -3,7 +3,7 @@
 use super::{Routing, Ticket};
 use crate::cluster::dispatch::tokens_of;
 use crate::cluster::lives::Stage;
-use crate::engine::{Engine, Refused};
+use crate::engine::{Engine, Refusal};
 use crate::facts::{Completion, Observer};
 use crate::units::Picos;
 use crate::workload::Request;
@@ -40,9 +40,9 @@ impl Routing {
         engine: &mut Engine,
         replica: usize,
         entry: Picos,
-        request: Request,
-    ) -> Result<Ticket, Refused> {
-        let (id, tokens) = (request.id, tokens_of(&request));
+        request: &mut Request,
+    ) -> Result<Ticket, Refusal> {
+        let (id, tokens) = (request.id, tokens_of(request));
         let (lane, index) = self.places[replica];
         let dispatch = &mut self.lanes[lane].dispatch;
         let handle = engine.offer(entry, request).inspect_err(|_| {

@@ -13,7 +13,7 @@ use crate::cost::jitter::Jitter;
 use crate::engine::leap::{progression, steps_before};
 use crate::engine::lockstep::RankRun;
 use crate::engine::sglang::SglangReplica;
-use crate::engine::{Engine, Refused, Replica};
+use crate::engine::{Engine, Refusal, Replica};
 use crate::facts::{Completion, Observer};
 use crate::units::Picos;
 use crate::workload::Request;
@@ -85,9 +85,9 @@ impl LockStep {
         &mut self,
         replica: usize,
         entry: Picos,
-        request: Request,
-    ) -> Result<Ticket, Refused> {
-        let (id, tokens) = (request.id, tokens_of(&request));
+        request: &mut Request,
+    ) -> Result<Ticket, Refusal> {
+        let (id, tokens) = (request.id, tokens_of(request));
         let dispatch = &mut self.lane.dispatch;
         let handle = self.engines[replica].offer(entry, request).inspect_err(|_| {
             dispatch.left(id);

@@ -134,7 +134,7 @@ fn offers(list: &[(u64, Offer, Option<Picos>)]) -> Script {
 
 pub(in crate::engine) fn send(replica: &mut Replica, requests: &[Request]) {
     for request in requests {
-        assert!(replica.offer(request.arrival, request.clone()).is_ok());
+        assert!(replica.offer(request.arrival, &mut request.clone()).is_ok());
     }
 }
 
@@ -287,7 +287,7 @@ fn blocks_of_a_client_who_gave_up_are_held_until_the_load_ends() {
     let script = offers(&[(0, Offer::Aside(9), Some(SECOND * 5))]);
     let (mut replica, script) = replica(config(), script);
     let handle = replica
-        .offer(Picos::ZERO, request(0, Picos::ZERO, 9, 1))
+        .offer(Picos::ZERO, &mut request(0, Picos::ZERO, 9, 1))
         .expect("it fits");
     run(&mut replica, SECOND);
     assert!(replica.abort(handle, SECOND, &mut Deaf).is_some());
@@ -307,8 +307,8 @@ fn who_gave_up_after_the_load_frees_its_blocks_at_once() {
         ..config()
     };
     let (mut replica, _) = replica(config, script);
-    let late = request(1, Picos::ZERO, 9, 1);
-    let handle = replica.offer(Picos::ZERO, late).expect("it fits");
+    let mut late = request(1, Picos::ZERO, 9, 1);
+    let handle = replica.offer(Picos::ZERO, &mut late).expect("it fits");
     send(&mut replica, &[request(0, Picos::ZERO, 4, 9)]);
     run(&mut replica, SECOND * 3);
     let free = replica.pool.free();

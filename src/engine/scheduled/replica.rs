@@ -15,7 +15,7 @@ use crate::cost::StepCost;
 use crate::cost::jitter::Jitter;
 use crate::engine::priced::Priced;
 use crate::engine::scheduler::Scheduler;
-use crate::engine::{Handle, Refusal, Refused, ScheduleRecord};
+use crate::engine::{Handle, Refusal, ScheduleRecord};
 use crate::facts::{Completion, Observer};
 use crate::ids::{ReplicaId, RequestId};
 use crate::units::Picos;
@@ -111,11 +111,11 @@ impl ScheduledReplica {
     }
 
     /// Takes in a request that reaches the engine at `now`; one that finds the loop at rest wakes it.
-    pub(crate) fn offer(&mut self, now: Picos, request: Request) -> Result<Handle, Refused> {
-        if let Some(refusal) = self.refusal(&request) {
-            return Err(Box::new((refusal, request)));
+    pub(crate) fn offer(&mut self, now: Picos, request: &mut Request) -> Result<Handle, Refusal> {
+        if let Some(refusal) = self.refusal(request) {
+            return Err(refusal);
         }
-        let handle = self.ledger.insert(request, now);
+        let handle = self.ledger.insert(std::mem::take(request), now);
         self.inbox.push_back((now, handle));
         if self.in_flight.is_none() {
             // The loop may rest until a later time that its scheduler named.

@@ -3,13 +3,13 @@
 use super::disaggregated::Role;
 use super::replica::SglangReplica;
 use super::sequence::{DOOR, Sequence, clipped_max_new, longest_request};
-use crate::engine::{Handle, Refusal, Refused};
+use crate::engine::{Handle, Refusal};
 use crate::units::Picos;
 use crate::workload::Request;
 
 impl SglangReplica {
     /// Takes in a request that reaches the engine at `now`; one that finds the loop idle wakes it.
-    pub(crate) fn offer(&mut self, now: Picos, request: Request) -> Result<Handle, Refused> {
+    pub(crate) fn offer(&mut self, now: Picos, request: &mut Request) -> Result<Handle, Refusal> {
         let handle = self.take_in(request)?;
         self.enter(handle, now);
         self.let_in(handle, now);
@@ -17,15 +17,15 @@ impl SglangReplica {
     }
 
     /// Takes in a request that the loop will not see before it is let in.
-    pub(crate) fn take_in(&mut self, request: Request) -> Result<Handle, Refused> {
-        if let Some(refusal) = self.refusal(&request) {
-            return Err(Box::new((refusal, request)));
+    pub(crate) fn take_in(&mut self, request: &mut Request) -> Result<Handle, Refusal> {
+        if let Some(refusal) = self.refusal(request) {
+            return Err(refusal);
         }
         self.inside += 1;
         let config = &self.config;
         Ok(self
             .sequences
-            .insert(|handle| Sequence::new(request, handle, config)))
+            .insert(|handle| Sequence::new(std::mem::take(request), handle, config)))
     }
 
     /// A request that was taken in reaches the server at `now`, which perhaps does not let it into its loop yet.

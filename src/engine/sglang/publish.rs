@@ -223,7 +223,9 @@ mod tests {
             let mut engine = engine(overlap, 1, 400, false);
             engine.cost = crate::engine::priced::Priced::new(Box::new(LinearCost::new(1.0, 0.0, 0.0)));
             engine.publish_loads(4);
-            engine.offer(Picos::ZERO, request(0, 10, 40)).expect("it fits");
+            engine
+                .offer(Picos::ZERO, &mut request(0, 10, 40))
+                .expect("it fits");
             for (now, (at, requests, tokens)) in [1, 8, 9].into_iter().zip(expected) {
                 go_on(&mut engine, seconds(now));
                 let at = seconds(at);
@@ -258,7 +260,7 @@ mod tests {
                 at += gap;
                 for engine in &mut engines {
                     go_on(engine, seconds(at));
-                    let _ = engine.offer(seconds(at), request(id, prompt, output));
+                    let _ = engine.offer(seconds(at), &mut request(id, prompt, output));
                 }
                 prop_assert_eq!(engines[0].load_snapshot(seconds(at)), engines[1].load_snapshot(seconds(at)));
             }

@@ -121,10 +121,11 @@ fn run_beside(alone: bool, to_head: bool, ops: &[(u8, u32, u64, u32)]) -> Vec<An
                 }
                 let new = Taken::of_one_group(tokens.div_ceil(BLOCK) - found.blocks);
                 if new.all() + found.unreferenced <= pool.free() {
-                    let mut held = match is_alone {
-                        true => pool.admit_alone(new),
-                        false => pool.admit(found, new),
-                    };
+                    let mut held = Held::default();
+                    match is_alone {
+                        true => pool.admit_alone(&mut held, new),
+                        false => held = pool.admit(found, new),
+                    }
                     // The rest is registered when it leaves.
                     let computed = if tail % 3 == 0 { tokens / 2 } else { tokens };
                     pool.register(&mut held, &pieces, computed, tokens);

@@ -1,5 +1,7 @@
 //! A request leaves: refused, answered, or lost.
 
+use std::hint::cold_path;
+
 use super::{Latencies, Place, Recorder};
 use crate::ids::RequestId;
 use crate::metrics::in_flight::Live;
@@ -73,6 +75,7 @@ impl Recorder {
         };
         self.audit.left(completion, &live);
         if let Some(replicas) = &mut self.by_replica {
+            cold_path();
             replicas.ended(completion);
         }
         match live.place {
@@ -101,6 +104,7 @@ impl Recorder {
             }
         };
         if let Some(parts) = &mut self.parts {
+            cold_path();
             parts.ended(live.class, completion, answered);
             if parts.slo(live.class).is_some() {
                 let counts = class_counts(&mut self.open.classes, live.class as usize);
@@ -126,6 +130,7 @@ impl Recorder {
         let latencies = &mut self.open.latencies;
         latencies[Metric::Ttft as usize].record_one(ttft);
         if let Some(tiers) = &mut self.tiers {
+            cold_path();
             tiers.completed(completion.id, ttft);
         }
         if later_tokens > 0 {

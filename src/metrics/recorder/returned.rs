@@ -1,10 +1,38 @@
-//! A request that came back from a replica that failed, and waits to be sent again.
+//! A request that waits again: it was preempted, or came back from a replica that failed.
 
 use super::Recorder;
+use crate::ids::RequestId;
 use crate::metrics::in_flight::Place;
 use crate::sim::Completion;
+use crate::units::Picos;
 
 impl Recorder {
+    pub(super) fn preempted(&mut self, id: RequestId, now: Picos, running_since: Picos) {
+        if self.waits_again(id, now, running_since, "preempted") {
+            self.open.counts.preemptions += 1;
+        }
+    }
+
+    /// It ran and waits now; whether it did run, which is a violation if not.
+    pub(super) fn waits_again(&mut self, id: RequestId, now: Picos, running_since: Picos, why: &str) -> bool {
+        match self.in_flight.get_mut(id) {
+            Some(live) if live.place == Place::Running => {
+                live.place = Place::Waiting;
+                live.ran += now.saturating_sub(running_since);
+                live.since = now;
+            }
+            _ => {
+                self.audit
+                    .note(|| format!("request {} was {why} while not running", id.0));
+                return false;
+            }
+        }
+        self.audit.waits += 1;
+        self.shift(now, [0, 1, -1]);
+        self.open.peaks.waiting = self.open.peaks.waiting.max(self.level[1] as u64);
+        true
+    }
+
     /// Its replica failed, and it waits to be sent again.
     pub(super) fn returned(&mut self, part: &Completion) {
         let now = part.end;
