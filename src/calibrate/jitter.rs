@@ -15,6 +15,9 @@
 
 mod likelihood;
 
+use std::collections::BTreeMap;
+use std::sync::Mutex;
+
 use likelihood::Beside;
 use rayon::prelude::*;
 
@@ -108,22 +111,19 @@ pub fn fit(
     let mut best = search.walk(search.first(), &[0]);
     let unsought = unsought(whole_runs, search.longest_ms);
     if unsought.is_none() {
-        let is_all = whole.len() == search.runs.len();
-        let of_whole = Search::new(whole, calibration, goes_on);
-        let without = match is_all {
-            true => best,
-            false => of_whole.walk(of_whole.first(), &[0]),
+        let of_whole = match whole_runs == search.runs.len() {
+            true => None,
+            false => Some(Search::new(whole, calibration, goes_on)),
         };
-        let with = of_whole.walk(of_whole.first_stalls(without), &[0, 1, 2]);
-        if of_whole.cost(with) < of_whole.cost(without)
-            && is_evident(of_whole.beside(without), of_whole.beside(with))
-        {
-            best = match is_all {
-                true => with,
+        best = match &of_whole {
+            None => search.stalls(best).unwrap_or(best),
+            Some(of_whole) => {
+                let without = of_whole.walk(of_whole.first(), &[0]);
+                let with = of_whole.stalls(without);
                 // Their scatter is that of all runs, beside stalls that only some can show.
-                false => search.walk(with, &[0]),
-            };
-        }
+                with.map_or(best, |with| search.walk(with, &[0]))
+            }
+        };
     }
     if !goes_on() {
         return None;
@@ -158,6 +158,11 @@ fn is_evident(without: Beside, with: Beside) -> bool {
     without.cost - with.cost > STALLS_EVIDENCE && with.misses < STALLS_LEAVE * without.misses
 }
 
+/// Whether stalls could be: no cost is below zero, so these gain no more than there is.
+fn can_be_evident(without: Beside) -> bool {
+    without.cost > STALLS_EVIDENCE
+}
+
 struct Search<'a> {
     runs: Vec<&'a Run>,
     /// The longest gap of all runs of which every gap is known: no stall was longer.
@@ -166,6 +171,8 @@ struct Search<'a> {
     /// How often each law is simulated.
     seeds: u64,
     goes_on: &'a (dyn Fn() -> bool + Sync),
+    /// How likely the ratios are under laws that were tried, by the bits of these: walks come back to where they were.
+    tried: Mutex<BTreeMap<[u64; 3], Beside>>,
 }
 
 impl<'a> Search<'a> {
@@ -182,6 +189,7 @@ impl<'a> Search<'a> {
             runs,
             calibration,
             goes_on,
+            tried: Mutex::default(),
         }
     }
 
@@ -199,6 +207,17 @@ impl<'a> Search<'a> {
 
     /// How likely all ratios are.
     fn beside(&self, values: Law) -> Beside {
+        let tried = || self.tried.lock().expect("no law is tried while it is held");
+        let bits = values.map(f64::to_bits);
+        let known = tried().get(&bits).copied();
+        known.unwrap_or_else(|| {
+            let found = self.simulated(values);
+            tried().insert(bits, found);
+            found
+        })
+    }
+
+    fn simulated(&self, values: Law) -> Beside {
         let of_run = |run: &&Run| {
             let floor = match run.tails.is_whole() {
                 true => WHOLE_SIGMA,
@@ -252,6 +271,16 @@ impl<'a> Search<'a> {
         let judged = candidates.map(|values| (self.cost(values), values));
         let least = judged.min_by(|one, other| one.0.total_cmp(&other.0));
         least.expect("a grid has points").1
+    }
+
+    /// The best law with stalls, where gaps are evidently likelier with them than by the best law without.
+    fn stalls(&self, without: Law) -> Option<Law> {
+        if !can_be_evident(self.beside(without)) {
+            return None;
+        }
+        let with = self.walk(self.first_stalls(without), &[0, 1, 2]);
+        let is_better = self.cost(with) < self.cost(without);
+        (is_better && is_evident(self.beside(without), self.beside(with))).then_some(with)
     }
 
     /// Goes downhill along one parameter after the other, with ever shorter strides.
@@ -321,7 +350,7 @@ impl<'a> Search<'a> {
             .iter()
             .enumerate()
             .map(|(index, name)| ((*name).to_owned(), self.interval(best, index)));
-        let interval_90: std::collections::BTreeMap<String, [f64; 2]> = intervals.collect();
+        let interval_90: BTreeMap<String, [f64; 2]> = intervals.collect();
         let [low, high] = interval_90[PARAMETERS[0]];
         let is_prior = (high / low).ln() >= 2.0 * Z_90 * CV_SD_LN;
         JitterFit {
@@ -365,6 +394,10 @@ mod tests {
             "the model is off by more either way"
         );
         assert!(is_evident(all(160.0, 70.0), all(10.0, 10.0)));
+        // Stalls are not sought where even those that explain all would gain too little.
+        let (near, far) = (all(10.0, STALLS_EVIDENCE), all(10.0, STALLS_EVIDENCE + 0.1));
+        assert!(!can_be_evident(near) && !is_evident(near, Beside::default()));
+        assert!(can_be_evident(far) && is_evident(far, Beside::default()));
     }
 
     #[test]

@@ -7,9 +7,22 @@ use crate::{plimsoll, text};
 /// A result of a server with the default terms.
 fn simulate(folder: &Path, name: &str, load: [&str; 2]) {
     let fixed = "run meta-llama/Llama-3.1-8B-Instruct --gpu H100-SXM-80GB --random-input-len 512 --random-output-len 64 \
-                 --save-result --save-detailed --num-prompts 200";
+                 --save-result --save-detailed";
+    // Every request of a single stream is like the others, and each takes as many steps as sixteen do together.
+    let prompts = match load {
+        ["--max-concurrency", "1"] => "40",
+        ["--request-rate", _] => "100",
+        _ => "200",
+    };
     let mut args: Vec<&str> = fixed.split_whitespace().collect();
-    args.extend([load[0], load[1], "--result-filename", name]);
+    args.extend([
+        load[0],
+        load[1],
+        "--num-prompts",
+        prompts,
+        "--result-filename",
+        name,
+    ]);
     let ran = plimsoll(folder, &args);
     assert!(ran.status.success(), "{}", text(&ran.stderr));
 }

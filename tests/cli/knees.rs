@@ -462,7 +462,7 @@ fn what_a_search_does_not_take_is_told_with_its_remedy() {
 fn a_day_curve_has_a_model_interval_and_a_trace_says_that_it_is_sped_up() {
     let desk = Desk::new();
     let day = "[model]\nname = \"meta-llama/Llama-3.1-8B-Instruct\"\n[cluster]\ngpu = \"h100\"\n[engine]\nmax_model_len = 8192\n\
-               [workload]\nduration = \"7200 s\"\n[workload.arrivals.profile]\npiece = \"600 s\"\n\
+               [workload]\nduration = \"2400 s\"\n[workload.arrivals.profile]\npiece = \"200 s\"\n\
                rates = [1, 1, 1, 2, 4, 6, 8, 8, 6, 4, 2, 1]\n[workload.lengths.fixed]\ninput_len = 512\noutput_len = 64\n\
                [slo.goodput]\nttft = \"500 ms\"\ntpot = \"50 ms\"\n";
     std::fs::write(desk.path().join("day.toml"), day).unwrap();

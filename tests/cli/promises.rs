@@ -202,7 +202,8 @@ fn a_fitted_day_runs_once_over_its_span() {
 #[test]
 fn replicas_for_a_rate_are_the_first_line_and_agree_in_every_form() {
     let desk = Desk::new();
-    let asked = "knee quickstart --for-rate 100 --price 2.5";
+    // What all forms tell is asked, and not how well it is known.
+    let asked = "knee quickstart --for-rate 100 --price 2.5 --precision 0.2";
     let printed = desk.expect(0, asked);
     let first = printed.lines().next().unwrap();
     let replicas = first.split(' ').next().unwrap();
@@ -245,7 +246,8 @@ fn replicas_for_a_rate_are_counted_by_one_that_does_not_fail_and_with_all_its_gp
         "replicas that do not fail",
     );
 
-    let server = "knee quickstart --for-rate 100 --data-parallel-size 2 --price 1 --format json";
+    let server =
+        "knee quickstart --for-rate 100 --data-parallel-size 2 --price 1 --precision 0.2 --format json";
     let json: serde_json::Value = serde_json::from_str(&desk.expect(0, server)).unwrap();
     let sizing = &json["sizing"];
     assert_eq!(

@@ -74,7 +74,10 @@ fn the_number_of_threads_changes_no_byte() {
     let desk = Desk::new();
     for words in [
         "knee quickstart --precision 0.1 --format json".to_owned(),
-        "knee quickstart -L gpu h100,l40s,a100 --precision 0.2 --format json".to_owned(),
+        // Several searches beside each other, of traffic that is quick to simulate.
+        "knee meta-llama/Llama-3.1-8B-Instruct --max-model-len 8192 --input-len 512 --output-len 64 --goodput ttft:500 tpot:50 \
+         -L gpu h100,l40s,a100 --precision 0.2 --format json"
+            .to_owned(),
         // Long enough for threads within a run: to its end, until it is precise, and of a closed loop, which nobody draws ahead.
         "run quickstart --num-prompts 30000 --format csv".to_owned(),
         "run quickstart --seed 1".to_owned(),

@@ -4,6 +4,8 @@
 //! datasheet. Only a host is no matter of the GPU: a card without a file has the one that was fitted elsewhere, as a prior.
 //! Law: [`for_device`] always answers, with every block filled.
 
+use std::sync::{LazyLock, OnceLock};
+
 use super::{Calibration, Gemm, GemmForm, KernelFormat};
 use crate::cost::Trust;
 use crate::cost::kernel::peak;
@@ -49,6 +51,10 @@ shipped![
     "prior-volta",
 ];
 
+/// Each shipped file as it was read, the first time that somebody asked for it: a fit and a table of rows ask for hundreds.
+static READ: LazyLock<Vec<OnceLock<Calibration>>> =
+    LazyLock::new(|| SHIPPED.iter().map(|_| OnceLock::new()).collect());
+
 /// The file whose host terms were fitted to the most servers.
 const KNOWN_HOST: &str = "h100-sxm-80gb-vllm";
 
@@ -71,8 +77,10 @@ pub fn shipped_names() -> impl Iterator<Item = &'static str> {
 /// A shipped calibration by its name, as its file has it.
 #[must_use]
 pub fn shipped(name: &str) -> Option<Calibration> {
-    let (name, text) = SHIPPED.iter().find(|(known, _)| *known == name)?;
-    Some(Calibration::parse(name, text).expect("shipped calibrations are parsed by a test"))
+    let place = SHIPPED.iter().position(|(known, _)| *known == name)?;
+    let (name, text) = SHIPPED[place];
+    let parse = || Calibration::parse(name, text).expect("shipped calibrations are parsed by a test");
+    Some(READ[place].get_or_init(parse).clone())
 }
 
 /// The best shipped calibration for `device` under `engine` (`vllm`, `sglang`).
