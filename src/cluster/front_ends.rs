@@ -124,8 +124,8 @@ impl FrontEnds {
         let replica = completion.replica.0 as usize;
         let response = self.entrance(replica).response_delay();
         let (mut first, mut last) = (response, response);
-        if let Some(Some(_)) = self.streams.get(replica) {
-            let lags = self.lags(replica, completion);
+        if let Some(Some(stream)) = self.streams.get_mut(replica) {
+            let lags = lags_of(stream, self.handed.remove(completion.id), completion);
             (first, last) = (first + lags.0, last + lags.1);
         }
         completion.end += last;
@@ -134,22 +134,6 @@ impl FrontEnds {
         let seen = completion.first_token.map(|at| at + first);
         completion.first_token = seen.filter(|at| *at <= end);
         last > Picos::ZERO
-    }
-
-    /// How long the processes of a replica, which have other things to do, keep back the first and the last token of an answer.
-    #[inline(never)]
-    fn lags(&mut self, replica: usize, completion: &Completion) -> (Picos, Picos) {
-        let Some(Some(stream)) = self.streams.get_mut(replica) else {
-            return (Picos::ZERO, Picos::ZERO);
-        };
-        let handed = self.handed.remove(completion.id);
-        let mut last = Picos::ZERO;
-        if completion.outcome == Outcome::Completed {
-            let alone = handed.filter(|handed| handed.at == completion.end);
-            last = alone.map_or_else(|| stream.lag_at(completion.end), |handed| handed.last);
-        }
-        stream.no_longer_waits(completion.id);
-        (handed.map_or(Picos::ZERO, |handed| handed.first), last)
     }
 
     /// A replica fails, and with it what its processes have to do. Answers that left it before are still delivered.
@@ -220,6 +204,18 @@ impl FrontEnds {
     fn stream(&mut self, replica: ReplicaId) -> Option<&mut Streaming> {
         self.streams[replica.0 as usize].as_mut()
     }
+}
+
+/// How long the processes of a replica, which have other things to do, keep back the first and the last token of an answer.
+#[inline(never)]
+fn lags_of(stream: &mut Streaming, handed: Option<Handed>, completion: &Completion) -> (Picos, Picos) {
+    let mut last = Picos::ZERO;
+    if completion.outcome == Outcome::Completed {
+        let alone = handed.filter(|handed| handed.at == completion.end);
+        last = alone.map_or_else(|| stream.lag_at(completion.end), |handed| handed.last);
+    }
+    stream.no_longer_waits(completion.id);
+    (handed.map_or(Picos::ZERO, |handed| handed.first), last)
 }
 
 /// Hears engines, and tells on what clients see.

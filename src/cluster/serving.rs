@@ -59,7 +59,7 @@ macro_rules! each {
 }
 
 impl Serving {
-    /// More than one engine that nothing befalls: [`Serving::next_change`] is asked again whenever time has passed.
+    /// Whether [`Serving::next_change`] may be another one when time has passed. One engine alone has no changes.
     #[inline]
     pub(crate) fn may_change(&self) -> bool {
         match self {

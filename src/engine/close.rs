@@ -33,7 +33,7 @@ impl Replica {
         step.load.decode_kv_tokens = self.pack.context + u64::from(members);
         step.load.decode_longest = self.pack.longest();
         (step.load.decode_beyond, step.load.seqs_beyond) = self.pack.beyond();
-        self.count(step);
+        self.note_crowd(step);
         step.duration = self.cost.decodes(&step.load);
         self.put_on_gpu(step);
         self.advance_pack(1);
@@ -67,12 +67,12 @@ impl Replica {
         let (tokens, beyond) = self.pack.beyond();
         step.load.decode_beyond += tokens;
         step.load.seqs_beyond += beyond;
-        self.count(step);
+        self.note_crowd(step);
     }
 
-    /// Notes who computes in a step, and who else is there.
+    /// Notes who computes in a step, who else is there and what is free; whoever samples a token ends a row of fruitless preemptions.
     #[inline(always)]
-    fn count(&mut self, step: &mut Step) {
+    fn note_crowd(&mut self, step: &mut Step) {
         if step.load.sampled_rows > 0 {
             self.fruitless_preemptions = 0;
         }

@@ -41,6 +41,7 @@ impl Replica {
     /// those of before, `m` steps on; where a pass is due, one more is in flight. The last one scheduled may be the one that samples somebody's last token.
     #[inline]
     pub(super) fn leap<O: Observer>(&mut self, horizon: Picos, observer: &mut O) -> u64 {
+        debug_assert!(self.is_settled(), "steps that are not alike are taken one by one");
         let run = self.run_ahead();
         let span = self.horizon_inside(horizon) - run.begin;
         let steps = steps_before(span, run.duration, run.increment, run.limit);

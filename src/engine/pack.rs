@@ -385,7 +385,7 @@ impl Pack {
     /// Whether the step before the current clock samples the last token of a member that has not been taken out.
     #[inline]
     pub(crate) fn has_ended(&self) -> bool {
-        self.endings.begin_below(self.clock)
+        self.endings.any_below(self.clock)
     }
 
     /// The next member whose last token is sampled in a step before the current clock; it is named once.

@@ -242,7 +242,7 @@ impl Replica {
                 overrun -= 1;
                 continue;
             }
-            step.discard(1);
+            step.discard_one();
             discarded += 1;
         }
         discarded

@@ -3,7 +3,8 @@
 //! A tournament of eight in each match: two matches above each of 64 slots, three above each of 512. Whoever joins goes up as far
 //! as it wins, and when somebody leaves the matches are played again that it had won. No match branches on a key, only whether there
 //! is another one to play does. Keys of a batch come in no order, so that a search would be guessed wrong at half of its branches,
-//! and a sorted queue has to be shifted besides.
+//! and a sorted queue has to be shifted besides. Slots are those of whoever is inside, waiting or not: behind a backlog of a hundred
+//! thousand there are six matches.
 
 /// Slots of sequences by key, the smallest first.
 #[derive(Debug)]
@@ -44,7 +45,7 @@ impl Ranks {
 
     /// Somebody's key is below `limit`.
     #[inline]
-    pub(crate) fn begin_below(&self, limit: u64) -> bool {
+    pub(crate) fn any_below(&self, limit: u64) -> bool {
         self.first < limit
     }
 

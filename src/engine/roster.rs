@@ -10,8 +10,8 @@ pub(crate) struct Handle {
     pub(crate) generation: u32,
 }
 
-/// Everybody inside an engine. A sequence is large, so it is never moved; one that has left stays where it sat until the next one
-/// sits there, and nobody finds it.
+/// Everybody inside an engine. A sequence is large, so it stays where it sits; when it has left, it stays there until the next one
+/// sits down, and no handle finds it.
 #[derive(Debug)]
 pub(crate) struct Roster<S> {
     slots: Vec<S>,
@@ -87,6 +87,7 @@ impl<S> Roster<S> {
     /// The sequence of a handle, if it has not left.
     #[inline]
     pub(crate) fn get(&self, handle: Handle) -> Option<&S> {
+        debug_assert_ne!(handle.generation, NOBODY, "handles are of somebody");
         let is_there = self.seated.get(handle.slot) == Some(&handle.generation);
         is_there.then(|| &self.slots[handle.slot])
     }
@@ -166,6 +167,7 @@ pub(crate) fn identify(request: &Request, eos: Option<SegmentId>, pieces: &mut V
 mod tests {
     use super::*;
 
+    #[derive(Default)]
     struct Seat(Handle);
 
     #[test]
@@ -177,6 +179,15 @@ mod tests {
         let second = roster.insert(Seat);
         assert_eq!(second.slot, first.slot, "the slot is used again");
         assert!(roster.get(first).is_none());
+        let (third, seat) = roster.take_seat();
+        seat.0 = third;
+        assert_ne!(third.slot, second.slot, "a seat of its own");
+        roster.remove(second.slot);
+        let inside: Vec<Handle> = roster.iter().map(|seat| seat.0).collect();
+        assert_eq!((inside, roster.len()), (vec![third], 1));
+        let (fourth, seat) = roster.take_seat();
+        assert_eq!(seat.0, second, "as whoever sat there last left it");
+        assert!(fourth.slot == second.slot && roster.get(second).is_none());
         roster.clear();
         let third = roster.insert(Seat);
         assert!(roster.get(second).is_none() && roster.get(third).is_some());

@@ -42,6 +42,7 @@ impl Replica {
         observer: &mut O,
     ) -> Option<Box<Step>> {
         step.load.clear();
+        step.carries_prefill = false;
         if self.capacity.is_some() {
             cold_path();
             self.compose(&mut step, now, observer);
@@ -162,7 +163,7 @@ impl Replica {
         budget.tokens -= self.pack.members;
     }
 
-    /// The same where somebody runs outside the pack.
+    /// Part A where everybody gets what it asks for, and somebody runs outside the pack.
     #[inline(never)]
     fn serve_all_singles(&mut self, step: &mut Step, budget: &mut Budget) -> bool {
         let mut left = budget.tokens - self.pack.members;

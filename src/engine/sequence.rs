@@ -70,24 +70,44 @@ pub(crate) struct Sequence {
 
 impl Sequence {
     /// A request that has come, in place of whoever sat here last: field by field, since to copy all of it takes longer than
-    /// whatever else is done when a request comes. What it holds and what its tokens are is nothing, or has been put down.
+    /// whatever else is done when a request comes.
     #[inline(always)]
-    fn sit_down(&mut self, request: &mut Request, handle: Handle, max_model_len: u32) {
-        self.output_tokens = request.output_tokens.min(max_model_len - request.prompt_tokens);
-        self.story = Story::new(request);
-        (self.request, self.handle) = (std::mem::take(request), handle);
-        self.phase = Phase::Waiting;
-        (self.computed, self.settled, self.sampled) = (0, 0, 0);
-        (self.place, self.packed_steps) = (Place::default(), (0, 0));
-        (
-            self.last_step,
-            self.placeholder,
-            self.sampled_last,
-            self.last_share,
-        ) = (0, 0, false, 0);
-        self.undelivered = 0;
-        (self.drafting, self.staged) = (Drafting::default(), Staged::default());
-        (self.order, self.previous, self.next) = (0, None, None);
+    fn sit_down(&mut self, from: &mut Request, own: Handle, max_model_len: u32) {
+        // All fields by name: what is added later is not forgotten.
+        let Sequence {
+            request,
+            // Nothing, or put down already.
+            pieces: _,
+            held: _,
+            handle,
+            story,
+            phase,
+            computed,
+            settled,
+            sampled,
+            output_tokens,
+            place,
+            packed_steps,
+            last_step,
+            placeholder,
+            sampled_last,
+            last_share,
+            undelivered,
+            drafting,
+            staged,
+            order,
+            previous,
+            next,
+        } = self;
+        *output_tokens = from.output_tokens.min(max_model_len - from.prompt_tokens);
+        *story = Story::new(from);
+        (*request, *handle, *phase) = (std::mem::take(from), own, Phase::Waiting);
+        (*computed, *settled, *sampled) = (0, 0, 0);
+        (*place, *packed_steps) = (Place::default(), (0, 0));
+        (*last_step, *placeholder) = (0, 0);
+        (*sampled_last, *last_share, *undelivered) = (false, 0, 0);
+        (*drafting, *staged) = (Drafting::default(), Staged::default());
+        (*order, *previous, *next) = (0, None, None);
     }
 
     /// Tokens that the scheduler knows or keeps a place for, `n_tok`: all that are sampled when the scheduled steps are processed,

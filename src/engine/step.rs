@@ -93,9 +93,9 @@ impl Step {
         self.is_plain = is_uniform && self.finishing.is_empty() && self.left_pack.is_empty();
     }
 
-    /// Not all its tokens count.
-    pub(crate) fn discard(&mut self, tokens: u32) {
-        self.discarded += tokens;
+    /// One token more of it is thrown away.
+    pub(crate) fn discard_one(&mut self) {
+        self.discarded += 1;
         (self.is_uniform, self.is_plain) = (false, false);
     }
 
@@ -144,7 +144,8 @@ impl Step {
         self.left_pack.clear();
     }
 
-    /// Of what only steps have that are not plain there is nothing.
+    /// Of what only steps have that are not plain there is nothing, but for marks and numbers that are set whenever they are asked
+    /// for.
     pub(crate) fn is_blank(&self) -> bool {
         let lists = [
             self.samples.len(),
@@ -156,7 +157,7 @@ impl Step {
             self.verified.len(),
         ];
         let counts = (self.load.drafts, self.recomputed_tokens, self.furthest);
-        lists == [0; 7] && counts == (0, 0, 0) && !self.carries_prefill && !self.is_awaited
+        lists == [0; 7] && counts == (0, 0, 0) && !self.is_awaited
     }
 }
 

@@ -34,11 +34,9 @@ impl<T: Traffic> Simulation<T> {
         [entry, again, timeout].into_iter().flatten().min()
     }
 
-    /// A request that the client has just sent meets the gate, if there is one.
+    /// A request that the client has just sent meets the gate.
     pub(super) fn meet_gate<O: Observer>(&mut self, mut request: Request, observer: &mut O) {
-        let Some(gate) = &mut self.gate else {
-            return self.dispatch(&mut request, observer);
-        };
+        let gate = self.gate.as_mut().expect("asked where there is a gate");
         match gate.enter(self.now, &request) {
             Entry::Pass => {
                 gate.passes(&request);

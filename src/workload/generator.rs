@@ -19,7 +19,6 @@
 mod starts;
 
 use std::hint::cold_path;
-
 use std::sync::Arc;
 
 use rustc_hash::FxHashMap;

@@ -4,7 +4,8 @@ use crate::ids::{RequestId, SegmentId};
 use crate::units::Picos;
 
 /// One request as the server receives it. Lengths are what will happen, not what was asked for: a simulator knows
-/// how long the answer will be, the scheduler only looks at [`Request::max_tokens`].
+/// how long the answer will be, the scheduler only looks at [`Request::max_tokens`]. The default, without a token, only stands
+/// where a request was that somebody has taken.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct Request {
     /// Its number, in order of sending.

@@ -305,6 +305,39 @@ fn a_priority_eviction_gives_tokens_and_place_back() {
     assert_eq!(run.steps[4].scheduled, [(2, 2, 4), (0, 4, 3)]);
 }
 
+/// In the step in which A is served and evicted nobody but B computes, and later prompts keep their distance from it; it is none
+/// of those behind it.
+#[test]
+fn a_step_whose_prefill_was_evicted_carries_it_and_the_next_one_does_not() {
+    let mut alone = 0;
+    for nth in 0..12_000_u64 {
+        // Blocks, interval, the prompts of A and B, when D comes and what it asks for.
+        let digit = |below: u64, of: u64| nth / below % of;
+        let (config, [a, b, _]) = eviction_of_a_served_sequence(9 + digit(1, 5) as usize);
+        let config = TwinConfig {
+            prefill_schedule_interval: 2 + digit(5, 4) as u32,
+            ..config
+        };
+        let a = TwinRequest {
+            prompt: vec![(0, 0, 14 + 3 * digit(20, 4) as u32)],
+            ..a
+        };
+        let b = TwinRequest {
+            prompt: vec![(1, 0, 2 + digit(2000, 6) as u32)],
+            output_tokens: 24,
+            ..b
+        };
+        let d = request('D', 1 + digit(80, 5) as u32, 2);
+        let run = crate::trace::serve_packed(
+            &config,
+            &[a, b, at((2 + digit(400, 5) * 2) * SECOND + SECOND / 2, d)],
+        );
+        let lines = crate::trace::trace(&run);
+        alone += lines.iter().filter(|line| line.starts_with("B1 !A")).count();
+    }
+    assert!(alone > 0, "A is evicted when B is all that is left of a step");
+}
+
 #[test]
 fn a_self_preemption_under_priority_lets_the_others_run() {
     let (config, requests) = eviction_of_a_served_sequence(7);

@@ -25,15 +25,25 @@ pub(crate) fn request(name: char, prompt: u32, outputs: u32) -> TwinRequest {
     }
 }
 
-/// Serves the requests with steps of one second, on the twin and on the engine, which must agree.
+/// Serves the requests with steps of one second, on the twin and on the engine, which must agree. Every sequence is visited in
+/// every step.
 pub(crate) fn serve(config: &TwinConfig, requests: &[TwinRequest]) -> TwinRun {
+    serve_on(config, requests, true)
+}
+
+/// The same where the engine packs those who decode, and leaps.
+pub(crate) fn serve_packed(config: &TwinConfig, requests: &[TwinRequest]) -> TwinRun {
+    serve_on(config, requests, false)
+}
+
+fn serve_on(config: &TwinConfig, requests: &[TwinRequest], stepwise: bool) -> TwinRun {
     let law = Law {
         per_step: SECOND,
         per_token: 0,
         per_pair: 0,
         reads_at_most: None,
     };
-    agree("trace", config, requests, law, true)
+    agree("trace", config, requests, law, stepwise)
 }
 
 /// One line per step, `A1 B9 !C -> A2. B1`: A gets 1 token and B 9, C is preempted; when the step ends A emits
