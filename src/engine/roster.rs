@@ -39,11 +39,19 @@ impl<S> Default for Roster<S> {
 /// Who asks for a slot by its number knows that somebody sits there.
 const SEATED: &str = "a slot is asked for while its sequence is there";
 
+impl<S> Roster<S> {
+    /// Somebody sits there.
+    #[inline(never)]
+    fn is_taken(&self, slot: usize) -> bool {
+        self.seated[slot] != NOBODY
+    }
+}
+
 impl<S> std::ops::Index<usize> for Roster<S> {
     type Output = S;
     #[inline]
     fn index(&self, slot: usize) -> &S {
-        debug_assert_ne!(self.seated[slot], NOBODY, "{SEATED}");
+        debug_assert!(self.is_taken(slot));
         &self.slots[slot]
     }
 }
@@ -51,7 +59,7 @@ impl<S> std::ops::Index<usize> for Roster<S> {
 impl<S> std::ops::IndexMut<usize> for Roster<S> {
     #[inline]
     fn index_mut(&mut self, slot: usize) -> &mut S {
-        debug_assert_ne!(self.seated[slot], NOBODY, "{SEATED}");
+        debug_assert!(self.is_taken(slot));
         &mut self.slots[slot]
     }
 }
@@ -87,7 +95,7 @@ impl<S> Roster<S> {
     /// The sequence of a handle, if it has not left.
     #[inline]
     pub(crate) fn get(&self, handle: Handle) -> Option<&S> {
-        debug_assert_ne!(handle.generation, NOBODY, "handles are of somebody");
+        debug_assert!(handle.generation != NOBODY, "handles are of somebody");
         let is_there = self.seated.get(handle.slot) == Some(&handle.generation);
         is_there.then(|| &self.slots[handle.slot])
     }

@@ -146,6 +146,7 @@ impl Step {
 
     /// Of what only steps have that are not plain there is nothing, but for marks and numbers that are set whenever they are asked
     /// for.
+    #[inline(never)]
     pub(crate) fn is_blank(&self) -> bool {
         let lists = [
             self.samples.len(),

@@ -210,12 +210,6 @@ impl BlockPool {
     /// Blocks that no sequence uses; cached contents may still be in them.
     #[inline]
     pub(crate) fn free(&self) -> u32 {
-        debug_assert!(
-            self.prefix
-                .as_ref()
-                .is_none_or(|prefix| prefix.free() == self.free),
-            "what a cache takes and frees is noted here"
-        );
         self.free
     }
 
@@ -250,11 +244,15 @@ impl BlockPool {
         }
     }
 
-    /// Evicts what was put off.
+    /// Evicts what was put off, the blocks of which were noted as taken already.
     #[inline]
     pub(crate) fn settle(&mut self) {
         if let Some(prefix) = &mut self.prefix {
             prefix.settle();
+            debug_assert!(
+                prefix.free() == self.free,
+                "what a cache takes and frees is noted here"
+            );
         }
     }
 
