@@ -38,7 +38,8 @@ impl Replica {
     /// Leaps over the steps that end before `horizon`, all in flight being [alike](Replica::is_settled). Returns how many.
     ///
     /// Each of the `m` steps that end is replaced by one scheduled at its end, so the steps in flight afterwards are
-    /// those of before, `m` steps on; where a pass is due, one more is in flight. The last one scheduled may be the one that samples somebody's last token.
+    /// those of before, `m` steps on; where a pass is due, one more is in flight. The last one scheduled may be the one that
+    /// samples somebody's last token.
     #[inline]
     pub(super) fn leap<O: Observer>(&mut self, horizon: Picos, observer: &mut O) -> u64 {
         debug_assert!(self.is_settled(), "steps that are not alike are taken one by one");

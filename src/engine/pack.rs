@@ -328,12 +328,11 @@ impl Pack {
             (steps / size, steps % size)
         };
         // The residues are met downwards from the one that is due, and again from the top.
-        let (due, rest) = (self.due as usize + 1, rest as usize);
-        let below = rest.min(due);
-        let of_top = self.residues.len() - (rest - below);
-        let blocks: u32 = self.residues[due - below..due].iter().sum();
-        let blocks_again: u32 = self.residues[of_top..].iter().sum();
-        let blocks = u64::from(blocks + blocks_again);
+        let (end, rest) = (self.due as usize + 1, rest as usize);
+        let downwards = rest.min(end);
+        let top = self.residues.len() - (rest - downwards);
+        let blocks_of = |residues: &[u32]| u64::from(residues.iter().sum::<u32>());
+        let blocks = blocks_of(&self.residues[end - downwards..end]) + blocks_of(&self.residues[top..]);
         u64::from(self.groups) * (cycles * u64::from(self.members) + blocks)
     }
 

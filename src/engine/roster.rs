@@ -51,7 +51,7 @@ impl<S> std::ops::Index<usize> for Roster<S> {
     type Output = S;
     #[inline]
     fn index(&self, slot: usize) -> &S {
-        debug_assert!(self.is_taken(slot));
+        debug_assert!(self.is_taken(slot), "{SEATED}");
         &self.slots[slot]
     }
 }
@@ -59,7 +59,7 @@ impl<S> std::ops::Index<usize> for Roster<S> {
 impl<S> std::ops::IndexMut<usize> for Roster<S> {
     #[inline]
     fn index_mut(&mut self, slot: usize) -> &mut S {
-        debug_assert!(self.is_taken(slot));
+        debug_assert!(self.is_taken(slot), "{SEATED}");
         &mut self.slots[slot]
     }
 }
