@@ -347,7 +347,7 @@ pub struct Steps<'a> {
     /// Sequences that are handed something at the end of each step: those, and whoever has a gap of its own or a first token.
     pub handed: u32,
     /// Their gaps as clients see them, where a front end that has fallen behind makes those of later steps others, too.
-    pub seen: Option<SeenGaps>,
+    pub seen: Option<&'a SeenGaps>,
     /// What the first step computes. In step `i` `decode_kv_tokens` is larger by `i·decode_seqs`.
     pub load: &'a StepLoad,
     /// Tokens computed again because of preemptions, within the load.
@@ -381,11 +381,11 @@ pub struct SeenGaps {
 }
 
 impl Steps<'_> {
-    /// The same with the load at another place.
+    /// The same with what it borrows at another place.
     #[inline(always)]
     #[must_use]
-    pub fn with_load<'b>(&self, load: &'b StepLoad) -> Steps<'b> {
-        Steps { load, ..*self }
+    pub fn at<'b>(&self, load: &'b StepLoad, seen: Option<&'b SeenGaps>) -> Steps<'b> {
+        Steps { load, seen, ..*self }
     }
 }
 

@@ -14,6 +14,7 @@ use toml::Value;
 
 pub(super) use self::flags::Said;
 use crate::config::{Diagnostic, Diagnostics};
+use crate::hardware::{self, Device};
 use crate::results::{Load, Measured};
 
 /// A run to simulate.
@@ -46,6 +47,29 @@ impl Plan {
             scenario: exchanged(&self.scenario, &reading.instead_of, &reading.put),
             ..self.clone()
         }
+    }
+
+    /// The same run timed by a calibration, which scenarios know by `name`. Where its card is known, the row ran on that one, of those that
+    /// its words may mean.
+    ///
+    /// # Errors
+    /// The row ran on another card.
+    pub fn timed_by(&self, row: &Measured, name: &str, card: Option<&Device>) -> Result<Plan, String> {
+        let said = row.setup.gpu.as_deref().unwrap_or_default();
+        let of_row = gpu_line(server::gpu_name(said).0);
+        let mut plan = self.clone();
+        let mut line = of_row.clone();
+        if let Some(card) = card {
+            let meant = hardware::readings(server::gpu_name(said).0);
+            if !meant.is_empty() && meant.iter().all(|meant| meant.id != card.id) {
+                return Err(format!("the calibration {name} was made on {}, and the row ran on {said}", card.id));
+            }
+            line = gpu_line(&card.id);
+            plan.readings.retain(|reading| reading.instead_of != of_row);
+        }
+        line += &format!("calibration = {}\n", quoted(name));
+        plan.scenario = exchanged(&plan.scenario, &of_row, &line);
+        Ok(plan)
     }
 
     /// The same run with a shorter context.
@@ -269,6 +293,11 @@ fn missing(row: &Measured, trace: &dyn Fn(&str) -> Option<String>) -> Option<Str
         ));
     }
     Some(format!("the row {}", told.join("; it ")))
+}
+
+/// The line of a scenario that names its GPU.
+fn gpu_line(name: &str) -> String {
+    format!("gpu = {}\n", quoted(name))
 }
 
 fn quoted(text: &str) -> String {

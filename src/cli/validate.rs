@@ -9,6 +9,7 @@ use std::sync::{Mutex, PoisonError};
 use clap::ValueEnum;
 use rayon::prelude::*;
 
+mod kernels;
 mod rows;
 
 use super::Exit;
@@ -16,14 +17,13 @@ use super::disk::Disk;
 use super::progress::Progress;
 use super::terminal::Terminal;
 use super::{files, inputs, interrupt, ledger};
-use crate::calibrate::plan::plan;
-use crate::calibrate::tables::{TableError, names_gpus};
+use crate::calibrate::plan::{Plan, plan};
 use crate::report::chart::Picture;
 use crate::report::{validated, validated_kernels, validated_requests};
 use crate::results::{Measured, strange_columns};
 use crate::validate::kernels::Kernels;
 use crate::validate::requests::{self, Requests};
-use crate::validate::{Row, Score, off_by_thousand, predict, scores, scores_by_engine};
+use crate::validate::{Row, Score, TimedBy, off_by_thousand, predict, scores, scores_by_engine};
 
 /// How far are predictions from measurements? Simulates every row of a table and scores the errors.
 ///
@@ -39,6 +39,7 @@ use crate::validate::{Row, Score, off_by_thousand, predict, scores, scores_by_en
   plimsoll validate measured.csv --only validate --format json -o scores.json --chart errors.svg
   plimsoll validate measured.csv --traces traces --family kubecon/vllm --scenarios
   plimsoll validate measured.csv --format csv | head
+  plimsoll validate results.csv --calibration my-h100.toml
   plimsoll validate --kernels tests/data/kernels --chart kernels.svg
   plimsoll validate measured.csv --traces traces --family RTXPRO6000/Llama-3.1-8B \\
       --requests run.requests.csv --series run.timeseries.csv --chart state.svg
@@ -51,6 +52,10 @@ pub struct Args {
     /// Folder of kernel tables, to score the shipped calibrations against.
     #[arg(long, value_name = "DIR")]
     pub kernels: Option<String>,
+    /// Score this calibration, a file or one that ships, on the rows of its card, instead of the one that ships for the card of each
+    /// row; rows of other cards are counted as not modelled.
+    #[arg(long, value_name = "FILE.toml")]
+    pub calibration: Option<String>,
     /// Whose the rows are of kernel tables without a column `gpu`.
     #[arg(long, value_name = "GPU", requires = "kernels")]
     pub gpu: Option<String>,
@@ -115,6 +120,13 @@ pub fn run(args: &Args, out: &mut dyn Write, terminal: &Terminal) -> anyhow::Res
         ));
         return Ok(Exit::BadInput.into());
     }
+    let timed_by = match args.calibration.as_deref().map(timed_by).transpose() {
+        Ok(timed_by) => timed_by,
+        Err(error) => {
+            terminal.error(&error);
+            return Ok(Exit::BadInput.into());
+        }
+    };
     // Kernels are judged all together: there is no row to stop behind.
     let _nothing_yet = args.file.is_none().then(interrupt::at_once);
     let table = match args
@@ -144,11 +156,18 @@ pub fn run(args: &Args, out: &mut dyn Write, terminal: &Terminal) -> anyhow::Res
         ledger::reads(Path::new(&path));
         Some(path)
     };
+    let plan = |row: &Measured| {
+        let plan = plan(row, &find)?;
+        timed_by
+            .as_ref()
+            .map_or(Ok(plan.clone()), |asked| asked.time(&plan, row))
+    };
+    terminal.notes(&timed_by.as_ref().map(TimedBy::notes).unwrap_or_default());
     if let (Some(path), Some(rows)) = (&args.requests, &rows) {
-        return by_request(args, path, rows, &find, out, terminal);
+        return by_request(args, path, rows, &plan, out, terminal);
     }
     if let (true, Some(rows)) = (args.scenarios, &rows) {
-        let mut text: String = rows.iter().map(|row| scenario(row, &find)).collect();
+        let mut text: String = rows.iter().map(|row| scenario(row, plan(row))).collect();
         for (row, reason) in unread.iter().filter_map(|row| Some((row, row.outcome.reason()?))) {
             text += &not_modelled(&row.place, reason);
         }
@@ -158,7 +177,7 @@ pub fn run(args: &Args, out: &mut dyn Write, terminal: &Terminal) -> anyhow::Res
     let kernels = match args
         .kernels
         .as_deref()
-        .map(|folder| kernels(folder, args.gpu.as_deref(), terminal))
+        .map(|folder| kernels::read(folder, args.gpu.as_deref(), timed_by.clone(), terminal))
     {
         Some(Ok(kernels)) => Some(kernels),
         Some(Err(error)) => {
@@ -169,14 +188,11 @@ pub fn run(args: &Args, out: &mut dyn Write, terminal: &Terminal) -> anyhow::Res
     };
     if args.traces.is_some() {
         // Which traces the rows replay, and so which are inputs.
-        let replayed = |row: &Measured| drop(plan(row, &find));
+        let replayed = |row: &Measured| drop(plan(row));
         rows.iter().flatten().for_each(replayed);
     }
     check_places(args)?;
-    let predict = |row: &Measured| {
-        let plan = plan(row, &find).map_err(String::from);
-        predict(row, plan, &Disk, !args.no_interval)
-    };
+    let predict = |row: &Measured| predict(row, plan(row), &Disk, !args.no_interval);
     let all = rows.as_ref().map_or(0, Vec::len) + unread.len();
     let scored = rows.map(|rows| {
         let progress = Mutex::new((Progress::new(terminal, Some(rows.len() as u64), "rows"), 0));
@@ -333,8 +349,8 @@ fn trace_of(traces: &[String], name: &str) -> Option<String> {
     by_longest.or_else(|| traces.iter().find(of)).cloned()
 }
 
-fn scenario(row: &Measured, find: &dyn Fn(&str) -> Option<String>) -> String {
-    match plan(row, find) {
+fn scenario(row: &Measured, plan: Result<Plan, String>) -> String {
+    match plan {
         Ok(plan) => {
             let assumed: String = plan
                 .assumptions
@@ -343,7 +359,7 @@ fn scenario(row: &Measured, find: &dyn Fn(&str) -> Option<String>) -> String {
                 .collect();
             format!("# {}\n{assumed}{}\n", row.place, plan.scenario)
         }
-        Err(reason) => not_modelled(&row.place, &reason.to_string()),
+        Err(reason) => not_modelled(&row.place, &reason),
     }
 }
 
@@ -351,32 +367,9 @@ fn not_modelled(place: &str, reason: &str) -> String {
     format!("# {place}: not modelled, {reason}\n\n")
 }
 
-/// Every CSV of a folder that is a kernel table, of `gpu` where it does not say whose; the others are named.
-fn kernels(folder: &str, gpu: Option<&str>, terminal: &Terminal) -> anyhow::Result<Kernels> {
-    use anyhow::Context;
-    let mut kernels = Kernels::default();
-    if let Some(name) = gpu {
-        let (device, notes) = inputs::device(name)?;
-        terminal.notes(&notes);
-        kernels.gpu = Some(device);
-    }
-    let mut is_taken = false;
-    for path in names_of(folder)?.iter().filter(|path| path.ends_with(".csv")) {
-        let text = ledger::read_to_string(path.as_ref()).with_context(|| format!("cannot read {path}"))?;
-        match kernels.add(path, &text) {
-            Err(error @ TableError::Unknown { .. }) => terminal.notes(&[format!("left: {error}")]),
-            other => {
-                other?;
-                is_taken |= !names_gpus(&text);
-            }
-        }
-    }
-    if let Some(name) = gpu.filter(|_| !is_taken) {
-        terminal.notes(&[format!(
-            "--gpu {name} says nothing here: every table has a column `gpu`"
-        )]);
-    }
-    Ok(kernels)
+/// The calibration that is scored.
+fn timed_by(name: &str) -> anyhow::Result<TimedBy> {
+    Ok(TimedBy::new(name, inputs::calibration(name)?))
 }
 
 /// Compares the only row that is left with the record of its run.
@@ -384,7 +377,7 @@ fn by_request(
     args: &Args,
     path: &str,
     rows: &[Measured],
-    find: &dyn Fn(&str) -> Option<String>,
+    plan: &dyn Fn(&Measured) -> Result<Plan, String>,
     out: &mut dyn Write,
     terminal: &Terminal,
 ) -> anyhow::Result<ExitCode> {
@@ -403,8 +396,7 @@ fn by_request(
             None => Vec::new(),
         };
         check_places(args)?;
-        let plan = plan(row, find).map_err(String::from);
-        Ok(requests::compare(row, plan, recorded, samples, &Disk)?)
+        Ok(requests::compare(row, plan(row), recorded, samples, &Disk)?)
     };
     let compared = match compared() {
         Ok(compared) => compared,

@@ -3,10 +3,12 @@
 //! Engines tell of the ends of their steps. What of them is told on is when clients see it: this stands between the engines and whoever
 //! observes.
 
+use std::hint::cold_path;
+
 use super::frontend::{Entrance, Frontend};
 use super::streaming::{Pace, Streaming};
 use crate::engine::{Outlook, Untold};
-use crate::facts::{Completion, Fact, Observer, Outcome, Steps};
+use crate::facts::{Completion, Fact, Observer, Outcome, SeenGaps, Steps};
 use crate::ids::{ReplicaId, RequestId};
 use crate::units::Picos;
 use crate::window::Window;
@@ -157,24 +159,27 @@ impl FrontEnds {
         }
     }
 
-    #[inline]
-    fn hand_on<'s>(&mut self, steps: &Steps<'s>) -> Steps<'s> {
+    /// The gap of the first of these steps as clients see it, and those of all where they are not as far apart as their steps.
+    #[inline(always)]
+    fn hand_on(&mut self, steps: &Steps<'_>) -> (Picos, Option<SeenGaps>) {
         let replica = steps.replica.0 as usize;
         let Some(stream) = &mut self.streams[replica] else {
-            return *steps;
+            return (steps.gap, None);
         };
         let seen = stream.hand_on(steps);
         if !self.is_shared && stream.servers() > 1 {
+            cold_path();
             let work = stream.work(steps.handed);
             self.entrances[replica].hand_on(&Untold::of(steps), work);
         }
         // Nearly always the loop waits for steps, and tokens are as far apart as these.
         let keeps_up = seen.behind == 0
             && (steps.count == 1 || seen.caught_up == steps.duration + steps.duration_increment);
-        Steps {
-            gap: if keeps_up { seen.first } else { steps.gap },
-            seen: (!keeps_up).then_some(seen),
-            ..*steps
+        if keeps_up {
+            (seen.first, None)
+        } else {
+            cold_path();
+            (steps.gap, Some(seen))
         }
     }
 
@@ -229,8 +234,12 @@ impl<O: Observer> AtClients<'_, O> {
     fn at_clients(&mut self, fact: &Fact<'_>) {
         match *fact {
             Fact::Steps(steps) => {
-                let steps = self.ends.hand_on(steps);
-                self.observer.observe(&Fact::Steps(&steps));
+                let (gap, seen) = self.ends.hand_on(steps);
+                self.observer.observe(&Fact::Steps(&Steps {
+                    gap,
+                    seen: seen.as_ref(),
+                    ..*steps
+                }));
             }
             Fact::FirstToken { now, replica, id, .. } => {
                 if let Some(stream) = self.ends.stream(replica) {
@@ -276,9 +285,14 @@ impl<O: Observer> AtClients<'_, O> {
 impl<O: Observer> Observer for AtClients<'_, O> {
     #[inline(always)]
     fn observe(&mut self, fact: &Fact<'_>) {
-        match self.ends.streams.is_empty() {
-            true => self.observer.observe(fact),
-            false => self.at_clients(fact),
+        let is_of_tokens = matches!(
+            fact,
+            Fact::Steps(_) | Fact::FirstToken { .. } | Fact::Gap { .. } | Fact::Preempted { .. }
+        );
+        if is_of_tokens && !self.ends.streams.is_empty() {
+            self.at_clients(fact);
+        } else {
+            self.observer.observe(fact);
         }
     }
 }

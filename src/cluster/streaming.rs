@@ -14,6 +14,7 @@
 //! Left out: the order of tokens within a step, and that tokens in one piece have no gap between them.
 
 use std::collections::VecDeque;
+use std::hint::cold_path;
 
 use rustc_hash::FxHashSet;
 
@@ -34,8 +35,11 @@ pub(crate) struct Streaming {
     done: Picos,
     /// When the requests are through that no step waits for.
     aside: Picos,
-    told: VecDeque<Told>,
-    /// The last runs that decoded: whoever decodes may wait for more prefills than are remembered.
+    /// Runs of steps, in order of time.
+    told: Vec<Told>,
+    /// So many are remembered before some are forgotten.
+    forget_at: usize,
+    /// Of those that are forgotten the last that decoded: whoever decodes may wait for more prefills than are remembered.
     decoded: [Option<Told>; 2],
     /// Who was preempted, in order of time; of those who have had a token since, some are left.
     preempted: VecDeque<(Picos, RequestId)>,
@@ -90,6 +94,8 @@ struct Told {
     last_done: Picos,
     /// What those of one step take.
     work: Work,
+    /// Somebody decodes in it.
+    decodes: bool,
 }
 
 impl Told {
@@ -102,6 +108,7 @@ impl Told {
             first_done,
             last_done: first_done,
             work,
+            decodes: true,
         };
         if run.count > 1 {
             told.last_done = match told.waits_from_the_second() {
@@ -198,7 +205,8 @@ impl Streaming {
             pace,
             done: Picos::ZERO,
             aside: Picos::ZERO,
-            told: VecDeque::with_capacity(REMEMBERED + 1),
+            told: Vec::with_capacity(2 * REMEMBERED),
+            forget_at: 2 * REMEMBERED,
             decoded: [None; 2],
             preempted: VecDeque::new(),
             waiting: FxHashSet::default(),
@@ -235,9 +243,12 @@ impl Streaming {
     pub(crate) fn work(&self, handed: u32) -> Work {
         let pace = &self.pace;
         // Of each process; a token is handed on by one.
-        let own = u64::from(handed).div_ceil(pace.servers);
+        let (mut own, mut of_all) = (u64::from(handed), u64::from(handed) * pace.sharers);
+        if pace.servers > 1 {
+            cold_path();
+            (own, of_all) = (own.div_ceil(pace.servers), of_all.div_ceil(pace.servers));
+        }
         let is_at_once = own <= u64::from(pace.at_once);
-        let of_all = (u64::from(handed) * pace.sharers).div_ceil(pace.servers);
         Work {
             behind: if is_at_once { pace.token } else { pace.piece } * of_all,
             whole: pace.piece * own,
@@ -261,16 +272,18 @@ impl Streaming {
     pub(crate) fn hand_on(&mut self, steps: &Steps<'_>) -> SeenGaps {
         let run = Untold::of(steps);
         let work = self.work(run.handed);
-        let told = Told::of(&run, work, self.done);
+        let told = Told {
+            decodes: steps.load.decode_seqs > 0,
+            ..Told::of(&run, work, self.done)
+        };
         let before = run.first_end.saturating_sub(steps.gap);
         let first = told.first_done.saturating_sub(before + self.lag_at(before));
         let (behind, caught_up) = told.gaps();
         self.done = told.last_done;
-        self.told.push_back(told);
-        if steps.load.decode_seqs > 0 {
-            self.decoded = [self.decoded[1], Some(told)];
+        if self.told.len() >= self.forget_at {
+            self.forget();
         }
-        self.forget();
+        self.told.push(told);
         SeenGaps {
             first,
             behind,
@@ -280,29 +293,32 @@ impl Streaming {
     }
 
     /// Forgets runs that nobody asks for any more.
-    #[inline]
+    #[cold]
     fn forget(&mut self) {
-        if self.told.len() <= REMEMBERED {
-            return;
-        }
         while let Some((_, id)) = self.preempted.front()
             && !self.waiting.contains(id)
         {
             self.preempted.pop_front();
         }
         let first = self.preempted.front().map(|(since, _)| *since);
-        while self.told.len() > REMEMBERED
-            && first.is_none_or(|since| self.told[REMEMBERED].run.last_end < since)
-        {
-            self.told.pop_front();
-        }
+        let of_those = first.map(|since| self.told.partition_point(|told| told.run.last_end < since));
+        let behind = of_those.unwrap_or(self.told.len()).saturating_sub(REMEMBERED);
+        let mut decoded = self.told[..behind].iter().filter(|told| told.decodes);
+        let newest = decoded.next_back().copied();
+        self.decoded = match (decoded.next_back(), newest) {
+            (Some(&older), newest) => [Some(older), newest],
+            (None, Some(_)) => [self.decoded[1], newest],
+            (None, None) => self.decoded,
+        };
+        self.told.drain(..behind);
+        self.forget_at = self.told.len() + REMEMBERED;
     }
 
     /// How much later than at the end of a step, at `at`, its tokens were handed on. What comes when no step ends waits for what is
     /// there.
     #[inline]
     pub(crate) fn lag_at(&self, at: Picos) -> Picos {
-        match self.told.back() {
+        match self.told.last() {
             Some(last) if last.run.last_end == at => last.last_done - at,
             _ => self.lag_before(at),
         }

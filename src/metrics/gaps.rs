@@ -97,19 +97,22 @@ mod tests {
             ..steps(Picos(0), Picos(70), 5, Picos(2), 1, &load)
         };
         assert_eq!(listed(&told), [11, 12, 14, 16, 18]);
-        let seen = |behind| Steps {
-            seen: Some(SeenGaps {
-                first: Picos(13),
-                behind,
-                each: Picos(15),
-                caught_up: Picos(9),
-            }),
-            ..told
+        let seen = |behind| SeenGaps {
+            first: Picos(13),
+            behind,
+            each: Picos(15),
+            caught_up: Picos(9),
         };
-        assert_eq!(listed(&seen(0)), [13, 9, 14, 16, 18]);
-        assert_eq!(listed(&seen(2)), [13, 15, 15, 9, 18]);
-        assert_eq!(listed(&seen(3)), [13, 15, 15, 15, 9]);
-        assert_eq!(listed(&seen(4)), [13, 15, 15, 15, 15]);
+        let listed_seen = |behind| {
+            listed(&Steps {
+                seen: Some(&seen(behind)),
+                ..told
+            })
+        };
+        assert_eq!(listed_seen(0), [13, 9, 14, 16, 18]);
+        assert_eq!(listed_seen(2), [13, 15, 15, 9, 18]);
+        assert_eq!(listed_seen(3), [13, 15, 15, 15, 9]);
+        assert_eq!(listed_seen(4), [13, 15, 15, 15, 15]);
     }
 
     #[test]

@@ -3,8 +3,10 @@
 //! Facts borrow what they tell of. Here each kind has a column of its own, and a list says whose turn it is; columns keep
 //! their memory from batch to batch, so that nothing is allocated for a fact but for the few that borrow lists.
 
+use std::hint::cold_path;
+
 use crate::cost::StepLoad;
-use crate::facts::{Completion, Fact, LinkUse, Observer, Relay, Steps, TierAccount};
+use crate::facts::{Completion, Fact, LinkUse, Observer, Relay, SeenGaps, Steps, TierAccount};
 use crate::ids::ReplicaId;
 use crate::units::Picos;
 use crate::workload::Request;
@@ -21,6 +23,8 @@ pub(super) struct Notes {
     steps: Vec<Steps<'static>>,
     /// Of each of the steps, and of more from batches before.
     loads: Vec<StepLoad>,
+    /// Of those of the steps that have them.
+    seen: Vec<SeenGaps>,
     plain: Vec<Fact<'static>>,
     rare: Vec<Rare>,
 }
@@ -31,6 +35,8 @@ enum Turn {
     Arrived,
     Ended,
     Steps,
+    /// Steps whose gaps are seen apart.
+    SeenSteps,
     Plain,
     Rare,
 }
@@ -89,7 +95,14 @@ impl Notes {
             }
             Fact::Steps(steps) => {
                 self.write_steps(steps);
-                Turn::Steps
+                match steps.seen {
+                    None => Turn::Steps,
+                    Some(seen) => {
+                        cold_path();
+                        self.seen.push(*seen);
+                        Turn::SeenSteps
+                    }
+                }
             }
             _ => self.write_other(fact),
         };
@@ -109,7 +122,7 @@ impl Notes {
                 };
             }
         }
-        self.steps.push(steps.with_load(&ELSEWHERE));
+        self.steps.push(steps.at(&ELSEWHERE, None));
     }
 
     #[inline(always)]
@@ -147,6 +160,7 @@ impl Notes {
         let mut arrived = self.arrived.iter();
         let mut ended = self.ended.iter();
         let mut steps = self.steps.iter().zip(&self.loads);
+        let mut seen = self.seen.iter();
         let (mut plain, mut rare) = (self.plain.iter(), self.rare.iter());
         for turn in self.turns.drain(..) {
             let told = match turn {
@@ -158,7 +172,10 @@ impl Notes {
                     .map(|completion| observer.observe(&Fact::Ended(completion))),
                 Turn::Steps => steps
                     .next()
-                    .map(|(steps, load)| observer.observe(&Fact::Steps(&steps.with_load(load)))),
+                    .map(|(steps, load)| observer.observe(&Fact::Steps(&steps.at(load, None)))),
+                Turn::SeenSteps => steps.next().zip(seen.next()).map(|((steps, load), seen)| {
+                    observer.observe(&Fact::Steps(&steps.at(load, Some(seen))));
+                }),
                 Turn::Plain => plain.next().map(|fact| observer.observe(fact)),
                 Turn::Rare => rare.next().map(|rare| observer.observe(&rare.fact())),
             };
@@ -167,6 +184,7 @@ impl Notes {
         self.arrived.clear();
         self.ended.clear();
         self.steps.clear();
+        self.seen.clear();
         self.plain.clear();
         self.rare.clear();
     }

@@ -2,7 +2,8 @@
 //! format.
 //!
 //! Times are those of [`crate::cost::kernel`] at burst clocks, as tables were timed. A GPU without a calibration of its own
-//! is predicted by its architecture's prior, and the score names it. Rows that cannot be modelled are counted with the
+//! is predicted by its architecture's prior, and the score names it; a calibration that is asked for predicts its own card's, by
+//! itself. Rows that cannot be modelled are counted with the
 //! reason, as is a row that was there before. Rows that a calibration was fitted to are recognised one by one, whatever file
 //! they stand in, and scored apart. Law: nothing is fitted here.
 
@@ -21,6 +22,7 @@ use crate::cost::kernel::{
 };
 use crate::hardware::{self, Device};
 use crate::stats::quantile;
+use crate::validate::TimedBy;
 
 /// A measured kernel and its prediction.
 #[derive(Clone, Debug, PartialEq)]
@@ -82,6 +84,8 @@ pub struct KernelScore {
 pub struct Kernels {
     /// Whose the rows are of a table without a column `gpu`.
     pub gpu: Option<Device>,
+    /// What predicts instead of the calibrations that ship.
+    pub timed_by: Option<TimedBy>,
     /// Rows of all files.
     pub rows_read: u64,
     /// Those that were predicted.
@@ -135,7 +139,17 @@ impl Kernels {
             }
         };
         let gpu = tables::gpu_name(&device);
-        let calibration = for_device(&device, &selection.framework).calibration;
+        let calibration = match &self.timed_by {
+            None => Ok(for_device(&device, &selection.framework).calibration),
+            Some(asked) => asked.kernels_of(&device).cloned(),
+        };
+        let calibration = match calibration {
+            Ok(calibration) => calibration,
+            Err(reason) => {
+                *self.left.entry(reason).or_default() += observations.len() as u64;
+                return;
+            }
+        };
         for observation in observations {
             let mut leave = |reason: String| *self.left.entry(reason).or_default() += 1;
             let (kernel, dtype) = names(observation.block);

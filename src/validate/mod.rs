@@ -11,8 +11,10 @@ mod predict;
 pub mod requests;
 mod score;
 mod sound;
+mod timed_by;
 
 pub use interval::Uncertainty;
 pub use predict::{Compared, Figure, Outcome, Row, Side, predict};
 pub use score::{FigureScore, Reason, Score, scores, scores_by_engine};
 pub use sound::{impossible, impossible_figure, off_by_thousand, once};
+pub use timed_by::TimedBy;

@@ -5,7 +5,7 @@ use toml::Value;
 use super::super::words::{after, cache_format, stated_cache};
 use super::flags::Said;
 use super::version::{NEWEST_PROFILE, other_profile, released_by};
-use super::{Draft, Reading, harness, quoted};
+use super::{Draft, Reading, gpu_line, harness, quoted};
 use crate::hardware;
 use crate::model::{self, Quantization};
 
@@ -15,6 +15,12 @@ pub(super) enum Serves {
     Sarathi,
     /// An engine, and its version where it is known.
     Engine { name: String, version: Option<String> },
+}
+
+/// The name of a card, and the remark behind it.
+pub(super) fn gpu_name(said: &str) -> (&str, &str) {
+    let (name, remark) = said.split_once('(').unwrap_or((said, ""));
+    (name.trim(), remark)
 }
 
 /// As a scenario names it: `vllm@0.11.0`.
@@ -29,19 +35,17 @@ impl Draft<'_> {
     /// The card, and the bridge that a remark behind its name tells of: `A100-PCIe-80GB (NVLink pair)`. A name without its
     /// variant may be any that has so much memory.
     pub(super) fn gpu(&mut self, said: &str) {
-        let (name, remark) = said.split_once('(').unwrap_or((said, ""));
-        let name = name.trim();
-        let line = |name: &str| format!("gpu = {}\n", quoted(name));
+        let (name, remark) = gpu_name(said);
         let meant = hardware::readings(name);
         let others = meant
             .iter()
             .skip(1)
             .filter(|other| other.memory == meant[0].memory);
         self.readings.extend(others.map(|other| Reading {
-            instead_of: line(name),
-            put: line(&other.id),
+            instead_of: gpu_line(name),
+            put: gpu_line(&other.id),
         }));
-        self.text += &line(name);
+        self.text += &gpu_line(name);
         let takes_bridge = meant.first().is_some_and(|card| card.nvlink_bridge.is_some());
         if takes_bridge && remark.to_lowercase().contains("nvlink") {
             self.entry("nvlink_bridge", "true");
