@@ -53,7 +53,7 @@ fn cost() -> RooflineCost {
     let placement = Placement {
         tensor_parallel: 1,
         data_parallel: 1,
-        expert_parallel: false,
+        expert_groups: 1,
         gathers_mlp: false,
         kv_format: Dtype::Bf16.into(),
         graphs: Graphs {

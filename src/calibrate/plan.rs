@@ -62,7 +62,10 @@ impl Plan {
         if let Some(card) = card {
             let meant = hardware::readings(server::gpu_name(said).0);
             if !meant.is_empty() && meant.iter().all(|meant| meant.id != card.id) {
-                return Err(format!("the calibration {name} was made on {}, and the row ran on {said}", card.id));
+                return Err(format!(
+                    "the calibration {name} was made on {}, and the row ran on {said}",
+                    card.id
+                ));
             }
             line = gpu_line(&card.id);
             plan.readings.retain(|reading| reading.instead_of != of_row);

@@ -3,7 +3,7 @@
 use super::{balance, pools};
 use crate::analysis::RunResult;
 use crate::config::Resolved;
-use crate::cost::StepLoad;
+use crate::cost::{Breakdown, StepLoad};
 use crate::metrics::{LittleCheck, ReplicaSummary, Summary, WorkCounters};
 use crate::report::figures::{bytes_per_s, flops_per_s, percent, significant, time};
 use crate::report::{counted, trust_mark};
@@ -17,7 +17,12 @@ pub(super) fn explain(resolved: &Resolved, result: &RunResult) -> String {
     }
     if let [pool] = all {
         let summary = result.steady.as_ref().unwrap_or(&result.whole);
-        return sections(pool, &summary.work, mean_prompt(summary));
+        return sections(
+            pool,
+            &summary.work,
+            mean_prompt(summary),
+            resolved.placement.data_parallel,
+        );
     }
     let mut text = balance::explain(resolved, result);
     for (pool, done) in all.iter().zip(pools::by_pool(resolved, result)) {
@@ -43,7 +48,7 @@ pub(super) fn explain(resolved: &Resolved, result: &RunResult) -> String {
                 done.busy_s / (result.whole.duration_s * f64::from(pool.replicas)).max(f64::MIN_POSITIVE)
             ),
         );
-        text += &sections(pool, &done.work, prompt_of(&done));
+        text += &sections(pool, &done.work, prompt_of(&done), 1);
     }
     text
 }
@@ -69,7 +74,13 @@ pub(super) fn prompt_of(done: &ReplicaSummary) -> Prompt {
     (each(done.cache_hit_tokens), each(new))
 }
 
-fn sections(pool: &Pool, work: &WorkCounters, (cached, new): Prompt) -> String {
+/// Tokens that the other ranks which share experts compute in a step, each as many as a rank does on average.
+fn tokens_of_others(work: &WorkCounters, ranks: u32) -> u64 {
+    let mean = (work.prefill_tokens + work.decode_tokens) as f64 / work.steps.max(1) as f64;
+    (f64::from(ranks - 1) * mean).round() as u64
+}
+
+fn sections(pool: &Pool, work: &WorkCounters, (cached, new): Prompt, ranks: u32) -> String {
     let decode = pools::mean_decode_step(work).reading((pool.cost)().reads_at_most());
     // Of prompts as long as those of the run; a step of one that fills it costs more attention than many short ones.
     let new = match new {
@@ -88,7 +99,7 @@ fn sections(pool: &Pool, work: &WorkCounters, (cached, new): Prompt) -> String {
             "a decode step of {sequences} at context {}",
             decode.decode_longest
         );
-        text += &section(pool, &title, &decode);
+        text += &section(&title, &(pool.cost)().breakdown(&decode));
         text += &padded(pool, &decode);
     }
     if pool.role != Role::Decode {
@@ -97,11 +108,16 @@ fn sections(pool: &Pool, work: &WorkCounters, (cached, new): Prompt) -> String {
             _ if before > 0 => format!(", in the middle of a prompt of {new}"),
             _ => String::new(),
         };
+        let others = tokens_of_others(work, ranks);
+        let beside = match ranks {
+            1 => String::new(),
+            _ => format!(", beside {others} of the other ranks"),
+        };
         let title = format!(
-            "a prefill step of {}{of}, as they had on average",
+            "a prefill step of {}{of}{beside}, as they had on average",
             counted(prefill.tokens(), "token")
         );
-        text += &section(pool, &title, &prefill);
+        text += &section(&title, &(pool.cost)().breakdown_beside(&prefill, others));
     }
     text
 }
@@ -118,8 +134,7 @@ fn padded(pool: &Pool, decode: &StepLoad) -> String {
     }
 }
 
-fn section(pool: &Pool, title: &str, load: &StepLoad) -> String {
-    let breakdown = (pool.cost)().breakdown(load);
+fn section(title: &str, breakdown: &Breakdown) -> String {
     let total: f64 = breakdown.parts.iter().map(|part| part.seconds).sum();
     let mut text = format!("\nwhere the time goes in {title}: {}\n", time(total));
     for part in breakdown.parts.iter().filter(|part| part.seconds > 0.0) {

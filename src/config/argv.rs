@@ -36,7 +36,7 @@ const SHORT: [(&str, &str); 10] = [
 ];
 
 /// Other spellings of flags that exist here.
-const ALIASES: [(&str, &str); 16] = [
+const ALIASES: [(&str, &str); 19] = [
     ("--random-input", "--random-input-len"),
     ("--random-output", "--random-output-len"),
     ("--num-prompt", "--num-prompts"),
@@ -50,6 +50,9 @@ const ALIASES: [(&str, &str); 16] = [
     ("--dp", "--data-parallel-size"),
     ("--pp-size", "--pipeline-parallel-size"),
     ("--pp", "--pipeline-parallel-size"),
+    ("--ep-size", "--expert-parallel-size"),
+    ("--ep", "--expert-parallel-size"),
+    ("--moe-expert-parallel-size", "--expert-parallel-size"),
     ("--model-path", "--model"),
     ("--disable-overlap", "--disable-overlap-schedule"),
     // Python's parser takes the beginning of a name.

@@ -5,6 +5,7 @@
 //! attention, whose slices are whole heads, and `compressed-tensors`, which cuts no blocks: both are judged as fp8's own.
 
 use super::diagnostic::Diagnostic;
+use super::expert_parallel;
 use super::judge::Judge;
 use super::raw::RawScenario;
 use super::serving::Flags;
@@ -116,9 +117,13 @@ pub(super) fn check(
         Flags::Sglang(_) => (BLOCK, data_parallel),
         Flags::Scheduled(_) | Flags::Trtllm(_) => return Some(()),
     };
+    // Groups that do not come out even have been reported.
     let split = |ranks: u32, deals_experts: bool| Split {
         dense: ranks * beside,
-        expert: if deals_experts { 1 } else { ranks * data_parallel },
+        expert: match deals_experts {
+            true => 1,
+            false => ranks * data_parallel / expert_parallel::groups(raw, model, ranks * data_parallel),
+        },
         finest,
     };
     let deals_experts = raw.cluster.enable_expert_parallel == Some(true);

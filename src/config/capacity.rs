@@ -10,8 +10,8 @@ use super::judge::{Judge, Provenance};
 use super::raw::RawScenario;
 use super::remedies::Asked;
 use super::{
-    blocks, calibrated, formats, lmcache, lockstep, longest, machine, pipeline, ranks, serving, sglang,
-    skipped,
+    blocks, calibrated, expert_parallel, formats, lmcache, lockstep, longest, machine, pipeline, ranks,
+    serving, sglang, skipped,
 };
 use crate::analysis::{BreakEven, break_even};
 use crate::engine::EngineSpec;
@@ -30,8 +30,13 @@ pub struct Capacity {
     pub device: Device,
     /// The model in the formats that are asked for.
     pub model: ModelShape,
-    /// What of the model one engine's GPUs work at: the model itself, but of experts that engines share a slice of each.
+    /// What of the model one engine's GPUs work at while no other has requests: the model itself, but of experts that engines share a
+    /// slice of each.
     pub worked: ModelShape,
+    /// What they work at for each of its tokens while all engines have as many: for experts that they share, those of others.
+    pub worked_for_all: ModelShape,
+    /// Data-parallel engines of the server, of which one is counted.
+    pub engines: u32,
     /// The engine profile whose defaults apply, `vllm@0.33`.
     pub profile: String,
     /// What of the flags decides memory.
@@ -155,8 +160,11 @@ pub(super) fn count(mut document: Document, role: Role, files: &dyn Files) -> Re
             "{name} has no effect here: a calibration tells time, not memory"
         ));
     }
+    expert_parallel::resolve(&mut judge, &raw, &model, tensor_parallel * data_parallel, &flags);
     blocks::check(&mut judge, &raw, &model, tensor_parallel, data_parallel, &flags);
+    let engines = raw.cluster.data_parallel_size.map_or(1, |count| count.0 as u32);
     let worked = lockstep::worked_by_rank(&model, data_parallel, flags.gathers_mlp());
+    let worked_for_all = model.clone();
     let model = lockstep::of_rank(&model, data_parallel, flags.gathers_mlp());
     let options = MemoryOptions {
         pipeline_parallel,
@@ -223,6 +231,8 @@ pub(super) fn count(mut document: Document, role: Role, files: &dyn Files) -> Re
         device,
         model,
         worked,
+        worked_for_all,
+        engines,
         profile,
         max_model_len,
         options,

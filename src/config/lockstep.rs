@@ -197,8 +197,8 @@ fn refuse_neighbours(judge: &mut Judge, raw: &RawScenario) {
 fn refuse_options(judge: &mut Judge, raw: &RawCluster, is_sglang: bool, has_experts: bool) {
     let (why, help) = match (is_sglang, has_experts) {
         (true, _) => (
-            "SGLang has no such flag, and its own expert parallelism is not modelled yet",
-            "leave it out: it is a flag of vLLM",
+            "SGLang has no such flag",
+            "write --ep-size with the number of GPUs that share a layer",
         ),
         (false, false) => (
             "the model has no experts",
@@ -296,7 +296,7 @@ mod tests {
     fn the_gpus_of_one_engine_may_hold_experts_whole() {
         let cluster = "tensor_parallel_size = 4\nenable_expert_parallel = true";
         let resolved = judged(EXPERTS, cluster, "").unwrap_or_else(|problems| panic!("{problems:?}"));
-        assert!(resolved.placement.expert_parallel);
+        assert_eq!(resolved.placement.expert_groups, 4);
         assert!(
             resolved
                 .notes

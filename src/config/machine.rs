@@ -8,6 +8,7 @@ use super::calibrated::{calibration, calibration_of};
 use super::checkpoint::{self, Unreadable};
 use super::diagnostic::Diagnostic;
 use super::document::Source;
+use super::expert_parallel;
 use super::experts;
 use super::files::{Files, text_of};
 use super::formats;
@@ -126,6 +127,12 @@ pub(super) fn text_file(judge: &mut Judge, key: &str, path: &str, files: &dyn Fi
 /// The GPU, with a bridge where one is fitted; `None` was reported.
 pub(super) fn device(judge: &mut Judge, raw: &RawCluster, files: &dyn Files) -> Option<Device> {
     let device = card(judge, raw, files)?;
+    if device.differs_from_shipped() {
+        judge.notes.push(format!(
+            "the profile has the id of a card that ships, {}, and other figures: what was measured on that card is a prior of this one",
+            device.id
+        ));
+    }
     let key = "cluster.nvlink_bridge";
     let Some(is_fitted) = raw.nvlink_bridge else {
         return Some(device);
@@ -268,6 +275,7 @@ pub(super) fn build(
     }
     let kv_format = kv_format(judge, &raw.model, model, device, &flags);
     judge.notes.extend(formats::kv_note(kv_format.dtype, device));
+    let expert_groups = expert_parallel::resolve(judge, raw, model, tensor_parallel * data_parallel, &flags);
     blocks::check(judge, raw, model, tensor_parallel, data_parallel, &flags)?;
     let own = lockstep::of_rank(model, data_parallel, flags.gathers_mlp());
     let options = flags.memory_options(&own, tensor_parallel, kv_format);
@@ -290,7 +298,7 @@ pub(super) fn build(
     let placement = Placement {
         tensor_parallel,
         data_parallel,
-        expert_parallel: raw.cluster.enable_expert_parallel == Some(true),
+        expert_groups,
         gathers_mlp: flags.gathers_mlp(),
         kv_format,
         graphs: flags.graphs(),

@@ -20,6 +20,7 @@ pub mod diagnostic;
 mod disaggregation;
 mod document;
 mod engine;
+mod expert_parallel;
 mod experts;
 pub mod files;
 pub mod flags;

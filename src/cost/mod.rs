@@ -297,8 +297,13 @@ pub trait StepCost: Send {
         None
     }
 
-    /// Where the time of a step goes, for explanation; never called by the simulation.
+    /// Where the time of a step goes, for explanation; never called by the simulation. Ranks that share experts all compute the same.
     fn breakdown(&self, load: &StepLoad) -> Breakdown;
+
+    /// The same where the other ranks that share experts compute so many tokens together.
+    fn breakdown_beside(&self, load: &StepLoad, _others: u64) -> Breakdown {
+        self.breakdown(load)
+    }
 }
 
 /// Answers how long a step takes on each stage of a pipeline. Equal loads cost equal times.

@@ -36,7 +36,7 @@ pub(crate) fn device(short: &str) -> Device {
         peaks: Peaks {
             bf16: FlopsPerSec(tflops * 1e12),
             fp8: (fp8 > 0.0).then_some(FlopsPerSec(fp8 * 1e12)),
-            int8: None,
+            int8: Some(FlopsPerSec(if fp8 > 0.0 { fp8 } else { 624.0 } * 1e12)),
             fp4: (short == "b200").then_some(FlopsPerSec(9e15)),
         },
         l2: Bytes(match short {
@@ -99,7 +99,7 @@ pub(crate) fn placement() -> Placement {
     Placement {
         tensor_parallel: 1,
         data_parallel: 1,
-        expert_parallel: false,
+        expert_groups: 1,
         gathers_mlp: false,
         kv_format: Dtype::Bf16.into(),
         graphs: Graphs {

@@ -56,6 +56,28 @@ pub fn ceilings(device: &Device, model: &ModelShape, tensor_parallel: u32, stage
     }
 }
 
+/// The same of one of several engines that share experts: each reads its share of them (`alone`) and computes, while all have as much to
+/// do, for as many tokens as are its own (`for_all`).
+#[must_use]
+pub fn shared_ceilings(
+    device: &Device,
+    (alone, for_all): (&ModelShape, &ModelShape),
+    tensor_parallel: u32,
+    stages: u32,
+) -> Ceilings {
+    let reads = ceilings(device, alone, tensor_parallel, stages);
+    let computes = ceilings(device, for_all, tensor_parallel, stages);
+    let weights_s = (reads.layer_weights / device.memory_bandwidth).0;
+    let token_s = f64::from(tensor_parallel * stages) / computes.prefill_tokens_per_s;
+    Ceilings {
+        peak: computes.peak,
+        flops_per_token: computes.flops_per_token,
+        prefill_tokens_per_s: computes.prefill_tokens_per_s,
+        ridge_tokens: weights_s / token_s,
+        ..reads
+    }
+}
+
 /// The rate of the units that multiply weights stored this way; weight-only formats are expanded and multiplied in
 /// 16 bits (QZ-4, QZ-7), as are formats that the device has no units for.
 #[must_use]
@@ -93,6 +115,17 @@ mod tests {
         assert!((ridge("H100-SXM", Quantization::AWQ) - 77.0).abs() < 0.6);
         // No fp8 units: half the bytes at the same rate.
         assert!((ridge("A100-SXM-80GB", Quantization::Fp8) - 76.5).abs() < 0.6);
+    }
+
+    /// However experts are shared out, a GPU of the server computes as much as one of a single engine on all of them.
+    #[test]
+    fn engines_that_share_experts_prefill_no_faster_than_their_gpus_compute() {
+        let model = model::find("deepseek-ai/DeepSeek-V3").unwrap().0;
+        let device = hardware::find("H200-SXM").unwrap().0;
+        let whole = ceilings(&device, &model, 8, 1);
+        let each = shared_ceilings(&device, (&model, &model), 1, 1);
+        assert!((8.0 * each.prefill_tokens_per_s / whole.prefill_tokens_per_s - 1.0).abs() < 1e-9);
+        assert!((each.ridge_tokens / whole.ridge_tokens - 1.0).abs() < 1e-9);
     }
 
     #[test]

@@ -111,6 +111,9 @@ pub struct Price {
 /// GPUs that a bridge joins. Bridges over three or four cards exist for other generations and are left out.
 const BRIDGED_GPUS: u32 = 2;
 
+/// Figures that differ by no more are one, as written with fewer digits.
+const SAME: f64 = 2e-3;
+
 impl Device {
     /// B200, B300 and their kin, of compute capability 10: no cards for workstations and games.
     #[must_use]
@@ -140,6 +143,27 @@ impl Device {
         self.nvlink.filter(|_| gpus <= self.nvlink_gpus)
     }
 
+    /// Whether it has the id of a card that ships and another chip or memory than that: figures of its own that decide how long kernels
+    /// take, whatever is around them.
+    #[must_use]
+    pub fn differs_from_shipped(&self) -> bool {
+        let shipped = all().iter().find(|card| card.id.eq_ignore_ascii_case(&self.id));
+        shipped.is_some_and(|card| !card.is_chip_of(self))
+    }
+
+    fn is_chip_of(&self, other: &Device) -> bool {
+        let rates = |card: &Device| {
+            let peaks = &card.peaks;
+            let narrow = [peaks.fp8, peaks.int8, peaks.fp4].map(|peak| peak.map_or(0.0, |peak| peak.0));
+            let wide = [card.memory_bandwidth.0, peaks.bf16.0, card.l2.0 as f64];
+            wide.into_iter().chain(narrow)
+        };
+        let mut pairs = rates(self).zip(rates(other));
+        self.architecture == other.architecture
+            && self.sm_count == other.sm_count
+            && pairs.all(|(mine, theirs)| (mine - theirs).abs() <= SAME * mine)
+    }
+
     /// The card with its NVLink bridge fitted, in pairs; `None` where it takes none.
     #[must_use]
     pub fn bridged(&self) -> Option<Device> {
@@ -154,6 +178,34 @@ impl Device {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn a_card_with_figures_of_its_own_is_no_shipped_one() {
+        let (card, _) = find("H100-SXM-80GB").unwrap();
+        assert!(!card.differs_from_shipped());
+        let halved = Device {
+            memory_bandwidth: BytesPerSec(card.memory_bandwidth.0 / 2.0),
+            ..card.clone()
+        };
+        assert!(halved.differs_from_shipped());
+        let cut = Device {
+            sm_count: card.sm_count / 2,
+            ..card.clone()
+        };
+        assert!(cut.differs_from_shipped());
+        // What is around the chip, and whoever has a name of its own.
+        let cheaper = Device {
+            price: None,
+            nvlink: None,
+            ..card
+        };
+        assert!(!cheaper.differs_from_shipped());
+        let named = Device {
+            id: "mine".to_owned(),
+            ..halved
+        };
+        assert!(!named.differs_from_shipped());
+    }
 
     #[test]
     fn a_bridge_joins_two_cards_and_no_more() {

@@ -286,7 +286,10 @@ fn kernel_tables_are_scored_alone_or_beside_runs() {
     );
     let own: serde_json::Value = serde_json::from_str(&own).unwrap();
     let scores = own["kernels"]["scores"].as_array().unwrap();
-    assert!(scores.len() > 5 && scores.iter().all(|score| score["gpu"] == "h200_sxm"), "{scores:?}");
+    assert!(
+        scores.len() > 5 && scores.iter().all(|score| score["gpu"] == "h200_sxm"),
+        "{scores:?}"
+    );
     desk.expect(2, &format!("validate {table} --kernels {folder} --format csv"));
     desk.expect(2, "validate");
     // Three rows are left, and a record is of one run.
@@ -296,16 +299,24 @@ fn kernel_tables_are_scored_alone_or_beside_runs() {
 #[test]
 fn a_calibration_is_scored_on_the_rows_of_its_card() {
     let desk = Desk::new();
-    let header = "gpu,model,tp,engine,engine_version,input_len,output_len,request_rate,num_prompts,tpot_p50_ms\n";
-    let row =
-        |gpu: &str| format!("{gpu},meta-llama/Llama-3.1-8B-Instruct,1,vllm,0.11.0,512,128,4,200,8\n");
-    let table: String = ["H100-SXM-80GB", "A100-80GB", "A100-SXM-80GB", "L4"].map(row).concat();
+    let header =
+        "gpu,model,tp,engine,engine_version,input_len,output_len,request_rate,num_prompts,tpot_p50_ms\n";
+    let row = |gpu: &str| format!("{gpu},meta-llama/Llama-3.1-8B-Instruct,1,vllm,0.11.0,512,128,4,200,8\n");
+    let table: String = ["H100-SXM-80GB", "A100-80GB", "A100-SXM-80GB", "L4"]
+        .map(row)
+        .concat();
     std::fs::write(desk.path().join("rows.csv"), header.to_owned() + &table).unwrap();
-    let shipped = concat!(env!("CARGO_MANIFEST_DIR"), "/calibrations/a100-sxm-80gb-vllm.toml");
+    let shipped = concat!(
+        env!("CARGO_MANIFEST_DIR"),
+        "/calibrations/a100-sxm-80gb-vllm.toml"
+    );
     let own = std::fs::read_to_string(shipped).unwrap();
     std::fs::write(desk.path().join("own.toml"), &own).unwrap();
     let scored = |words: &str| {
-        let json = desk.expect(0, &format!("validate rows.csv --no-interval --format json {words}"));
+        let json = desk.expect(
+            0,
+            &format!("validate rows.csv --no-interval --format json {words}"),
+        );
         serde_json::from_str::<serde_json::Value>(&json).unwrap()["overall"]["modelled"].clone()
     };
     assert_eq!(scored(""), 4);
@@ -316,11 +327,22 @@ fn a_calibration_is_scored_on_the_rows_of_its_card() {
     assert!(told.contains(reason), "{told}");
     // `A100-80GB` may be the PCIe form, too; whose calibration it is says that it was not.
     let scenarios = desk.expect(0, "validate rows.csv --scenarios --calibration own.toml");
-    assert_eq!(scenarios.matches("calibration = \"own.toml\"").count(), 2, "{scenarios}");
-    assert_eq!(scenarios.matches("gpu = \"A100-SXM-80GB\"").count(), 2, "{scenarios}");
+    assert_eq!(
+        scenarios.matches("calibration = \"own.toml\"").count(),
+        2,
+        "{scenarios}"
+    );
+    assert_eq!(
+        scenarios.matches("gpu = \"A100-SXM-80GB\"").count(),
+        2,
+        "{scenarios}"
+    );
     std::fs::write(desk.path().join("cut.toml"), &own[..own.len() / 2]).unwrap();
     for unusable in ["cut.toml", "nothing.toml", "nothing"] {
-        desk.expect(2, &format!("validate rows.csv --no-interval --calibration {unusable}"));
+        desk.expect(
+            2,
+            &format!("validate rows.csv --no-interval --calibration {unusable}"),
+        );
     }
 }
 

@@ -95,9 +95,19 @@ impl Draft<'_> {
 
     /// Whole experts on each GPU instead of a part of every one.
     fn experts(&mut self) {
-        let are_whole = self.row.setup.expert_parallel.is_some_and(|ranks| ranks > 1);
-        if are_whole && !self.said.keys.contains_key("cluster.enable_expert_parallel") {
-            self.entry("enable_expert_parallel", "true");
+        let setup = &self.row.setup;
+        let Some(groups) = setup.expert_parallel.filter(|groups| *groups > 1) else {
+            return;
+        };
+        let is_vllm =
+            (setup.engine.as_deref()).is_none_or(|engine| engine.to_lowercase().starts_with("vllm"));
+        let said = ["enable_expert_parallel", "expert_parallel_size"].map(|key| format!("cluster.{key}"));
+        if said.iter().any(|key| self.said.keys.contains_key(key)) {
+            return;
+        }
+        match is_vllm {
+            true => self.entry("enable_expert_parallel", "true"),
+            false => self.entry("expert_parallel_size", &groups.to_string()),
         }
     }
 

@@ -5,7 +5,7 @@ use serde_json::{Value, json};
 use super::drafts::{speculation, tokens_per_decode};
 use super::{assumed, loading, states, tight, too_long, typical, windows};
 use crate::config::Capacity;
-use crate::engine::ceilings::ceilings;
+use crate::engine::ceilings::shared_ceilings;
 use crate::engine::memory::{DoesNotFit, MemoryPlan};
 
 fn question_json(question: &Capacity) -> Value {
@@ -47,7 +47,8 @@ fn question_json(question: &Capacity) -> Value {
 pub(super) fn fits_json(question: &Capacity, plan: &MemoryPlan) -> Value {
     let options = &question.options;
     let (tensor, stages) = (options.tensor_parallel, options.pipeline_parallel);
-    let ceilings = ceilings(&question.device, &question.worked, tensor, stages);
+    let worked = (&question.worked, &question.worked_for_all);
+    let ceilings = shared_ceilings(&question.device, worked, tensor, stages);
     let typical = typical(question);
     let mut fits = json!({
         "version": 1,
@@ -72,6 +73,9 @@ pub(super) fn fits_json(question: &Capacity, plan: &MemoryPlan) -> Value {
         "decode_ceiling_tok_s": ceilings.decode_steps_per_s * tokens_per_decode(question),
         "ridge_tokens": ceilings.ridge_tokens,
     });
+    if question.engines > 1 {
+        fits["data_parallel_engines"] = question.engines.into();
+    }
     // A hybrid's are as long as its states are large.
     fits["scenario"]["block_size"] = plan.block_size.into();
     if speculation(question).is_some() {

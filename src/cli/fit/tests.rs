@@ -191,11 +191,16 @@ fn engines_that_share_experts_are_counted_as_they_run() {
         )
     };
     let (prefill, decode) = ceiling("-dp 8");
-    assert!(prefill > 23_200.0, "{prefill}");
     assert!(decode > 70.5, "{decode}");
-    // All eight work for one request where they split every layer.
+    // All eight work for one request where they split every layer, and compute no more for prompts of all than they do so.
     let (split_prefill, split_decode) = ceiling("-tp 8");
-    assert!(split_prefill > prefill && split_decode > decode);
+    assert!(
+        (8.0 * prefill / split_prefill - 1.0).abs() < 1e-6,
+        "{prefill} {split_prefill}"
+    );
+    assert!(split_decode > decode);
+    let (text, _) = fit("mistralai/Mixtral-8x22B-v0.1 --gpu h200 --max-model-len 20000 -dp 8");
+    assert!(text.contains("in all        8 engines: "), "{text}");
 }
 
 #[test]

@@ -7,7 +7,7 @@ use super::drafts::{of_step, tokens_per_decode};
 use super::{assumed, loading, running_at_most, states, tight, too_long, typical, windows};
 use crate::cli::figures::{grouped, plain, short};
 use crate::config::Capacity;
-use crate::engine::ceilings::ceilings;
+use crate::engine::ceilings::{Ceilings, shared_ceilings};
 use crate::engine::memory::{MemoryOptions, MemoryPlan};
 use crate::model::{Attention, ModelShape};
 use crate::report::{counted, wrapped};
@@ -31,10 +31,12 @@ pub(super) fn write_text(
         device,
         model,
         worked,
+        worked_for_all,
         options,
         ..
     } = question;
-    let ceilings = ceilings(device, worked, options.tensor_parallel, options.pipeline_parallel);
+    let (tensor, stages) = (options.tensor_parallel, options.pipeline_parallel);
+    let ceilings = shared_ceilings(device, (worked, worked_for_all), tensor, stages);
     let tight = tight(question, plan);
     let runtime = plan.charged(options.charge_cuda_graphs) - plan.weights;
     writeln!(
@@ -87,6 +89,9 @@ pub(super) fn write_text(
         of_step(question),
         ceilings.ridge_tokens,
     )?;
+    if let Some(told) = in_all(question, plan, &ceilings) {
+        writeln!(out, " in all        {told}")?;
+    }
     if let Some(told) = &question.break_even {
         writeln!(out, " loading       {}", loading::answer(told))?;
     }
@@ -128,6 +133,20 @@ pub(super) fn write_notes(out: &mut dyn Write, question: &Capacity) -> anyhow::R
         writeln!(out, " note          {note}")?;
     }
     Ok(())
+}
+
+/// What the engines of a data-parallel server have together, of which the lines above count one.
+fn in_all(question: &Capacity, plan: &MemoryPlan, ceilings: &Ceilings) -> Option<String> {
+    let engines = u64::from(question.engines);
+    (engines > 1).then(|| {
+        format!(
+            "{engines} engines: {} tokens  |  {} × {} tokens worst case  |  prefill ≤ {} tok/s",
+            short((engines * plan.tokens()) as f64),
+            requests(engines * plan.concurrency(question.max_model_len)),
+            grouped(u64::from(question.max_model_len)),
+            short(engines as f64 * ceilings.prefill_tokens_per_s),
+        )
+    })
 }
 
 /// The cap on sequences, where memory would hold more.

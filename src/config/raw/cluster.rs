@@ -51,6 +51,9 @@ pub struct RawCluster {
     /// GPUs hold experts whole, each some of them, not a slice of all (-ep): those of an engine, or of all data-parallel ones.
     #[arg(long, value_name = "BOOL", num_args = 0..=1, require_equals = true, default_missing_value = "true", help_heading = "Machines")]
     pub enable_expert_parallel: Option<bool>,
+    /// Groups that experts are dealt out to whole, of the GPUs that share a layer (--ep-size): SGLang's and TensorRT-LLM's.
+    #[arg(long, value_name = "N", help_heading = "Machines")]
+    pub expert_parallel_size: Option<Count>,
     /// Steps between two agreements of data-parallel engines with experts on whether anybody has work left.
     #[arg(long, value_name = "N", help_heading = "Machines")]
     pub dp_sync_interval: Option<Count>,

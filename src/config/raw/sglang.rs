@@ -95,6 +95,9 @@ pub struct RawSglang {
     /// With it: each rank computes the logits of its own requests.
     #[arg(long, value_name = "BOOL", num_args = 0..=1, require_equals = true, default_missing_value = "true")]
     pub enable_dp_lm_head: Option<bool>,
+    /// Kernels that send tokens only where they are routed; any but none deals experts out to all GPUs.
+    #[arg(long, value_name = "NAME")]
+    pub moe_a2a_backend: Option<String>,
     /// Who of the data-parallel ranks gets a request (--dp-size).
     #[arg(long, value_name = "METHOD")]
     pub load_balance_method: Option<RawBalanceMethod>,

@@ -97,7 +97,16 @@ pub fn for_device(device: &Device, engine: &str) -> Chosen {
         (Some(own), _) => Some((own, true)),
         (None, _) => of_vllm.map(|other| (other, false)),
     };
-    let own = own.map(|(own, same_engine)| (with_fused(own, &id, engine), same_engine));
+    // A profile may have the id of a card that was measured, and figures of its own.
+    let is_changed = device.differs_from_shipped();
+    let own = own
+        .filter(|_| !is_changed)
+        .map(|(own, same_engine)| (with_fused(own, &id, engine), same_engine));
+    let like = if is_changed {
+        Some(&*device.id)
+    } else {
+        device.like.as_deref()
+    };
     match own {
         Some((own, same_engine)) => {
             let trust = own.provenance.source.trust();
@@ -116,11 +125,19 @@ pub fn for_device(device: &Device, engine: &str) -> Chosen {
                 note,
             }
         }
-        None if let Some(twin) = twin(device, engine) => Chosen {
+        None if let Some(twin) = like.and_then(|like| twin(device, like, engine)) => Chosen {
             trust: Trust::Prior,
             note: format!(
-                "no measurements of {} ship: calibration {} ({}), of a card with the same chip",
-                device.id, twin.name, twin.provenance.credit
+                "no measurements of {} {}ship: calibration {} ({}), of a card with the same {}",
+                device.id,
+                if is_changed { "with these figures " } else { "" },
+                twin.name,
+                twin.provenance.credit,
+                if is_changed {
+                    "id and other figures"
+                } else {
+                    "chip"
+                },
             ),
             calibration: twin.over(&base),
         },
@@ -151,8 +168,8 @@ pub fn for_device(device: &Device, engine: &str) -> Chosen {
 
 /// What ships of the card with the same chip that a profile names, as a prior: memory, clocks and links differ, which ceilings
 /// say. What its links take is another's only where the links are.
-fn twin(device: &Device, engine: &str) -> Option<Calibration> {
-    let (other, _) = crate::hardware::find(device.like.as_deref()?).ok()?;
+fn twin(device: &Device, like: &str, engine: &str) -> Option<Calibration> {
+    let (other, _) = crate::hardware::find(like).ok()?;
     let of = |engine: &str| shipped(&format!("{}-{engine}", other.id.to_lowercase()));
     let of_vllm = of("vllm");
     let mut found = match (of(engine), of_vllm) {
@@ -276,6 +293,19 @@ mod tests {
             "h200-sxm-141gb-vllm",
             "it is chosen by name only"
         );
+    }
+
+    #[test]
+    fn figures_of_one_s_own_under_a_measured_card_s_id_are_no_measured_card() {
+        let (card, _) = crate::hardware::find("h100").expect("it ships");
+        let faster = Device {
+            memory_bandwidth: crate::units::BytesPerSec(2.0 * card.memory_bandwidth.0),
+            ..card.clone()
+        };
+        let (measured, changed) = (for_device(&card, "vllm"), for_device(&faster, "vllm"));
+        assert_eq!((measured.trust, changed.trust), (Trust::Calibrated, Trust::Prior));
+        assert_eq!(changed.calibration.trust(), Trust::Prior);
+        assert!(changed.note.contains("other figures"), "{}", changed.note);
     }
 
     #[test]

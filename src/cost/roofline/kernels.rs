@@ -65,8 +65,11 @@ impl Operators {
             .map(with_gemm)
             .collect::<Result<_, _>>()?;
         let is_shared = placement.data_parallel > 1;
-        let deals_out = placement.expert_parallel && !is_shared && tp > 1;
-        let slices = if deals_out { 1 } else { tp };
+        // Experts that ranks share are theirs in common, and here is what a rank does by itself.
+        let (slices, expert_ranks) = match is_shared {
+            true => (tp, 1),
+            false => (placement.expert_slices(), placement.expert_groups),
+        };
         let own_experts = experts(shape, &device.peaks, slices);
         let shared_layers: u32 = own_experts.iter().map(|experts| experts.layers).sum();
         let shared_layers = match placement.gathers_mlp {
@@ -101,7 +104,7 @@ impl Operators {
             link: (tp > 1).then(|| link_for(calibration, device, tp)),
             fused,
             shared_layers: if is_shared { f64::from(shared_layers) } else { 0.0 },
-            expert_ranks: if deals_out { tp } else { 1 },
+            expert_ranks,
             scale: calibration.scale.clone(),
             embeds: true,
         })
@@ -140,7 +143,6 @@ impl Operators {
         placement: &Placement,
     ) -> Result<Operators, String> {
         let all = placement.tensor_parallel * placement.data_parallel;
-        let slices = if placement.expert_parallel { 1 } else { all };
         let with_moe = |experts| with_moe(experts, calibration, placement);
         let gathered = match placement.gathers_mlp {
             true => linears(shape, &device.peaks, all),
@@ -153,12 +155,12 @@ impl Operators {
                 .filter(is_of_mlp)
                 .map(with_gemm)
                 .collect::<Result<_, _>>()?,
-            experts: experts(shape, &device.peaks, slices)
+            experts: experts(shape, &device.peaks, placement.expert_slices())
                 .into_iter()
                 .map(with_moe)
                 .collect::<Result<_, _>>()?,
             link: Some(link_for(calibration, device, all)),
-            expert_ranks: if placement.expert_parallel { all } else { 1 },
+            expert_ranks: placement.expert_groups,
             ..Operators::new(device, shape, calibration, placement)?
         })
     }

@@ -433,14 +433,19 @@ impl StepCost for RooflineCost {
     }
 
     fn breakdown(&self, load: &StepLoad) -> Breakdown {
+        let ranks = self.shared.as_ref().map_or(1, |(_, ranks)| *ranks);
+        let tokens = self.padded_tokens(load.tokens(), self.launch(load.tokens(), self.is_uniform(load)));
+        self.breakdown_beside(load, tokens * (ranks - 1))
+    }
+
+    fn breakdown_beside(&self, load: &StepLoad, others: u64) -> Breakdown {
         let tokens = load.tokens();
         let launch = self.launch(tokens, self.is_uniform(load));
         let padded = self.padded_tokens(tokens, launch);
         let mut parts = self.operators.token_parts(padded);
         parts.extend(self.operators.routed_parts(self.routed(tokens, padded)));
-        if let Some((shared, ranks)) = &self.shared {
-            // As if all ranks computed the same.
-            parts.extend(shared.parts(padded * ranks));
+        if let Some((shared, _)) = &self.shared {
+            parts.extend(shared.parts(padded + others));
         }
         parts.extend(self.attention.parts(load));
         parts.extend(self.indexer.part(load));

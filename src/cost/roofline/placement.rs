@@ -12,8 +12,8 @@ pub struct Placement {
     pub tensor_parallel: u32,
     /// Groups of such ranks that have requests of their own and share their experts; 1 as a rule (DP-2).
     pub data_parallel: u32,
-    /// Those hold experts whole, each some, and not a slice of all.
-    pub expert_parallel: bool,
+    /// Groups of GPUs, of all that share a layer, that hold experts whole, each some; 1 where each GPU has a slice of every expert.
+    pub expert_groups: u32,
     /// All of a layer behind its attention is theirs in common, dense layers, shared experts and the choice of experts too:
     /// each has a slice, and computes it for the tokens of all (SGLang's data-parallel attention).
     pub gathers_mlp: bool,
@@ -54,6 +54,11 @@ impl Placement {
             KernelFormat::Fp8 => self.fp8_experts,
             format => format,
         }
+    }
+
+    /// GPUs that share each expert: all that share a layer, or those of one group.
+    pub(crate) fn expert_slices(&self) -> u32 {
+        self.tensor_parallel * self.data_parallel / self.expert_groups
     }
 
     /// GPUs of one replica.

@@ -95,7 +95,7 @@ mod tests {
     fn with(ranks: u32, whole: bool) -> (RooflineCost, Option<SharedExperts>) {
         let placement = Placement {
             data_parallel: ranks,
-            expert_parallel: whole,
+            expert_groups: if whole { ranks } else { 1 },
             ..placement()
         };
         of("Qwen/Qwen3-30B-A3B", &placement)

@@ -311,20 +311,16 @@ fn experts_that_are_dealt_out_whole_wait_for_the_fullest_gpu() {
     let mixtral = mixtral();
     let device = device("h100");
     let calibration = for_device(&device, "vllm").calibration;
-    let cost = |expert_parallel: bool| {
+    let cost = |is_dealt_out: bool| {
         let placement = Placement {
             tensor_parallel: 4,
-            expert_parallel,
+            expert_groups: if is_dealt_out { 4 } else { 1 },
             ..placement()
         };
         RooflineCost::new(&device, &mixtral, &calibration, &placement).unwrap()
     };
-    let step = |expert_parallel: bool, batch: u32| {
-        cost(expert_parallel)
-            .decode(batch)
-            .at(u64::from(batch), 1)
-            .seconds()
-    };
+    let step =
+        |is_dealt_out: bool, batch: u32| cost(is_dealt_out).decode(batch).at(u64::from(batch), 1).seconds();
     // Both rows of one token at the fullest GPU are at 1.5 of its 2 experts in the mean (EP-4): read whole, where every GPU
     // would read a quarter of both.
     let ratio = |batch: u32| step(true, batch) / step(false, batch);

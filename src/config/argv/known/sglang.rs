@@ -8,7 +8,7 @@ use super::{LOADING, LOGS, LORA, OFFLOAD, SAMPLING, SERVER, SPECULATION, TEXT};
 
 const KERNELS: &str = "the calibration says how fast kernels are";
 const DISAGGREGATION: &str = "--pd-flow and --kv-link say how KV gets from one server to the other here";
-const EXPERTS: &str = "expert parallelism is not modelled yet";
+const EXPERTS: &str = "dense layers lie on all GPUs of a group here";
 const TUNING: &str = "it matters for state-space and hybrid models only";
 const NODES: &str = "where processes run is not modelled";
 
@@ -287,11 +287,7 @@ pub(super) const SGLANG: &[Family] = &[
             "disaggregation-prefill-pp",
         ],
     ),
-    (
-        One,
-        NotModelled("1", EXPERTS),
-        &["ep-size", "ep", "expert-parallel-size", "moe-dense-tp-size"],
-    ),
+    (One, NotModelled("1", EXPERTS), &["moe-dense-tp-size"]),
     (
         One,
         Ignored("it matters with --dp-size only"),
@@ -299,9 +295,8 @@ pub(super) const SGLANG: &[Family] = &[
     ),
     (
         One,
-        Ignored("it matters with expert parallelism only"),
+        Ignored("experts lie evenly over the GPUs here, and their tokens are exchanged in one way"),
         &[
-            "moe-a2a-backend",
             "deepep-mode",
             "deepep-config",
             "ep-num-redundant-experts",
