@@ -8,7 +8,7 @@ use super::axes::{self, Swept};
 use super::checkpoint;
 use super::diagnostic::{Diagnostic, Diagnostics, Place};
 use super::document::{Document, Source};
-use super::files::{self, Files};
+use super::files::{self, Files, NoFiles};
 use super::flags::{self, By, ScenarioFlags};
 use super::overlooked;
 use super::pasted::{self, ResultFlags};
@@ -100,7 +100,7 @@ fn without_base(document: &mut Document) -> Option<String> {
 /// What of it cannot be honoured.
 pub fn served(command: &str, engine: Option<&str>) -> Result<(Document, Vec<String>), Diagnostics> {
     let mut layers = Layers::default();
-    layers.serve_cmd(command, engine, None);
+    layers.serve_cmd(command, engine, None, &NoFiles);
     layers.judge_halves();
     match layers.problems.is_empty() {
         true => Ok((layers.document, layers.ignored)),
@@ -150,8 +150,14 @@ impl Layers {
     }
 
     /// The command of a server that `engine` names beside it, as the positional argument may name its model.
-    fn serve_cmd(&mut self, command: &str, engine: Option<&str>, positional: Option<&str>) {
-        let (parsed, ignored, wrong) = match pasted::serve(command, engine) {
+    fn serve_cmd(
+        &mut self,
+        command: &str,
+        engine: Option<&str>,
+        positional: Option<&str>,
+        files: &dyn Files,
+    ) {
+        let (parsed, ignored, wrong) = match pasted::serve(command, engine, files) {
             Ok(parsed) => parsed,
             Err(wrong) => {
                 self.is_cut = true;

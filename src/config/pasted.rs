@@ -3,6 +3,7 @@
 
 mod around;
 mod environment;
+mod options;
 mod others;
 
 use clap::error::{ContextKind, ContextValue, ErrorKind};
@@ -12,6 +13,7 @@ use around::{Bare, Missing};
 
 use super::argv;
 use super::diagnostic::{Diagnostic, Place};
+use super::files::Files;
 use super::flags::{ClientKind, ScenarioFlags, SloFlags, TrafficFlags};
 use super::scalar::Count;
 use super::trtllm;
@@ -235,9 +237,10 @@ type Understood<P> = (P, Vec<String>, Vec<Diagnostic>);
 pub(super) fn serve(
     command: &str,
     asked: Option<&str>,
+    files: &dyn Files,
 ) -> Result<Understood<ScenarioFlags>, Vec<Diagnostic>> {
     let flag = "--serve-cmd";
-    let ((mut parsed, bare), mut ignored, mut problems) = parse::<Serve>(command, flag, &SERVE, true)?;
+    let ((mut parsed, bare), mut ignored, mut problems) = parse::<Serve>(command, flag, &SERVE, Some(files))?;
     let name = started(&bare);
     let words = words_of(command).unwrap_or_default();
     if name == "tensorrt-llm" {
@@ -312,7 +315,7 @@ pub(super) struct Benchmark {
 
 /// A benchmark command, as far as it is understood.
 pub(super) fn bench(command: &str) -> Result<Benchmark, Vec<Diagnostic>> {
-    let ((parsed, bare), ignored, problems) = parse::<Bench>(command, "--bench-cmd", &BENCH, false)?;
+    let ((parsed, bare), ignored, problems) = parse::<Bench>(command, "--bench-cmd", &BENCH, None)?;
     let Bench {
         model,
         mut traffic,
@@ -346,8 +349,9 @@ fn parse<P: FromArgMatches + CommandFactory>(
     command: &str,
     flag: &str,
     starts: &[&[&str]],
-    image_serves: bool,
+    files_of_server: Option<&dyn Files>,
 ) -> Result<Understood<(P, Bare)>, Vec<Diagnostic>> {
+    let image_serves = files_of_server.is_some();
     let problem = |message: String| Diagnostic::new(message).at(Place::Flag(flag.to_string()));
     let Some(words) = words_of(command) else {
         return Err(vec![problem(format!("`{flag}` has a quote that does not end"))]);
@@ -365,6 +369,10 @@ fn parse<P: FromArgMatches + CommandFactory>(
     let mut bare = bare;
     if !image_serves {
         bare.backend = others::taken(&mut bare.args, &["--backend", "--endpoint-type"]);
+    }
+    let mut without_effect = Vec::new();
+    if let Some(files) = files_of_server {
+        (bare.args, without_effect) = options::expand(std::mem::take(&mut bare.args), started(&bare), files)?;
     }
     let normal = argv::normalise(&bare.args);
     let mut problems: Vec<Diagnostic> = normal.problems;
@@ -389,6 +397,7 @@ fn parse<P: FromArgMatches + CommandFactory>(
     let ignored = settings
         .chain(in_one_line(command).1)
         .chain(bare.dropped.clone())
+        .chain(without_effect)
         .chain(normal.ignored)
         .chain(repeated)
         .map(|reason| format!("in {flag}: {reason}"))

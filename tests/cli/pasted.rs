@@ -75,6 +75,44 @@ fn a_run_that_does_not_fit_says_which_model_was_counted() {
 }
 
 #[test]
+fn files_of_options_are_read_as_their_servers_read_them() {
+    let desk = Desk::new();
+    let options = "kv_cache_config:\n  free_gpu_memory_fraction: 0.5\n  enable_block_reuse: false\nmax_batch_size: 64\n";
+    std::fs::write(desk.path().join("extra.yml"), options).unwrap();
+    std::fs::write(
+        desk.path().join("vllm.yaml"),
+        "max-num-seqs: 64\nenforce-eager: true\n",
+    )
+    .unwrap();
+    let resolved = |serve: &str| {
+        let line = format!(
+            "run --dry-run --gpu h100 --request-rate 1 --input-len 9 --output-len 9 --serve-cmd '{serve}'"
+        );
+        desk.expect(0, &line)
+    };
+    let model = "meta-llama/Llama-3.1-8B-Instruct";
+    let told = resolved(&format!(
+        "trtllm-serve {model} --max_batch_size 8 --extra_llm_api_options extra.yml"
+    ));
+    for part in [
+        "max_batch_size = 64",
+        "kv_cache_free_gpu_memory_fraction = 0.5",
+        "enable_block_reuse = false",
+    ] {
+        assert!(told.contains(part), "`{part}` is not in\n{told}");
+    }
+    let told = resolved(&format!("vllm serve {model} --config vllm.yaml --max-num-seqs 8"));
+    assert!(
+        told.contains("max_num_seqs = 8") && told.contains("enforce_eager = true"),
+        "{told}"
+    );
+    let line = format!("run --gpu h100 --request-rate 1 --serve-cmd 'vllm serve {model} --config none.yaml'");
+    let refused = desk.run(&line);
+    assert_eq!(refused.status.code(), Some(2));
+    assert!(text(&refused.stderr).contains("the file of options none.yaml cannot be read"));
+}
+
+#[test]
 fn columns_and_figures_that_are_no_measurement_are_named() {
     let desk = Desk::new();
     let header = "gpu,model,isl_mean,osl_mean,rate_or_concurrency_kind,value,num_prompts,TPOT (ms),ttft_mean_ms,tpot_mean_ms";

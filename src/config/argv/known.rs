@@ -338,7 +338,7 @@ const SERVE: &[(&str, Takes, Effect)] = &[
         One,
         NotModelled(
             "",
-            "a file of flags is not read: paste its flags, or write a scenario",
+            "a file of flags is read in --serve-cmd only: write its flags, or a scenario",
         ),
     ),
     (

@@ -14,7 +14,7 @@ pub(in crate::config) struct Line {
     pub(in crate::config) flags: ScenarioFlags,
 }
 
-pub(in crate::config) struct Memory(&'static [(&'static str, &'static str)]);
+pub(in crate::config) struct Memory(pub(in crate::config) &'static [(&'static str, &'static str)]);
 
 impl Files for Memory {
     fn read(&self, path: &str) -> Result<Vec<u8>, String> {

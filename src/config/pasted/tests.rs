@@ -351,13 +351,16 @@ fn a_program_is_known_by_its_own_name() {
         "docker run lmsysorg/sglang:v0.5.4 python3 -m sglang.launch_server --model-path m",
     ] {
         assert!(starts_sglang(of_sglang), "{of_sglang}");
-        let (flags, ..) = serve(of_sglang, None).unwrap();
+        let (flags, ..) = serve(of_sglang, None, &NoFiles).unwrap();
         let profile = flags.engine.profile.unwrap();
         assert!(profile.starts_with("sglang"), "{of_sglang}: {profile}");
     }
     let name_of_another = "vllm serve m --served-model-name 'not sglang serve'";
     assert!(!starts_sglang(name_of_another));
-    assert_eq!(serve(name_of_another, None).unwrap().0.engine.profile, None);
+    assert_eq!(
+        serve(name_of_another, None, &NoFiles).unwrap().0.engine.profile,
+        None
+    );
     let client = |command: &str| bench(command).ok().and_then(|said| said.traffic.client);
     let saved = "vllm bench serve --model m --save-result --result-filename like_bench_serving.json";
     assert_eq!(client(saved), Some(ClientKind::Vllm));
@@ -394,7 +397,7 @@ fn tensorrt_llms_server_is_known_by_its_program() {
         "--gpu h100-sxm --request-rate 4 --input-len 9 --output-len 9 --serve-cmd 'trtllm-serve serve {model} --extra_llm_api_options a.yml'"
     ));
     let told = told.err().unwrap().to_string();
-    assert!(told.contains("its keys are flags here"), "{told}");
+    assert!(told.contains("the file of options a.yml cannot be read"), "{told}");
 }
 
 #[test]

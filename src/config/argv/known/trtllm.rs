@@ -34,8 +34,8 @@ pub(super) const TRTLLM: &[Family] = &[
         One,
         NotModelled(
             "",
-            "the file is not read: its keys are flags here (--cuda-graph-padding, --disable-overlap-scheduler, --tokens-per-block \
-             and the like)",
+            "it is read in --serve-cmd only: its keys are flags here (--cuda-graph-padding, --disable-overlap-scheduler, \
+             --tokens-per-block and the like)",
         ),
         &["extra-llm-api-options", "config"],
     ),
