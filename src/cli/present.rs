@@ -197,6 +197,10 @@ fn meta(resolved: &Resolved, result: &RunResult) -> ResultMeta {
         engine: resolved.scenario.first_pool().engine.profile().to_owned(),
         calibration: Some(resolved.calibration.clone()),
         num_prompts: workload.num_prompts,
+        sending_s: match resolved.length {
+            RunLength::Duration(sending) => Some(sending.seconds()),
+            _ => None,
+        },
         request_rate: mix::uneven(&heard, result)
             .or_else(|| mean_rate(&heard))
             .unwrap_or(f64::INFINITY),

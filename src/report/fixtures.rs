@@ -84,6 +84,7 @@ pub(super) fn meta() -> ResultMeta {
         engine: "vllm@0.33".into(),
         calibration: Some("h100-sxm-80gb-vllm".into()),
         num_prompts: None,
+        sending_s: None,
         load: None,
         request_rate: 10.0,
         clients: 1,

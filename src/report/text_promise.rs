@@ -145,7 +145,9 @@ fn kept(is_kept: bool, is_open: bool) -> &'static str {
 }
 
 fn goodput(page: &mut Page, result: &RunResult, shown: &Summary, meta: &ResultMeta) {
-    let Some(good) = shown.good else { return };
+    let Some(good) = shown.good.filter(|_| result.whole.sent > 0) else {
+        return;
+    };
     let free: Vec<&str> = (meta.classes.iter())
         .filter(|class| class.limits.is_empty())
         .map(|class| class.name.as_str())

@@ -71,6 +71,8 @@ pub struct ResultMeta {
     pub calibration: Option<String>,
     /// Requests asked for; `None` where the length was chosen automatically.
     pub num_prompts: Option<u64>,
+    /// How long requests are sent, in seconds, where that is what was asked for.
+    pub sending_s: Option<f64>,
     /// Requests per second; infinite when all are sent at once, and where no rate is given. Of several clients it is
     /// the sum of their rates or, where one of these is not sent nearly all the time, what all sent over the time in which any did.
     pub request_rate: f64,
