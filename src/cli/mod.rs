@@ -46,6 +46,7 @@ pub mod sweep;
 pub mod terminal;
 pub mod trace;
 mod unknown;
+mod used;
 pub mod validate;
 mod values;
 mod what_if;

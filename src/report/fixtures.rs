@@ -120,6 +120,7 @@ pub(super) fn meta() -> ResultMeta {
         utilisation: Some(Utilisation {
             mfu: 0.163,
             memory_bandwidth: 0.612,
+            busy: 0.8,
             bandwidth_bound_tpot_s: 0.0051,
         }),
         waits: None,

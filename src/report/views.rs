@@ -204,15 +204,31 @@ pub struct Promise {
     pub limit_s: f64,
 }
 
-/// Work done per second over what the device offers.
+/// Work done per second over what the device offers, while steps run.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Utilisation {
-    /// Model FLOP utilisation: useful FLOP/s over the dense peak, in 0..=1.
+    /// Model FLOP utilisation: useful FLOP/s over the dense peak, in 0..=1 of the time in which steps ran.
     pub mfu: f64,
-    /// Bytes moved per second over the peak bandwidth, in 0..=1.
+    /// Bytes moved per second over the peak bandwidth, in 0..=1 of the same time.
     pub memory_bandwidth: f64,
+    /// Time in which steps ran, of all replicas, over the time that all of them were there, in 0..=1.
+    pub busy: f64,
     /// Mean time per output token were memory bandwidth the only limit, in seconds: a decode step's over what it brings a sequence.
     pub bandwidth_bound_tpot_s: f64,
+}
+
+impl Utilisation {
+    /// [`Utilisation::mfu`] over all the time, steps or none.
+    #[must_use]
+    pub fn wall_clock_mfu(&self) -> f64 {
+        self.mfu * self.busy
+    }
+
+    /// [`Utilisation::memory_bandwidth`] over all the time, steps or none.
+    #[must_use]
+    pub fn wall_clock_memory_bandwidth(&self) -> f64 {
+        self.memory_bandwidth * self.busy
+    }
 }
 
 /// A search for the highest rate within the objectives, ready to be drawn.
