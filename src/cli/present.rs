@@ -333,13 +333,22 @@ pub(super) fn assumptions(resolved: &Resolved) -> Vec<String> {
     let mut told: Vec<String> = Vec::new();
     for assumed in resolved.assumptions() {
         let key = assumed.key.rsplit('.').next().unwrap_or(&assumed.key);
-        let sentence = format!("{key} = {}", assumed.value);
+        let sentence = format!("{key} = {}{}", assumed.value, meaning(assumed));
         // What is assumed alike of several pools is said once.
         if !told.contains(&sentence) || !assumed.key.starts_with("cluster.pools.") {
             told.push(sentence);
         }
     }
     told
+}
+
+/// What a value says of the traffic, which its name does not.
+fn meaning(assumed: &Provenance) -> String {
+    let is_law = assumed.key.starts_with("workload.arrivals") || assumed.key.ends_with("range_ratio");
+    match &assumed.source {
+        Source::Assumption(what) if is_law => format!(" ({what})"),
+        _ => String::new(),
+    }
 }
 
 /// The parts of the step time that people know by name, each with its worst trust. Where the pools are not trusted alike,
