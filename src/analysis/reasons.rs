@@ -62,6 +62,9 @@ const MORE: f64 = 1.2;
 
 /// Sentences behind a verdict, the most important first.
 pub(super) fn reasons(seen: &Observation, assessment: &Assessment, asked: Asked) -> Vec<String> {
+    if seen.whole.sent == 0 {
+        return vec!["no request was sent: there is nothing to judge".to_owned()];
+    }
     let mut reasons = vec![verdict_reason(seen, assessment, asked)];
     let whole = &seen.whole;
     // Between prefill and decode a request is lost in more ways.

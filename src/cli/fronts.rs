@@ -85,8 +85,11 @@ pub(super) fn prompt_tokens(result: &RunResult, pool: usize) -> f64 {
     tokens as f64 / requests.max(1) as f64
 }
 
-/// All of it.
+/// All of it; nothing where no time passed in which anything could be asked of them.
 pub(super) fn of_run(resolved: &Resolved, outcome: &Outcome) -> Vec<String> {
+    if outcome.result.whole.duration_s <= 0.0 {
+        return Vec::new();
+    }
     let fronts = fronts(resolved, outcome);
     let duration_s = outcome.result.whole.duration_s;
     let mut said = busy(&fronts, duration_s);

@@ -10,7 +10,8 @@ use super::what_if::WhatIf;
 use crate::analysis::Outcome;
 use crate::config::Resolved;
 use crate::report::figures::time;
-use crate::workload::{Arrivals, WorkloadSpec};
+use crate::sim::Scenario;
+use crate::workload::{Arrivals, WorkloadSpec, with_rate};
 
 /// Gaps between two tokens that requests wait on average, from which on they wait for each other and not only for the step
 /// under way to end.
@@ -23,7 +24,18 @@ const WORTH: f64 = 1.1;
 
 /// Says where a run's TTFT holds for answers of one length alone.
 pub(super) fn in_step(resolved: &Resolved, outcome: &Outcome) -> Option<String> {
-    let scenario = &resolved.scenario;
+    of_run(&resolved.scenario, outcome)
+}
+
+/// The same of a run at another rate.
+pub(super) fn in_step_at(rate: f64, resolved: &Resolved, outcome: &Outcome) -> Option<String> {
+    one_length(&resolved.scenario.workload)?;
+    let mut scenario = resolved.scenario.clone();
+    scenario.workload = with_rate(&scenario.workload, rate);
+    of_run(&scenario, outcome)
+}
+
+fn of_run(scenario: &Scenario, outcome: &Outcome) -> Option<String> {
     let tokens = one_length(&scenario.workload)?;
     let summary = (outcome.result.quotable()).unwrap_or(&outcome.result.whole);
     let (wait_s, gap_s) = (summary.queue_time.mean_s()?, summary.itl.mean_s()?);

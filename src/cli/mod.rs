@@ -46,6 +46,7 @@ pub mod sweep;
 pub mod terminal;
 pub mod trace;
 mod unknown;
+mod used;
 pub mod validate;
 mod values;
 mod what_if;
@@ -88,7 +89,7 @@ impl Exit {
         (Exit::Ok, "done"),
         (
             Exit::Failure,
-            "failure: a full disk, a broken conservation law, a livelock, a run in which no request was answered; of audit \
+            "failure: a full disk, a broken conservation law, a livelock, a run in which no request was answered, or none was sent; of audit \
              and conform: something was found; of diff: a figure is beyond --tolerance; of calibrate: nothing was fitted",
         ),
         (

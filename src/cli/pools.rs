@@ -1,5 +1,6 @@
 //! Several pools of one run: what each did, and which of them is pressed the hardest.
 
+use super::used::used;
 use super::{balance, components, fronts, present};
 use crate::analysis::RunResult;
 use crate::analysis::balance::Part;
@@ -161,7 +162,12 @@ fn of_pool(
     done: &ReplicaSummary,
 ) -> Option<Pressure> {
     let pool = &resolved.scenario.pools[index];
-    let used = present::used(&resolved.servers[index], pool, &done.work)?;
+    let used = used(
+        &resolved.servers[index],
+        pool,
+        &done.work,
+        result.whole.duration_s,
+    )?;
     let limits = EngineLimits {
         // The largest batch is that of one replica.
         replicas: 1,

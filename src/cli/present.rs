@@ -1,19 +1,18 @@
 //! From a valid run and its outcome to what the printers take.
 
 use super::components::{component, host_share};
+use super::used::{used, utilisation};
 use super::{fronts, mix, pools, remarks};
 use crate::analysis::costs::usd;
 use crate::analysis::knee::{Constraint, EngineLimits, Objective, Pressure, Statistic};
 use crate::analysis::{Experiment, Outcome, Precision, RunResult, Scaling, heard};
 use crate::cluster::Asked;
-use crate::config::{Resolved, RunLength, Server, Slo, SloMetric};
-use crate::cost::bounds::{WorkSums, work_rates};
+use crate::config::{Provenance, Resolved, RunLength, Server, Slo, SloMetric, Source};
 use crate::cost::{Chunk, StepLoad, Trust};
-use crate::metrics::{Metric, Records, SloLimits, Summary, WorkCounters};
+use crate::metrics::{Metric, Records, SloLimits};
 use crate::model::Quantization;
-use crate::report::{ClassPromise, Limit, PoolMeta, Promise, RampUp, ResultMeta, ScalingMeta, Utilisation};
+use crate::report::{ClassPromise, Limit, PoolMeta, Promise, RampUp, ResultMeta, ScalingMeta};
 use crate::sim::{Counts, Pool};
-use crate::units::Seconds;
 use crate::workload::{Arrivals, Class, Promise as OfClass, mean_rate};
 
 /// How a run is observed and when it may stop.
@@ -197,6 +196,10 @@ fn meta(resolved: &Resolved, result: &RunResult) -> ResultMeta {
         engine: resolved.scenario.first_pool().engine.profile().to_owned(),
         calibration: Some(resolved.calibration.clone()),
         num_prompts: workload.num_prompts,
+        sending_s: match resolved.length {
+            RunLength::Duration(sending) => Some(sending.seconds()),
+            _ => None,
+        },
         request_rate: mix::uneven(&heard, result)
             .or_else(|| mean_rate(&heard))
             .unwrap_or(f64::INFINITY),
@@ -320,7 +323,7 @@ fn pool_metas(resolved: &Resolved, result: &RunResult) -> Vec<PoolMeta> {
         model_id: pool.model.clone(),
         engine: pool.engine.profile().to_owned(),
         calibration: server.calibration.name.clone(),
-        utilisation: done.and_then(|done| used(server, pool, &done.work)),
+        utilisation: done.and_then(|done| used(server, pool, &done.work, result.whole.duration_s)),
     });
     pool.collect()
 }
@@ -330,13 +333,22 @@ pub(super) fn assumptions(resolved: &Resolved) -> Vec<String> {
     let mut told: Vec<String> = Vec::new();
     for assumed in resolved.assumptions() {
         let key = assumed.key.rsplit('.').next().unwrap_or(&assumed.key);
-        let sentence = format!("{key} = {}", assumed.value);
+        let sentence = format!("{key} = {}{}", assumed.value, meaning(assumed));
         // What is assumed alike of several pools is said once.
         if !told.contains(&sentence) || !assumed.key.starts_with("cluster.pools.") {
             told.push(sentence);
         }
     }
     told
+}
+
+/// What a value says of the traffic, which its name does not.
+fn meaning(assumed: &Provenance) -> String {
+    let is_law = assumed.key.starts_with("workload.arrivals") || assumed.key.ends_with("range_ratio");
+    match &assumed.source {
+        Source::Assumption(what) if is_law => format!(" ({what})"),
+        _ => String::new(),
+    }
 }
 
 /// The parts of the step time that people know by name, each with its worst trust. Where the pools are not trusted alike,
@@ -389,19 +401,6 @@ fn trust_of(pool: &Pool) -> Parts {
     parts
 }
 
-fn sums(work: &WorkCounters) -> WorkSums {
-    WorkSums {
-        steps: work.steps as f64,
-        tokens: (work.prefill_tokens + work.decode_tokens) as f64,
-        decoded_tokens: work.decode_tokens as f64,
-        sampled_rows: work.sampled_rows as f64,
-        decode_kv_tokens: work.decode_kv_tokens as f64,
-        chunk_pairs_doubled: work.chunk_pairs_doubled as f64,
-        chunk_kv_tokens: work.chunk_kv_tokens as f64,
-        by_size: work.by_size,
-    }
-}
-
 /// How the weights of all servers are stored, if alike.
 fn precision(resolved: &Resolved) -> Option<String> {
     let stored = |server: &Server| match server.model.quantization {
@@ -411,34 +410,6 @@ fn precision(resolved: &Resolved) -> Option<String> {
     let mut all = resolved.servers.iter().map(stored);
     let first = all.next()?;
     all.all(|other| other == first).then_some(first)
-}
-
-/// Work done against what the device offers while steps run; `None` where no step ran, and of unlike servers.
-fn utilisation(resolved: &Resolved, summary: &Summary) -> Option<Utilisation> {
-    match resolved.servers.as_slice() {
-        // Of experts that several engines share, bounds know only the whole.
-        [server] if resolved.scenario.lock_step.is_none() => {
-            used(server, resolved.scenario.first_pool(), &summary.work)
-        }
-        _ => None,
-    }
-}
-
-/// The same of one server's work.
-pub(super) fn used(server: &Server, pool: &Pool, work: &WorkCounters) -> Option<Utilisation> {
-    if work.steps == 0 || work.busy_s <= 0.0 {
-        return None;
-    }
-    let rates = work_rates(&server.device, &server.model, &server.placement);
-    let (sums, busy) = (sums(work), Seconds(work.busy_s));
-    let batch = (work.decodes() as f64 / work.steps as f64).max(1.0);
-    let context = work.decode_kv_tokens as f64 / (work.decodes() as f64).max(1.0);
-    let step = rates.bandwidth_bound_step(batch.round() as u32, context.round() as u32);
-    Some(Utilisation {
-        mfu: rates.flops_utilisation(&sums, busy),
-        memory_bandwidth: rates.bandwidth_utilisation(&sums, busy),
-        bandwidth_bound_tpot_s: step.0 / pool.engine.tokens_per_decode(),
-    })
 }
 
 /// How hard each resource is pressed in a run's steady state; of several pools on the one that is pressed hardest.

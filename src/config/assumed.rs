@@ -104,8 +104,11 @@ fn parse(entry: &str) -> Option<(&str, &str, &str)> {
     Some((key, value, why.strip_suffix(')')?))
 }
 
-/// Whether a value is the written one; `1` and `1.0` are the same number.
+/// Whether a value is the written one; `1` and `1.0` are the same number, and a choice among tables is the table's name.
 fn is_same(now: &toml::Value, written: &str) -> bool {
+    if let Some(table) = now.as_table() {
+        return table.len() == 1 && table.contains_key(written);
+    }
     let text = now.as_str().map_or_else(|| now.to_string(), str::to_string);
     let number = |text: &str| text.parse::<f64>().ok();
     text == written || number(&text).is_some_and(|now| number(written) == Some(now))

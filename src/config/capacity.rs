@@ -11,7 +11,7 @@ use super::raw::RawScenario;
 use super::remedies::Asked;
 use super::{
     blocks, calibrated, expert_parallel, formats, lmcache, lockstep, longest, machine, pipeline, ranks,
-    serving, sglang, skipped,
+    serving, sglang, skipped, yarn,
 };
 use crate::analysis::{BreakEven, break_even};
 use crate::engine::EngineSpec;
@@ -102,7 +102,8 @@ pub(super) fn count(mut document: Document, role: Role, files: &dyn Files) -> Re
     let fitted = longest::settle(&mut document, files);
     let (mut judge, raw) = Judge::new(document);
     judge.notes.extend(fitted);
-    let mut model = machine::model(&mut judge, &raw.model, files);
+    let mut model =
+        machine::model(&mut judge, &raw.model, files).map(|model| yarn::read_by(model, &raw.engine));
     let device = machine::device(&mut judge, &raw.cluster, files);
     if let (Some(model), Some(device)) = (&mut model, &device) {
         formats::check(&mut judge, &raw.model, model, device);

@@ -131,6 +131,17 @@ impl Document {
         }
     }
 
+    /// Notes that a table is there because something needs one, whoever gave the values in it.
+    pub(super) fn nobody_chose(&mut self, table: &str) {
+        self.origins
+            .insert(table.to_string(), Origin::Default(String::new()));
+    }
+
+    /// Whether a table is there because something needs one.
+    pub(super) fn is_unchosen(&self, table: &str) -> bool {
+        self.get(table).is_some() && matches!(self.origins.get(table), Some(Origin::Default(_)))
+    }
+
     /// Replaces a value by what it means; whoever gave it still gave it.
     pub(super) fn spell_out(&mut self, key: &str, value: Value) {
         if let Some(origin) = self.origin(key).cloned() {

@@ -57,8 +57,16 @@ fn router(judge: &Judge, raw: &RawScenario, cluster: &ClusterSpec) -> Option<Str
         _ => "there is one replica for each kind of request",
     };
     Some(format!(
-        "router = {name} has no effect: {why}, to which every router sends"
+        "router = {name} {IDLE}: {why}, to which every router sends"
     ))
+}
+
+/// What is said of a router that cannot act.
+const IDLE: &str = "has no effect";
+
+/// Whether a sentence says that the router of one replica cannot act, which it does where others are put beside that one.
+pub(super) fn is_on_router(sentence: &str) -> bool {
+    sentence.starts_with("router = ") && sentence.contains(IDLE)
 }
 
 fn scaler(cluster: &ClusterSpec) -> Option<String> {

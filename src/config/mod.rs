@@ -67,6 +67,7 @@ mod unlike;
 pub mod variant;
 pub(crate) mod version;
 mod workload;
+mod yarn;
 
 pub use assemble::{Assembled, Ground, QUICKSTART, assemble, assemble_run, served};
 pub use capacity::{Capacity, capacity};

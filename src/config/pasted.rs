@@ -5,6 +5,7 @@ mod around;
 mod environment;
 mod options;
 mod others;
+mod visible;
 
 use clap::error::{ContextKind, ContextValue, ErrorKind};
 use clap::{Args, CommandFactory, FromArgMatches, Parser};
@@ -286,6 +287,12 @@ pub(super) fn serve(
         ),
         None => {}
     }
+    problems.extend(visible::too_few(
+        &parsed.flags,
+        &bare.settings,
+        (&words, name),
+        flag,
+    ));
     if wants_v0 && !serves_v0 {
         let problem = Diagnostic::new(format!("in {flag}: `VLLM_USE_V1=0` asks for the V0 engine"))
             .at(Place::Flag(flag.to_string()))

@@ -134,6 +134,9 @@ pub struct Startup {
     pub pipelines_ahead: bool,
     /// `--max-model-len auto` takes the longest that fits (`_auto_fit_max_model_len`, since 0.14).
     pub fits_context: bool,
+    /// A model's context under YaRN is its original positions times the factor, not `max_position_embeddings`
+    /// (`_get_and_verify_max_len`).
+    pub yarn_multiplies_original: bool,
 }
 
 /// Which batch sizes are captured as CUDA graphs (V1-73).

@@ -108,6 +108,13 @@ impl Resolved {
         assumed::put_first(&mut self.ignored, ignored);
     }
 
+    /// Takes back that the router has no effect: more replicas are to be put behind it.
+    pub fn router_acts(&mut self) {
+        let is_other = |sentence: &String| !idle::is_on_router(sentence);
+        self.notes.retain(is_other);
+        self.ignored.retain(is_other);
+    }
+
     /// Notes on other things than what had no effect.
     #[must_use]
     pub fn other_notes(&self) -> Vec<String> {

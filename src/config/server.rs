@@ -10,7 +10,7 @@ use super::judge::Judge;
 use super::raw::RawScenario;
 use super::serving::Flags;
 use super::workload;
-use super::{cluster, formats, lockstep, machine, pipeline, serving};
+use super::{cluster, formats, lockstep, machine, pipeline, serving, yarn};
 use crate::cluster::Serves;
 use crate::cost::Trust;
 use crate::cost::calibration::Calibration;
@@ -60,7 +60,7 @@ pub(super) fn serves_class(served: &Serves, class: Option<usize>) -> bool {
 
 /// Model, GPU, layout and flags.
 pub(super) fn draft(judge: &mut Judge, raw: &RawScenario, role: Role, files: &dyn Files) -> Draft {
-    let mut model = machine::model(judge, &raw.model, files);
+    let mut model = machine::model(judge, &raw.model, files).map(|model| yarn::read_by(model, &raw.engine));
     let device = machine::device(judge, &raw.cluster, files);
     if let (Some(model), Some(device)) = (&mut model, &device) {
         formats::check(judge, &raw.model, model, device);

@@ -371,7 +371,9 @@ impl Flags {
             Flags::Vllm(flags) => {
                 let num_gpu_blocks = plan.num_gpu_blocks;
                 let has_full_graphs = match flags.graph_mode {
-                    RawGraphMode::FullDecodeOnly | RawGraphMode::FullAndPiecewise => !flags.is_eager,
+                    RawGraphMode::FullDecodeOnly | RawGraphMode::FullAndPiecewise | RawGraphMode::Full => {
+                        !flags.is_eager
+                    }
                     RawGraphMode::None | RawGraphMode::Piecewise => false,
                 };
                 hybrid::check_seats(judge, &plan, flags.max_num_seqs, has_full_graphs);
@@ -458,6 +460,7 @@ fn graph_mode(raw: RawGraphMode) -> CudagraphMode {
         RawGraphMode::None => CudagraphMode::None,
         RawGraphMode::Piecewise => CudagraphMode::Piecewise,
         RawGraphMode::FullDecodeOnly => CudagraphMode::FullDecodeOnly,
-        RawGraphMode::FullAndPiecewise => CudagraphMode::FullAndPiecewise,
+        // One that is not modelled was reported.
+        RawGraphMode::FullAndPiecewise | RawGraphMode::Full => CudagraphMode::FullAndPiecewise,
     }
 }

@@ -175,6 +175,45 @@ fn assumed_values_name_their_reason() {
     "#);
 }
 
+/// The law of arrivals and the spread of lengths decide how requests meet: that nobody gave them is told, also of a file that spells the
+/// run out.
+#[test]
+fn a_rate_and_lengths_alone_say_what_is_assumed_of_them() {
+    use super::flags::tests::resolve_line;
+    let machine = "meta-llama/Llama-3.1-8B-Instruct --gpu h100 --input-len 100 --output-len 10";
+    let of = |resolved: &Resolved| -> Vec<String> {
+        let traffic = |key: &str| key.starts_with("workload.arrivals") || key.starts_with("workload.lengths");
+        let told = resolved.assumptions().filter(|value| traffic(&value.key));
+        told.map(|value| format!("{} = {}", value.key, value.value))
+            .collect()
+    };
+    let told = |flags: &str| {
+        of(&resolve_line(&format!("{machine} {flags}")).unwrap_or_else(|wrong| panic!("{wrong}")))
+    };
+    let (law, spread) = (
+        "workload.arrivals = poisson",
+        "workload.lengths.random.range_ratio = 0",
+    );
+    assert_eq!(told("--request-rate 4"), [law, spread]);
+    assert_eq!(told("--request-rate 4 --burstiness 1"), [spread]);
+    assert_eq!(told("--request-rate 4 --burstiness 0.5"), [spread]);
+    assert_eq!(told("--max-concurrency 4 --num-prompts 9"), [spread]);
+    assert_eq!(told("--request-rate 4 --random-range-ratio 0"), [law]);
+    let first =
+        resolve_line(&format!("{machine} --request-rate 4")).unwrap_or_else(|wrong| panic!("{wrong}"));
+    let written = resolved_toml(&first);
+    let again = resolve_text(&written).unwrap_or_else(|wrong| panic!("{wrong}"));
+    assert_eq!(of(&again), [law, spread]);
+    let changed = written.replace("[workload.arrivals.poisson]", "[workload.arrivals.constant]");
+    let changed = resolve_text(&changed).unwrap_or_else(|wrong| panic!("{wrong}"));
+    assert_eq!(of(&changed), [spread]);
+    // A file that chooses the law gives it.
+    assert_eq!(
+        of(&resolve_text(BASE).unwrap_or_else(|wrong| panic!("{wrong}"))),
+        Vec::<String>::new()
+    );
+}
+
 #[test]
 fn tokens_sent_several_at_a_time_are_noted() {
     for engine in ["max_model_len = 8192", "profile = \"sglang@0.5.4\""] {

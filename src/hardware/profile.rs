@@ -5,6 +5,7 @@
 //! every KV block count.
 
 mod judge;
+mod plausible;
 
 use std::fmt;
 
@@ -301,10 +302,41 @@ mod tests {
         let error = Device::from_toml(&text, "my.toml").unwrap_err();
         insta::assert_snapshot!(error, @r#"
         my.toml is not a hardware profile
-          line 14: `memory.bandwidth`: must be at least 1 GB/s
-          line 27: `link.pcie`: must be at least 1 GB/s
+          line 14: `memory.bandwidth`: must be at least 50 GB/s; 1 TB/s is 1,000 GB/s
+          line 27: `link.pcie`: must be at least 1 GB/s; 1 TB/s is 1,000 GB/s
           line 19: `peak.bf16`: must be at least 1 TFLOP/s
         "#);
+    }
+
+    #[test]
+    fn a_unit_that_is_a_thousandfold_off_is_told_of_every_figure() {
+        for (right, wrong, key) in [
+            ("3.35 TB/s", "3.35 GB/s", "memory.bandwidth"),
+            ("3.35 TB/s", "3350 TB/s", "memory.bandwidth"),
+            ("3.35 TB/s", "100 TB/s", ""),
+            ("989.4 TFLOP/s", "989.4 GFLOP/s", "peak.bf16"),
+            ("1978.9 TFLOP/s", "1978.9 GFLOP/s", "peak.fp8"),
+            ("1978.9 TOP/s", "1978.9 POP/s", "peak.int8"),
+            ("450 GB/s", "450 MB/s", "link.nvlink"),
+            ("450 GB/s", "450 TB/s", "link.nvlink"),
+            ("64 GB/s", "64 TB/s", "link.pcie"),
+            ("50 MB", "50 GB", "memory.l2"),
+            ("700 W", "700 kW", "power.tdp"),
+        ] {
+            let text = H100.replacen(right, wrong, 1);
+            assert_ne!(text, H100, "{right}");
+            let told = Device::from_toml(&text, "my.toml").err();
+            let keys = told.map_or(vec![], |told| told.problems);
+            let keys: Vec<&str> = keys.iter().map(|problem| problem.key.as_str()).collect();
+            let expected: &[&str] = if key.is_empty() { &[] } else { &[key] };
+            assert_eq!(keys, expected, "{wrong}");
+        }
+        // Both peaks in the wrong unit are beside a bandwidth in the right one.
+        let text = H100
+            .replace(" TFLOP/s\"", " PFLOP/s\"")
+            .replace(" TOP/s\"", " POP/s\"");
+        let told = Device::from_toml(&text, "my.toml").unwrap_err();
+        assert_eq!(told.problems[0].key, "memory.bandwidth");
     }
 
     #[test]

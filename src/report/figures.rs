@@ -19,6 +19,12 @@ pub fn significant_down(value: f64) -> String {
     significant(to_three(value, -1.0))
 }
 
+/// Three significant figures of what must not be said smaller than it is: a bound from above.
+#[must_use]
+pub fn significant_up(value: f64) -> String {
+    significant(to_three(value, 1.0))
+}
+
 /// The nearest value of three figures, or the next one in that direction where the nearest lies in the other.
 fn to_three(value: f64, direction: f64) -> f64 {
     let nearest: f64 = format!("{value:.2e}").parse().unwrap_or(value);
@@ -99,6 +105,20 @@ pub fn percent_beside(fraction: f64, other: f64) -> String {
     };
     let apart = (2..=6).map(digits).find(|(one, other)| one != other);
     apart.map_or(said, |(one, _)| one)
+}
+
+/// A share that is promised, as it was given: `99.0 %`, `99.999 %`.
+#[must_use]
+pub fn percent_promised(share: f64) -> String {
+    /// As many decimals as a promise may be given with, and no float's last digits.
+    const DECIMALS: usize = 10;
+    let said = percent(share);
+    let exact = format!("{:.DECIMALS$}", share * 100.0);
+    let is_exact = |said: &str| said.trim_end_matches(" %").parse() == exact.parse::<f64>();
+    match is_exact(&said) {
+        true => said,
+        false => format!("{} %", exact.trim_end_matches('0').trim_end_matches('.')),
+    }
 }
 
 /// A relative error as a percentage with its sign: `+4.20 %`, `−0.880 %`.
@@ -212,6 +232,22 @@ mod tests {
     use super::*;
 
     #[test]
+    fn a_promise_is_quoted_with_all_its_digits() {
+        for (share, expected) in [
+            (0.99, "99.0 %"),
+            (0.9, "90.0 %"),
+            (1.0, "100 %"),
+            (0.995, "99.5 %"),
+            (0.9995, "99.95 %"),
+            (0.99999, "99.999 %"),
+            (0.999_999_9, "99.99999 %"),
+            (0.9876, "98.76 %"),
+        ] {
+            assert_eq!(percent_promised(share), expected);
+        }
+    }
+
+    #[test]
     fn people_get_three_significant_figures() {
         for (value, expected) in [
             (0.0, "0"),
@@ -241,6 +277,9 @@ mod tests {
             (0.0, "0"),
         ] {
             assert_eq!(significant_down(value), expected);
+        }
+        for (value, expected) in [(13.14, "13.2"), (13.16, "13.2"), (13.2, "13.2"), (9.991, "10.0")] {
+            assert_eq!(significant_up(value), expected);
         }
         assert_eq!(interval_outwards(12.96, 13.52), "[12.9, 13.6]");
         assert_eq!(interval_outwards(22.9, 25.3), "[22.9, 25.3]");

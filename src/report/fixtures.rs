@@ -84,6 +84,7 @@ pub(super) fn meta() -> ResultMeta {
         engine: "vllm@0.33".into(),
         calibration: Some("h100-sxm-80gb-vllm".into()),
         num_prompts: None,
+        sending_s: None,
         load: None,
         request_rate: 10.0,
         clients: 1,
@@ -119,6 +120,7 @@ pub(super) fn meta() -> ResultMeta {
         utilisation: Some(Utilisation {
             mfu: 0.163,
             memory_bandwidth: 0.612,
+            busy: 0.8,
             bandwidth_bound_tpot_s: 0.0051,
         }),
         waits: None,

@@ -121,7 +121,7 @@ fn first_to_break(
     pressed: Option<(Limiter, Pressure)>,
 ) -> String {
     if let Some(highest) = knee.points.last().filter(|point| point.is_within()) {
-        let rate = significant(highest.rate);
+        let rate = significant_down(highest.rate);
         return format!("nothing up to {rate} req/s, the highest rate tried");
     }
     if let Some(loss) = knee.loss {

@@ -4,11 +4,11 @@
 use super::views::verdict_word;
 use crate::analysis::{RunResult, Verdict};
 
-/// Whether nobody who was sent had an answer. Overload that was cut short before the first answer has lost nobody yet.
+/// Whether nobody who was sent had an answer, or nobody was sent. Overload that was cut short before the first answer has lost nobody yet.
 pub(super) fn has_no_answers(result: &RunResult) -> bool {
     let whole = &result.whole;
     let is_cut = result.verdict == Verdict::Unstable && whole.lost() == 0;
-    whole.completed == 0 && whole.sent > 0 && !is_cut
+    whole.completed == 0 && !is_cut
 }
 
 /// The steady stretch of a congestion collapse, s: some were answered before it, and nobody in it.
@@ -40,6 +40,8 @@ mod tests {
         assert_eq!(run_word(&run), "stable");
         (run.whole.completed, run.whole.timed_out) = (0, run.whole.sent);
         assert_eq!(run_word(&run), "no_answers");
+        (run.whole.sent, run.whole.timed_out) = (0, 0);
+        assert_eq!(run_word(&run), "no_answers", "nobody was sent");
     }
 
     #[test]

@@ -12,6 +12,9 @@ use crate::sweep::{self, Best, Candidate};
 /// Outputs without intervals are alike where they differ by less than this part of them.
 const ALIKE_WITHIN: f64 = 0.01;
 
+/// Part of an output that the number of requests must leave open for it to be few: of 20,000 in either run it is 2 %.
+const FEW_LEAVE_OPEN: f64 = 0.02;
+
 /// The first line: how many runs, whether that is all of them, how many cannot be, and which served the most.
 pub(super) fn answer(rows: &[SweepRow<'_>]) -> String {
     let best = best(rows);
@@ -124,6 +127,12 @@ impl Noise {
     fn alike(self, within: &str, tokens: f64) -> String {
         let tokens = significant(tokens);
         match self {
+            Noise::Number(part) if part < FEW_LEAVE_OPEN => {
+                format!(
+                    "; output{within} alike within {}, about {tokens} tok/s",
+                    percent(part)
+                )
+            }
             Noise::Intervals => format!("; output{within} alike within noise, about {tokens} tok/s"),
             Noise::Little => format!("; output{within} alike within 1 %, about {tokens} tok/s"),
             Noise::Number(part) => format!(
@@ -140,6 +149,10 @@ impl Noise {
             _ if number == 0 => String::new(),
             Noise::Intervals => format!(" ({others} within noise of it)"),
             Noise::Little => format!(" ({others} within 1 % of it)"),
+            Noise::Number(part) if part < FEW_LEAVE_OPEN => {
+                let coincide = if number == 1 { "coincides" } else { "coincide" };
+                format!(" ({others} {coincide} with it within {})", percent(part))
+            }
             Noise::Number(_) => format!(" ({others} cannot be told from it by so few requests)"),
         }
     }

@@ -8,7 +8,7 @@ use super::page::Page;
 use super::standing::{collapsed_s, has_no_answers};
 use super::text_answer::{Answer, answered, paint};
 use super::text_latency::latencies;
-use super::views::{ResultMeta, Style};
+use super::views::{ResultMeta, Style, Utilisation};
 use super::{text_caveats, text_parts, text_promise, text_whole};
 use crate::analysis::RunResult;
 use crate::metrics::{Occupancy, Summary};
@@ -147,11 +147,18 @@ fn machine(shown: &Summary, meta: &ResultMeta) -> Option<String> {
         ),
         false => format!("a step {} if only", time(used.bandwidth_bound_tpot_s)),
     };
-    Some(format!(
-        "MFU {} · bandwidth {} · {tpot} bandwidth bound it",
+    Some(format!("{} · {tpot} bandwidth bound it", of_peaks(&used),))
+}
+
+/// What of the device's peaks was used while steps ran, and over all the time.
+pub(super) fn of_peaks(used: &Utilisation) -> String {
+    format!(
+        "MFU {} · bandwidth {} while busy ({} and {} of all the time)",
         percent(used.mfu),
         percent(used.memory_bandwidth),
-    ))
+        percent(used.wall_clock_mfu()),
+        percent(used.wall_clock_memory_bandwidth()),
+    )
 }
 
 pub(super) fn per_second(number: u64, seconds: f64) -> f64 {
@@ -303,7 +310,8 @@ mod tests {
           goodput     9.97 req/s, 99.7 % of requests (TTFT ≤ 500 ms, TPOT ≤ 50.0 ms)
           occupancy   9.78 running (max 24) · 0.0312 waiting (max 4) · KV 2.51 % (max 6.10 %) · busy 87.3 %
           cache       25.0 % of prompt tokens found in the prefix cache
-          machine     MFU 16.3 % · bandwidth 61.2 % · TPOT 7.66 ms, 5.10 ms if only bandwidth bound it
+          machine     MFU 16.3 % · bandwidth 61.2 % while busy (13.0 % and 49.0 % of all the time) · TPOT
+                      7.66 ms, 5.10 ms if only bandwidth bound it
 
           whole run, warm-up and drain included
           requests    10,000 sent · 10,000 completed
@@ -370,7 +378,8 @@ mod tests {
           goodput     9.94 req/s, 99.7 % of requests (TTFT ≤ 500 ms, TPOT ≤ 50.0 ms)
           occupancy   9.78 running (max 24) · 0.0312 waiting (max 4) · KV 2.51 % (max 6.10 %) · busy 87.3 %
           cache       25.0 % of prompt tokens found in the prefix cache
-          machine     MFU 16.3 % · bandwidth 61.2 % · TPOT 7.96 ms, 5.10 ms if only bandwidth bound it
+          machine     MFU 16.3 % · bandwidth 61.2 % while busy (13.0 % and 49.0 % of all the time) · TPOT
+                      7.96 ms, 5.10 ms if only bandwidth bound it
 
           requests    10,000 sent · 10,000 completed
           L = λW      system 9.81 vs 9.81 ✓ · waiting 0.0312 vs 0.0312 ✓ · running 9.78 vs 9.78 ✓

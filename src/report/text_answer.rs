@@ -97,6 +97,12 @@ fn lost(whole: &Summary, is_collapse: bool) -> String {
 fn served(result: &RunResult, meta: &ResultMeta) -> Answer {
     let load = load(meta);
     let whole = &result.whole;
+    if has_no_answers(result) && whole.sent == 0 {
+        return Answer {
+            line: format!("NO ANSWERS {load}: {}", nobody(meta)),
+            alarm: Alarm::Alert,
+        };
+    }
     if has_no_answers(result) {
         let given_up = format!("{} given up", count(whole.timed_out));
         let ways = match whole.failed {
@@ -163,6 +169,14 @@ fn served(result: &RunResult, meta: &ResultMeta) -> Answer {
         ),
     };
     Answer { line, alarm }
+}
+
+/// Why there is nothing to tell of a run in which no request was sent.
+fn nobody(meta: &ResultMeta) -> String {
+    match meta.sending_s {
+        Some(seconds) => format!("no request arrives within the duration of {}", time(seconds)),
+        None => "no request was sent".to_owned(),
+    }
 }
 
 /// Waves of requests, as many in each as run at once, from which most of the time the server is full: about one of them is lost

@@ -1,6 +1,9 @@
 //! The report of a knee search for a terminal: the highest rate within the objectives, a line a rate, a small curve.
 
-use super::figures::{interval_outwards, percent, signed_percent, significant, significant_down, time};
+use super::figures::{
+    interval_outwards, percent, percent_promised, signed_percent, significant, significant_down,
+    significant_up, time,
+};
 use super::page::Page;
 use super::sparkline::sparkline;
 use super::tables::{Column, markdown};
@@ -218,7 +221,7 @@ fn per_request(limits: &[Limit], classes: &[ClassPromise], attainment: f64) -> O
         .filter(|class| !class.limits.is_empty())
         .map(|class| format!("{} with {}", class.name, written(&class.limits)))
         .collect();
-    let share = percent(attainment);
+    let share = percent_promised(attainment);
     if !classes.is_empty() {
         return Some(format!(
             "{share} of the requests of each class: {}",
@@ -360,7 +363,7 @@ fn state(point: &KneePoint, at_knee: bool) -> String {
 fn bounds(estimate: &Estimate) -> String {
     match estimate.low > 0.0 {
         true => interval_outwards(estimate.low, estimate.high),
-        false => format!("at most {}", significant(estimate.high)),
+        false => format!("at most {}", significant_up(estimate.high)),
     }
 }
 

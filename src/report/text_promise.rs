@@ -1,6 +1,8 @@
 //! What is promised of a run, and whether it is kept: the share of good requests, and that of every class.
 
-use super::figures::{count, counted, percent, percent_beside, significant, time, time_interval};
+use super::figures::{
+    count, counted, percent, percent_beside, percent_promised, significant, time, time_interval,
+};
 use super::page::Page;
 use super::text::per_second;
 use super::text_parts::good_of_promised;
@@ -78,7 +80,7 @@ fn share_promise(result: &RunResult, shown: &Summary, meta: &ResultMeta) -> Opti
     Some(format!(
         "{word}: {} of requests are good{doubt}, {} are asked",
         percent_beside(share, asked),
-        percent(asked)
+        percent_promised(asked)
     ))
 }
 
@@ -145,7 +147,9 @@ fn kept(is_kept: bool, is_open: bool) -> &'static str {
 }
 
 fn goodput(page: &mut Page, result: &RunResult, shown: &Summary, meta: &ResultMeta) {
-    let Some(good) = shown.good else { return };
+    let Some(good) = shown.good.filter(|_| result.whole.sent > 0) else {
+        return;
+    };
     let free: Vec<&str> = (meta.classes.iter())
         .filter(|class| class.limits.is_empty())
         .map(|class| class.name.as_str())
@@ -235,7 +239,7 @@ fn class_promise(result: &RunResult, meta: &ResultMeta) -> Option<String> {
         let named: Vec<String> = part.iter().map(of).collect();
         named.join(", ")
     };
-    let asked = percent(meta.attainment);
+    let asked = percent_promised(meta.attainment);
     let sentence = match (broken.is_empty(), kept.is_empty()) {
         (true, true) if unknown.is_empty() && open.is_empty() => return None,
         (true, true) => format!("{asked} good are asked of each class"),

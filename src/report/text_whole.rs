@@ -4,6 +4,7 @@ use std::fmt::Write;
 
 use super::figures::{count, counted, percent, significant};
 use super::page::Page;
+use super::text::of_peaks;
 use super::views::{PoolMeta, ResultMeta, ScalingMeta};
 use super::{text_relays, text_replicas, text_tiers, text_waits};
 use crate::analysis::RunResult;
@@ -206,10 +207,5 @@ fn batches(page: &mut Page, whole: &Summary, meta: &ResultMeta) {
 /// A pool's utilisation over the whole run.
 fn machine_of(pool: &PoolMeta) -> Option<String> {
     let used = pool.utilisation?;
-    Some(format!(
-        "{}: MFU {} · bandwidth {} while its steps ran",
-        pool.name,
-        percent(used.mfu),
-        percent(used.memory_bandwidth),
-    ))
+    Some(format!("{}: {}", pool.name, of_peaks(&used)))
 }

@@ -71,6 +71,8 @@ pub struct ResultMeta {
     pub calibration: Option<String>,
     /// Requests asked for; `None` where the length was chosen automatically.
     pub num_prompts: Option<u64>,
+    /// How long requests are sent, in seconds, where that is what was asked for.
+    pub sending_s: Option<f64>,
     /// Requests per second; infinite when all are sent at once, and where no rate is given. Of several clients it is
     /// the sum of their rates or, where one of these is not sent nearly all the time, what all sent over the time in which any did.
     pub request_rate: f64,
@@ -202,15 +204,31 @@ pub struct Promise {
     pub limit_s: f64,
 }
 
-/// Work done per second over what the device offers.
+/// Work done per second over what the device offers, while steps run.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Utilisation {
-    /// Model FLOP utilisation: useful FLOP/s over the dense peak, in 0..=1.
+    /// Model FLOP utilisation: useful FLOP/s over the dense peak, in 0..=1 of the time in which steps ran.
     pub mfu: f64,
-    /// Bytes moved per second over the peak bandwidth, in 0..=1.
+    /// Bytes moved per second over the peak bandwidth, in 0..=1 of the same time.
     pub memory_bandwidth: f64,
+    /// Time in which steps ran, of all replicas, over the time that all of them were there, in 0..=1.
+    pub busy: f64,
     /// Mean time per output token were memory bandwidth the only limit, in seconds: a decode step's over what it brings a sequence.
     pub bandwidth_bound_tpot_s: f64,
+}
+
+impl Utilisation {
+    /// [`Utilisation::mfu`] over all the time, steps or none.
+    #[must_use]
+    pub fn wall_clock_mfu(&self) -> f64 {
+        self.mfu * self.busy
+    }
+
+    /// [`Utilisation::memory_bandwidth`] over all the time, steps or none.
+    #[must_use]
+    pub fn wall_clock_memory_bandwidth(&self) -> f64 {
+        self.memory_bandwidth * self.busy
+    }
 }
 
 /// A search for the highest rate within the objectives, ready to be drawn.

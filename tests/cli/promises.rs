@@ -269,6 +269,69 @@ fn a_run_that_answers_nobody_is_a_failure_and_says_what_to_raise() {
 }
 
 #[test]
+fn a_run_in_which_nobody_was_sent_judges_nothing() {
+    let desk = Desk::new();
+    let line = "run meta-llama/Llama-3.1-8B-Instruct --gpu h100 --request-rate 0.01 --duration 1s --input-len 100 --output-len 10";
+    for promise in ["", "--goodput ttft:100", "--slo 'p99_ttft_ms<=100'"] {
+        let output = desk.run(&format!("{line} {promise}"));
+        let (out, err) = (text(&output.stdout), text(&output.stderr));
+        assert_eq!(output.status.code(), Some(1), "{promise}: {out}");
+        assert!(
+            out.starts_with("NO ANSWERS at 0.0100 req/s: no request arrives within the duration of 1.00 s"),
+            "{out}"
+        );
+        let all = out + &err;
+        for untold in ["API servers", "NaN", "BROKEN", "kept", "goodput ", "TOO SHORT"] {
+            assert!(!all.contains(untold), "{untold}: {all}");
+        }
+    }
+    let told = desk.expect(1, &format!("{line} --goodput ttft:100 --format json"));
+    let told: serde_json::Value = serde_json::from_str(&told).unwrap();
+    assert_eq!(told["plimsoll"]["verdict"], "no_answers");
+    assert!(told["plimsoll"]["slo_kept"].is_null(), "{told}");
+}
+
+/// A rate that is given is where the search begins; a router acts once replicas are put behind it.
+#[test]
+fn a_knee_says_what_flags_of_a_run_do_to_it() {
+    let desk = Desk::new();
+    let notes = |more: &str| {
+        let line = "knee quickstart --router least_requests --precision 0.2";
+        let output = desk.run(&format!("{line} {more}"));
+        assert_eq!(output.status.code(), Some(0));
+        text(&output.stderr) + &text(&output.stdout)
+    };
+    let alone = notes("--request-rate 4");
+    assert!(
+        alone.contains("request_rate = 4 has no effect on knee but as the first rate that is tried"),
+        "{alone}"
+    );
+    let idle = "router = least_requests has no effect: there is one replica";
+    assert!(alone.contains(idle), "{alone}");
+    let counted = notes("--for-rate 30");
+    assert!(
+        !counted.contains(idle) && !counted.contains("request_rate = "),
+        "{counted}"
+    );
+    assert!(counted.contains("behind least_requests"), "{counted}");
+}
+
+/// Behind a router that looks at loads, answers of one length need more replicas than answers whose lengths differ.
+#[test]
+fn a_count_says_where_equal_lengths_decide_it() {
+    let line = "knee meta-llama/Llama-3.1-70B-Instruct --gpu h100 -tp 4 --max-model-len 8192 --input-len 1500 --output-len 300 \
+                --goodput ttft:1000 tpot:50 --for-rate 20 --precision 0.2 --router";
+    let said = |router: &str| Desk::new().expect(0, &format!("{line} {router} --format json"));
+    let sentence = "every answer has 300 tokens, so a batch ends at once";
+    let counted = said("least_requests");
+    assert!(
+        counted.contains(sentence) && counted.contains("count again with --random-range-ratio"),
+        "{counted}"
+    );
+    assert!(!said("round_robin").contains(sentence));
+}
+
+#[test]
 fn a_knee_says_which_rates_it_looked_at() {
     let desk = Desk::new();
     let printed = desk.expect(3, "knee quickstart --min-rate 40");

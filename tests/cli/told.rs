@@ -82,8 +82,20 @@ fn each_pool_has_its_machine_its_law_and_its_explanation() {
             let (l, product) = (of("l"), of("lambda_per_s") * of("w_s"));
             assert!(l > 0.0 && (l - product).abs() < 1e-6 * l, "{place}: {pool}");
         }
-        let used = pool["utilisation"]["memory_bandwidth"].as_f64().unwrap();
-        assert!(used > 0.05 && used < 1.0, "{pool}");
+        let used = |key: &str| pool["utilisation"][key].as_f64().unwrap();
+        assert!(
+            used("memory_bandwidth") > 0.05 && used("memory_bandwidth") < 1.0,
+            "{pool}"
+        );
+        // Busy is the share of all the time of the pool's replicas, and what is used of all the time is that part of it.
+        assert!(
+            (used("busy") - pool["busy"].as_f64().unwrap()).abs() < 1e-9,
+            "{pool}"
+        );
+        for key in ["mfu", "memory_bandwidth"] {
+            let of_all = used(&format!("wall_clock_{key}"));
+            assert!((of_all - used(key) * used("busy")).abs() < 1e-12, "{pool}");
+        }
     }
     let printed = desk.expect(0, "run mixed.toml --why");
     for pool in ["new", "old"] {
@@ -502,6 +514,22 @@ fn the_bound_of_bandwidth_is_a_tokens_where_a_step_brings_several() {
         (bound * 8.0 / plain - 1.0).abs() < 0.01,
         "{bound} ms, and {plain} ms of a step"
     );
+}
+
+/// A fleet that idles half of the time uses half of what it uses while it is busy.
+#[test]
+fn what_is_used_is_told_of_busy_time_and_of_all_time() {
+    let desk = Desk::new();
+    let line = "run meta-llama/Llama-3.1-8B-Instruct --gpu h100 --max-model-len 8192 --request-rate 4 --num-prompts 2000 \
+                --input-len 512 --output-len 64 --replicas 4";
+    let told = json(&desk.expect(0, &format!("{line} --format json")));
+    let used = |key: &str| told["plimsoll"]["utilisation"][key].as_f64().unwrap();
+    let busy = told["plimsoll"]["steady"]["busy"].as_f64();
+    let busy = busy.unwrap_or_else(|| told["plimsoll"]["steady"]["occupancy"]["busy"].as_f64().unwrap());
+    assert!((used("busy") - busy).abs() < 1e-6 && busy < 0.6, "{busy}");
+    assert!((used("wall_clock_mfu") / used("mfu") - busy).abs() < 1e-6);
+    let printed = desk.expect(0, line);
+    assert!(printed.contains(" while busy ("), "{printed}");
 }
 
 /// Rates of kernels count a graph's padding, MFU does not: the text says which.

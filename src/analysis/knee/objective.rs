@@ -163,11 +163,11 @@ impl Objective {
 
     /// Whether a run keeps all of it, by its point estimates: over the steady stretch, or over the whole of a finite
     /// experiment, or of a run that is too short to say more than what it saw. Overload keeps nothing. `None` where nothing is
-    /// asked for, or nobody has left.
+    /// asked for, nobody was sent, or nobody has left.
     #[must_use]
     pub fn is_kept(&self, run: &RunResult) -> Option<bool> {
         match run.verdict {
-            _ if self.is_empty() => None,
+            _ if self.is_empty() || run.whole.sent == 0 => None,
             Verdict::Unstable => Some(false),
             Verdict::TooShort if run.whole.ended() == 0 => None,
             Verdict::Stable | Verdict::Critical | Verdict::Finite | Verdict::TooShort => {

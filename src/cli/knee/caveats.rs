@@ -4,7 +4,7 @@
 use crate::analysis::knee::Knee;
 use crate::config::Resolved;
 use crate::report::Sizing;
-use crate::report::figures::{significant, time};
+use crate::report::figures::{significant_down, time};
 use crate::workload::{Arrivals, mean_rate};
 
 /// Rates, and a sentence on each.
@@ -18,7 +18,7 @@ pub(super) fn at_the_answer(knee: &Knee, caveats: Caveats) -> Vec<String> {
     let highest = highest.fold(f64::NEG_INFINITY, f64::max);
     let of_highest = caveats.into_iter().filter(|(rate, _)| *rate == highest);
     of_highest
-        .map(|(rate, said)| format!("at {} req/s {said}", significant(rate)))
+        .map(|(rate, said)| format!("at {} req/s {said}", significant_down(rate)))
         .collect()
 }
 
@@ -48,7 +48,7 @@ pub(super) fn sped_up(resolved: &Resolved, knee: &Knee, sizing: Option<&Sizing>)
         format!(
             "at {} req/s the trace's {} are gone through in {}: its hours are {faster}, and queues have {less} to build up in a peak than \
              in such a day (a curve that `trace --fit` makes of it keeps its hours at any rate)",
-            significant(rate),
+            significant_down(rate),
             time(own_s),
             time(own_s / factor)
         )

@@ -29,8 +29,10 @@ use super::terminal::Terminal;
 use super::{files, interrupt, mix, why};
 use crate::analysis::LoadKind;
 use crate::analysis::knee::Knee;
-use crate::config::{Assembled, Diagnostic, Diagnostics, Document, Place, Resolved, resolve, resolved_toml};
-use crate::report::figures::significant;
+use crate::config::{
+    Assembled, Diagnostic, Diagnostics, Document, Place, Resolved, Source, resolve, resolved_toml,
+};
+use crate::report::figures::significant_down;
 use crate::report::{self, chart};
 use crate::units::Picos;
 use crate::workload::{Prefix, WorkloadSpec};
@@ -110,12 +112,15 @@ pub fn run(args: &Args, out: &mut dyn Write, terminal: &Terminal) -> anyhow::Res
         max_rate: args.max_rate,
     };
     let sizing = args.sizing.of(&resolved, &input.document)?;
+    if sizing.is_some() {
+        resolved.router_acts();
+    }
     let outputs = args.output.resolve(&input.results, Writer::Knee)?;
     terminal.notes(&input.notes);
     terminal.notes(&resolved.notes);
     terminal.notes(&outputs.notes);
     let unread = unread(&input.document, &outputs, Writer::Knee);
-    let ignored = [unread, lengths_of_its_own(&resolved)].concat();
+    let ignored = [unread, set_by_the_search(&resolved)].concat();
     terminal.notes(&ignored);
     if input.document.get("sweep").is_some() {
         terminal.notes(&[
@@ -232,6 +237,30 @@ fn with_the_scenario_s(mut problems: Vec<Diagnostic>, args: &Args) -> Diagnostic
     Diagnostics(problems)
 }
 
+/// What was given of one run and the search sets itself.
+fn set_by_the_search(resolved: &Resolved) -> Vec<String> {
+    rate_of_a_run(resolved)
+        .into_iter()
+        .chain(lengths_of_its_own(resolved))
+        .collect()
+}
+
+/// The rate of a run, given by a flag: a scenario has one for `run`, and nobody asked for it here.
+fn rate_of_a_run(resolved: &Resolved) -> Option<String> {
+    let is_rate = |key: &str| {
+        key == "workload.request_rate"
+            || key
+                .strip_prefix("workload.arrivals.")
+                .is_some_and(|law| law.ends_with(".request_rate"))
+    };
+    let mut given = resolved.provenance.iter();
+    let given = given.find(|value| is_rate(&value.key) && matches!(value.source, Source::Flag(_)))?;
+    Some(format!(
+        "request_rate = {} has no effect on knee but as the first rate that is tried: from another one it finds the same within its interval",
+        given.value
+    ))
+}
+
 /// Lengths of a run that were given and that the search replaces by its own.
 fn lengths_of_its_own(resolved: &Resolved) -> Vec<String> {
     if LoadKind::of_scenario(&resolved.scenario) == LoadKind::Varying {
@@ -340,7 +369,7 @@ fn explain(resolved: &Resolved, knee: &Knee) -> String {
     let outcome = run_at(resolved, rate, precision(resolved));
     format!(
         "\nat {} req/s:\n{}",
-        significant(rate),
+        significant_down(rate),
         why::explain(resolved, &outcome.result)
     )
 }

@@ -7,7 +7,7 @@ use crate::analysis::{LoadKind, Verdict, simulate};
 use crate::calibrate::interval::{FigureInterval, knee_interval, short_day_of};
 use crate::config::Resolved;
 use crate::metrics::Records;
-use crate::report::figures::{count, significant, time};
+use crate::report::figures::{count, significant, significant_down, time};
 use crate::sim::Scenario;
 use crate::workload::{Arrivals, WorkloadSpec, endless, with_rate};
 
@@ -22,7 +22,7 @@ pub(super) fn uncertainty(
 ) -> Option<Result<FigureInterval, String>> {
     let found = knee.within_slo.as_ref()?;
     if found.high.is_infinite() {
-        let highest = significant(found.value);
+        let highest = significant_down(found.value);
         return Some(Err(format!(
             "no promise is broken up to {highest} req/s, so that it is no knee but the highest rate tried"
         )));

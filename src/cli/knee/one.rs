@@ -1,6 +1,6 @@
 //! One search from the scenario to its view: rate after rate, the model's doubt, and the replicas that a rate needs.
 
-use super::super::in_step::in_step;
+use super::super::in_step::in_step_at;
 use super::super::{failures, fronts, interrupt, mix, present, subject};
 use super::caveats::{self, Caveats};
 use super::rate::{LONGEST, POINT, judged, long_enough, met, precision};
@@ -69,19 +69,20 @@ pub(super) fn search_one(
         true => Err("interrupted before it was".to_owned()),
         false => model.transpose(),
     };
-    let sizing = match &asked.sizing {
-        Some(sizing) if !is_interrupted => Some(Sizing {
-            counted: sizing::counted(asked, sizing.demand.rate, &knee, &objective, precision, counting),
-            ..sizing.clone()
-        }),
-        sizing => sizing.clone(),
-    };
+    let needed = asked
+        .sizing
+        .as_ref()
+        .filter(|_| !is_interrupted)
+        .map(|sizing| sizing::needed(asked, sizing.demand.rate, &knee, &objective, precision, counting));
+    let (counted, of_count) = needed.map_or((None, None), |needed| (needed.counted, needed.note));
+    let sizing = asked.sizing.clone().map(|sizing| Sizing { counted, ..sizing });
     let stopped_at = match &stopped {
         Some(_) => StoppedAt::Search,
         None if interrupt::is_asked() => StoppedAt::WhatFollows,
         None => StoppedAt::Nothing,
     };
     let mut view = view(asked, sizing, &knee, &precision, stopped_at, model);
+    view.notes.extend(of_count);
     view.notes.extend(caveats::at_the_answer(&knee, caveats));
     view.notes
         .extend(model::shortened(resolved, &knee).filter(|_| view.model.is_some()));
@@ -172,7 +173,7 @@ pub(super) fn find(
         }
         caveats.extend(
             (fronts::of_run(resolved, &outcome).into_iter())
-                .chain(in_step(resolved, &outcome))
+                .chain(in_step_at(rate, resolved, &outcome))
                 .map(|said| (rate, said)),
         );
         let mut point = judged(resolved, rate, objective, &outcome);

@@ -11,7 +11,7 @@ use super::super::reported::unread;
 use super::super::{Exit, cells, files, interrupt, mix, present, subject};
 use super::one::Asked;
 use super::searches::{Setting, search_all};
-use super::{Args, Bracket, Terminal, lengths_of_its_own, no_promise};
+use super::{Args, Bracket, Terminal, no_promise, set_by_the_search};
 use crate::config::axes::{Axis, Cell};
 use crate::config::{Assembled, Diagnostic, Diagnostics, Place, Resolved};
 use crate::report::chart::{self, Picture};
@@ -43,6 +43,9 @@ pub(super) fn execute(
         terminal.notes(&["interrupted before any setting was searched".to_owned()]);
         return Ok(Exit::Interrupted.into());
     };
+    if args.sizing.for_rate.is_some() {
+        plan.runs.iter_mut().for_each(|cell| cell.resolved.router_acts());
+    }
     let outputs = args.output.resolve(&input.results, Writer::Knee)?;
     let unread = unread(&input.document, &outputs, Writer::Knee);
     say(input, &plan, &outputs, &unread, terminal);
@@ -68,7 +71,7 @@ pub(super) fn execute(
         let of_cell = [
             &cell.resolved.ignored,
             &unread,
-            &lengths_of_its_own(&cell.resolved),
+            &set_by_the_search(&cell.resolved),
         ];
         let asked = Asked {
             resolved: &cell.resolved,
@@ -223,7 +226,7 @@ fn say(input: &Assembled, plan: &Plan, outputs: &Outputs, unread: &[String], ter
     }
     for cell in &plan.runs {
         notes.extend(cell.resolved.notes.iter().cloned());
-        notes.extend(lengths_of_its_own(&cell.resolved));
+        notes.extend(set_by_the_search(&cell.resolved));
         notes.extend(mix::scaling_note(&cell.resolved));
     }
     let mut told: Vec<String> = Vec::new();

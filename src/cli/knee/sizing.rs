@@ -3,11 +3,12 @@
 use toml::Value;
 
 use super::super::disk::Disk;
+use super::super::in_step::in_step_at;
 use super::super::{interrupt, mix, present};
 use super::one::{Asked, GoesOn};
 use super::rate::{judged, long_enough};
 use crate::analysis::knee::{CountEnding, CountOptions, Demand, Knee, Objective, Point, count};
-use crate::analysis::{LoadKind, Precision};
+use crate::analysis::{LoadKind, Outcome, Precision};
 use crate::config::{Diagnostic, Diagnostics, Document, Place, Resolved, resolve};
 use crate::report::{Counted, Sizing};
 
@@ -90,14 +91,63 @@ const GENERATIONS: f64 = 16.0;
 /// Requests of that run at most, some seconds of work.
 const REQUESTS_MAX: u64 = 2_000_000;
 
-/// The replicas that the rate needs, by simulating as many; `None` where no number would help.
-pub(super) fn counted(
+/// Replicas that a rate needs.
+pub(super) struct Needed {
+    /// `None` where no number would help.
+    pub(super) counted: Option<Counted>,
+    /// What the number hangs on that the traffic need not have.
+    pub(super) note: Option<String>,
+}
+
+/// The replicas that the rate needs, by simulating as many.
+pub(super) fn needed(
     asked: &Asked<'_>,
     rate: f64,
     knee: &Knee,
     objective: &Objective,
     precision: Precision,
     goes_on: GoesOn<'_>,
+) -> Needed {
+    let mut simulated = Vec::new();
+    let mut look = |replicas: u64, many: &Resolved, outcome: &Outcome| {
+        simulated.push((replicas, in_step_at(rate, many, outcome)));
+    };
+    let counted = counted(asked, (rate, knee), objective, precision, goes_on, &mut look);
+    let found = match &counted {
+        Some(Counted::BySimulation { count, .. }) => count.ending,
+        _ => CountEnding::Stopped,
+    };
+    let note = match found {
+        CountEnding::Found { replicas, .. } => fewer_if_scattered(replicas, simulated),
+        _ => None,
+    };
+    Needed { counted, note }
+}
+
+/// What answers in step do to the number of replicas that was found, or to one less, which was not enough.
+fn fewer_if_scattered(found: u64, simulated: Vec<(u64, Option<String>)>) -> Option<String> {
+    let told = simulated
+        .into_iter()
+        .filter_map(|(replicas, said)| Some((replicas, said?)));
+    let near = told.filter(|(replicas, _)| *replicas == found || replicas + 1 == found);
+    let (replicas, said) = near.max_by_key(|(replicas, _)| *replicas)?;
+    Some(format!(
+        "with {} {said}. Fewer may be enough for lengths that differ: count again with --random-range-ratio",
+        crate::report::counted(replicas, "replica")
+    ))
+}
+
+/// Looks at a run of so many replicas.
+type Looks<'a> = &'a mut dyn FnMut(u64, &Resolved, &Outcome);
+
+/// The number, or on what else it rests; `None` where none would help.
+fn counted(
+    asked: &Asked<'_>,
+    (rate, knee): (f64, &Knee),
+    objective: &Objective,
+    precision: Precision,
+    goes_on: GoesOn<'_>,
+    look: Looks<'_>,
 ) -> Option<Counted> {
     let resolved = asked.resolved;
     if knee.client.is_some_and(|client| client.is_within) {
@@ -150,6 +200,7 @@ pub(super) fn counted(
         if !goes_on(tried) || interrupt::is_asked() {
             return None;
         }
+        look(replicas, many, &outcome);
         let point = judged(many, rate, objective, &outcome);
         Some(match saturation {
             Some(each) => point.shared_by(replicas, &each),
@@ -225,6 +276,26 @@ fn engines_of_one(resolved: &Resolved, document: &Document) -> Result<u32, Diagn
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn a_count_of_fleets_in_step_says_so_of_the_number_found_or_of_one_less() {
+        let told = |found: u64, said: &[(u64, Option<&str>)]| {
+            let said = said
+                .iter()
+                .map(|(replicas, said)| (*replicas, said.map(str::to_owned)));
+            fewer_if_scattered(found, said.collect())
+        };
+        let all = [(6, Some("a")), (8, Some("b")), (9, Some("c")), (12, Some("d"))];
+        assert_eq!(
+            told(9, &all).as_deref(),
+            Some(
+                "with 9 replicas c. Fewer may be enough for lengths that differ: count again with --random-range-ratio"
+            )
+        );
+        let near = told(9, &[(8, Some("b")), (9, None)]).unwrap();
+        assert!(near.starts_with("with 8 replicas b."), "{near}");
+        assert_eq!(told(9, &[(6, Some("a")), (9, None)]), None);
+    }
 
     #[test]
     fn a_rate_that_is_next_to_nothing_is_not_sized_for() {

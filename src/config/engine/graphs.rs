@@ -1,7 +1,8 @@
 //! What is compiled and which steps replay CUDA graphs: `enforce_eager`, `-O`, the compilation config's `mode` and
 //! `cudagraph_mode`, whose defaults follow from one another (`VllmConfig.__post_init__`).
 //!
-//! Left out: models that PyTorch's own compiler takes whole (modes 1 and 2), which are refused.
+//! Left out: models that PyTorch's own compiler takes whole (modes 1 and 2), and whole graphs of steps with prompts (`FULL`), which
+//! are refused.
 
 use super::super::document::Source;
 use super::super::judge::Judge;
@@ -96,6 +97,15 @@ pub(super) fn launches(judge: &mut Judge, raw: &RawEngine, profile: &Profile) ->
     };
     judge.take(key, raw.cudagraph_mode.map(name), name(by_default), source);
     let graphs = raw.cudagraph_mode.unwrap_or(by_default);
+    if graphs == RawGraphMode::Full {
+        judge.wrong_help(
+            key,
+            "has a mode that is not modelled",
+            "cudagraph_mode FULL replays one graph for steps with prompts, too, which were never measured; where attention cannot, \
+             vLLM takes another mode",
+            "none, piecewise, full_decode_only and full_and_piecewise, vLLM's default, are modelled, and another mode is another server",
+        );
+    }
     if mode == VLLM_COMPILE {
         return Launches {
             graphs,
@@ -104,7 +114,7 @@ pub(super) fn launches(judge: &mut Judge, raw: &RawEngine, profile: &Profile) ->
         };
     }
     match graphs {
-        RawGraphMode::None => {}
+        RawGraphMode::None | RawGraphMode::Full => {}
         RawGraphMode::Piecewise | RawGraphMode::FullAndPiecewise => {
             let asked = judge.document.name_of(key);
             judge.ignore(format!(

@@ -279,6 +279,9 @@ fn rate(editor: &mut Editor<'_>, flags: &TrafficFlags, before: Option<(String, T
         editor.set("workload.arrivals.constant.request_rate", rate, rate_flag);
     } else if burstiness == 1.0 {
         editor.set("workload.arrivals.poisson.request_rate", rate, rate_flag);
+        if kind.is_empty() && flags.burstiness.is_none() {
+            editor.document.nobody_chose("workload.arrivals.poisson");
+        }
     } else {
         editor.set("workload.arrivals.gamma.request_rate", rate, rate_flag);
         editor.set(

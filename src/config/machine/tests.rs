@@ -414,6 +414,13 @@ fn levels_of_optimization_mean_what_the_version_has_them_mean() {
             .contains("is not modelled without compilation")
     );
     assert!(told("-cc.mode=0 -cc.cudagraph_mode=PIECEWISE").contains("has no effect"));
+    for whole in ["-O.cudagraph_mode=FULL", "--cudagraph-mode full"] {
+        let whole = told(whole);
+        assert!(
+            whole.contains("has a mode that is not modelled") && !whole.contains("did you mean"),
+            "{whole}"
+        );
+    }
     assert!(told("-O4").contains("optimization-level"));
     // Eager overrides them, and says so; what is no level or mode at all is wrong all the same.
     assert!(told("--enforce-eager -O5").contains("optimization-level"));

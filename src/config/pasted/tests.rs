@@ -339,6 +339,30 @@ fn what_stands_around_a_pasted_command_is_told() {
 }
 
 #[test]
+fn a_server_that_sees_too_few_gpus_does_not_start() {
+    let told = |command: &str| {
+        let line = format!(
+            "--gpu h100-sxm --input-len 100 --output-len 10 --request-rate 1 --serve-cmd '{command}'"
+        );
+        let told = resolve_line(&line);
+        told.err().map_or(String::new(), |problems| problems.to_string())
+    };
+    let few = told("CUDA_VISIBLE_DEVICES=0,1 vllm serve meta-llama/Llama-3.1-8B-Instruct -tp 4");
+    assert_snapshot!(few, @r"
+    error: in --serve-cmd: with `CUDA_VISIBLE_DEVICES=0,1` 2 GPUs are visible, and `-tp 4` needs 4: the server does not start
+     |
+     = help: name as many GPUs there as the server needs, or leave the setting out
+    ");
+    for fine in [
+        "CUDA_VISIBLE_DEVICES=0,1 vllm serve meta-llama/Llama-3.1-8B-Instruct -tp 2",
+        "CUDA_VISIBLE_DEVICES=4 vllm serve meta-llama/Llama-3.1-8B-Instruct",
+        "CUDA_VISIBLE_DEVICES=0,1 vllm serve meta-llama/Llama-3.1-8B-Instruct -tp 4 --distributed-executor-backend ray",
+    ] {
+        assert_eq!(told(fine), "", "{fine}");
+    }
+}
+
+#[test]
 fn a_program_is_known_by_its_own_name() {
     use crate::config::flags::ClientKind;
     use crate::config::pasted::{bench, serve, starts_sglang};

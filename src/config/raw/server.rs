@@ -276,6 +276,8 @@ pub enum RawGraphMode {
     FullDecodeOnly,
     /// Whole graphs for uniform decode batches, pieces for the rest.
     FullAndPiecewise,
+    /// Whole graphs for every step, which is not modelled.
+    Full,
 }
 
 /// vLLM's `--all2all-backend` (`All2AllBackend` in `config/parallel.py`).

@@ -8,7 +8,7 @@ mod memory;
 mod profile;
 
 pub(super) use foreign::{note_batching, refuse_flags_of_v0};
-pub(super) use profile::is_asked;
+pub(super) use profile::{is_asked, is_v0};
 
 use std::fmt::Display;
 

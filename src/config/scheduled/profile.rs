@@ -86,6 +86,11 @@ pub(in crate::config) fn is_asked(raw: &RawEngine) -> bool {
     }
 }
 
+/// Whether it asks for vLLM's V0.
+pub(in crate::config) fn is_v0(raw: &RawEngine) -> bool {
+    is_asked(raw) && find(raw.profile.as_deref().unwrap_or_default()).0.kind() == Kind::V0
+}
+
 /// The profile of what [`is_asked`], and a sentence where it is not exactly that version.
 pub(super) fn find(asked: &str) -> (ScheduledProfile, Option<String>) {
     let (name, version) = parts(asked);

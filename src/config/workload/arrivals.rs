@@ -27,9 +27,15 @@ pub(super) fn arrivals(
             judge.given(&key("poisson.request_rate"), "inf");
             open(Arrivals::AllAtOnce)
         }
-        RawArrivals::Poisson(raw) => open(Arrivals::Poisson {
-            request_rate: judge.rate(&key("poisson.request_rate"), raw.request_rate)?,
-        }),
+        RawArrivals::Poisson(raw) => {
+            if judge.document.is_unchosen(&key("poisson")) {
+                let why = "gaps at random, burstiness 1".to_owned();
+                judge.assume("workload.arrivals", "poisson", Source::Assumption(why));
+            }
+            open(Arrivals::Poisson {
+                request_rate: judge.rate(&key("poisson.request_rate"), raw.request_rate)?,
+            })
+        }
         RawArrivals::Constant(raw) => open(Arrivals::Constant {
             request_rate: judge.rate(&key("constant.request_rate"), raw.request_rate)?,
         }),

@@ -3,6 +3,7 @@
 use std::sync::Arc;
 
 use super::replay::read_trace;
+use crate::config::document::Source;
 use crate::config::files::Files;
 use crate::config::judge::Judge;
 use crate::config::raw::{
@@ -25,6 +26,7 @@ pub(super) fn lengths(judge: &mut Judge, raw: &RawLengths, files: &dyn Files) ->
             output_len: judge.required(&key("fixed.output_len"), raw.output_len, (1, LEN_MAX)),
         },
         RawLengths::Random(raw) => {
+            assume_ratio(judge, &key("random.range_ratio"), "all lengths equal");
             judge.fraction(&key("random.range_ratio"), raw.range_ratio, true, false);
             let output_range_ratio = raw.output_range_ratio.unwrap_or(raw.range_ratio);
             // One that stands for both is judged once.
@@ -47,6 +49,11 @@ pub(super) fn lengths(judge: &mut Judge, raw: &RawLengths, files: &dyn Files) ->
                     "leave it out, or use [workload.lengths.random]",
                 );
             }
+            assume_ratio(
+                judge,
+                &key("random_sglang.range_ratio"),
+                "from one token to the given length",
+            );
             judge.fraction(&key("random_sglang.range_ratio"), raw.range_ratio, true, true);
             Lengths::RandomSglang {
                 input_len: judge.required(&key("random_sglang.input_len"), raw.input_len, (1, LEN_MAX)),
@@ -77,6 +84,13 @@ pub(super) fn lengths(judge: &mut Judge, raw: &RawLengths, files: &dyn Files) ->
         },
     };
     (judge.problems.len() == before).then_some(lengths)
+}
+
+/// Writes down what a spread that nobody gave makes of lengths.
+fn assume_ratio(judge: &mut Judge, key: &str, what: &str) {
+    if judge.document.get(key).is_none() {
+        judge.assume(key, 0.0, Source::Assumption(what.to_owned()));
+    }
 }
 
 fn correlation(judge: &mut Judge, key: &str, value: f64) {

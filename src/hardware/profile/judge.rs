@@ -9,9 +9,6 @@ use crate::units::Bytes;
 /// GPUs of an HGX, DGX or OAM board, and of the largest usual PCIe server.
 const GPUS_OF_A_SERVER: u32 = 8;
 
-/// Bytes or operations per second beyond which a figure is a slip of the unit.
-const RATE_MAX: f64 = 1e18;
-
 impl RawProfile {
     /// Checks everything before giving up, so that a file's problems come out together.
     pub(super) fn resolve(self, check: &mut Resolve<'_>) -> Option<Device> {
@@ -54,9 +51,10 @@ impl RawProfile {
         let tdp_w = check.required("power.tdp", self.power.tdp, "700 W", quantity::parse_watts);
         let price = self.price.map(|price| check.price(price));
         let rates = [bandwidth, nvlink, nvlink_bridge, pcie].map(|rate| rate.map(|rate| rate.0));
-        check.fast_links(rates);
+        check.plausible_rates(rates);
         let peaks = [bf16, fp8, int8, fp4].map(|peak| peak.map(|peak| peak.0));
-        check.fast_peaks(peaks);
+        check.plausible_peaks(peaks, bandwidth.map(|rate| rate.0));
+        check.plausible_rest(l2, tdp_w);
         Some(Device {
             id: id?,
             name: name?,
@@ -99,7 +97,7 @@ impl<'a> Resolve<'a> {
         }
     }
 
-    fn problem<T>(&mut self, key: &str, message: impl Into<String>) -> Option<T> {
+    pub(super) fn problem<T>(&mut self, key: &str, message: impl Into<String>) -> Option<T> {
         self.problems.push(ProfileProblem {
             key: key.to_string(),
             line: line_of_key(self.text, key),
@@ -159,37 +157,6 @@ impl<'a> Resolve<'a> {
                 visible.gib()
             );
             self.problem::<()>("memory.reported", message);
-        }
-    }
-
-    fn fast_links(&mut self, rates: [Option<f64>; 4]) {
-        let keys = [
-            "memory.bandwidth",
-            "link.nvlink",
-            "link.nvlink_bridge",
-            "link.pcie",
-        ];
-        for (key, rate) in keys.into_iter().zip(rates) {
-            self.fast_enough(key, rate, 1e9, "1 GB/s");
-        }
-    }
-
-    fn fast_peaks(&mut self, peaks: [Option<f64>; 4]) {
-        let keys = ["peak.bf16", "peak.fp8", "peak.int8", "peak.fp4"];
-        for (key, peak) in keys.into_iter().zip(peaks) {
-            self.fast_enough(key, peak, 1e12, "1 TFLOP/s");
-        }
-    }
-
-    /// On anything slower steps would last for days, and a run beyond the clock.
-    fn fast_enough(&mut self, key: &str, rate: Option<f64>, least: f64, written: &str) {
-        if rate.is_some_and(|rate| rate < least) {
-            self.problem::<()>(key, format!("must be at least {written}"));
-        } else if rate.is_some_and(|rate| rate > RATE_MAX) {
-            self.problem::<()>(
-                key,
-                "must be at most 1e18 a second, a thousand times what any card has",
-            );
         }
     }
 

@@ -204,11 +204,7 @@ fn scaled_rotary_positions_make_the_context_that_vllm_takes() {
     let yarn =
         |original: u32| json!({"type": "yarn", "factor": 4.0, "original_max_position_embeddings": original});
     assert_eq!(context(yarn(1024)), Ok((4096, 0)));
-    assert_eq!(
-        context(yarn(4096)),
-        Ok((4096, 1)),
-        "older releases would take 16,384"
-    );
+    assert_eq!(context(yarn(4096)), Ok((4096, 1)), "older releases take 16,384");
     for wrong in [
         json!({"type": "linear", "factor": -4}),
         json!({"type": "linear", "factor": "x"}),

@@ -160,6 +160,7 @@ impl Reader<'_> {
             vocab_size: vocab_size?,
             tied_embeddings,
             max_position: max_position?,
+            yarn_position: self.yarn_position(max_position?),
             dtype: dtype?,
             quantization: scheme.quantization,
             quant_method: scheme.method,

@@ -35,9 +35,6 @@ impl<'a> Reader<'a> {
                 }
             },
         };
-        if kind == "yarn" {
-            self.note_yarn(rope, trained, factor);
-        }
         // Gemma 3 has the positions after scaling, too.
         if SCALED_ALREADY.contains(&kind) || self.family.model_types.contains(&"gemma3") {
             return Some(trained);
@@ -67,17 +64,22 @@ impl<'a> Reader<'a> {
         }
     }
 
-    /// Releases read YaRN in two ways.
-    fn note_yarn(&mut self, rope: &Map<String, Value>, trained: u32, factor: f64) {
-        let original = rope
-            .get("original_max_position_embeddings")
-            .and_then(Value::as_f64);
-        let older = original.map(|original| original * factor);
-        if let Some(older) = older.filter(|older| *older != f64::from(trained)) {
-            self.notes.push(format!(
-                "its context is `max_position_embeddings`, {trained}, as vLLM takes it under YaRN; releases about 0.11 take the \
-                 original positions times the factor, {older:.0}: write that into the config to serve it so"
-            ));
+    /// The longest context to releases that take the original positions of YaRN times its factor, where others, who take
+    /// `max_position_embeddings`, have another one.
+    pub(super) fn yarn_position(&mut self, trained: u32) -> Option<u32> {
+        let rope = self.rope()?;
+        let kind = rope.get("rope_type").or_else(|| rope.get("type"));
+        if kind.and_then(Value::as_str) != Some("yarn") {
+            return None;
         }
+        let number = |key: &str| rope.get(key).and_then(Value::as_f64);
+        let stretched = number("original_max_position_embeddings")? * number("factor").unwrap_or(1.0);
+        let is_context = (1.0..=f64::from(POSITION_MAX)).contains(&stretched);
+        let stretched = Some(stretched as u32).filter(|&stretched| is_context && stretched != trained)?;
+        self.notes.push(format!(
+            "under YaRN its context is `max_position_embeddings`, {trained}, to vLLM 0.33, and the original positions times the factor, \
+             {stretched}, to releases about 0.11: each profile takes its own"
+        ));
+        Some(stretched)
     }
 }

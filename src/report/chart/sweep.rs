@@ -139,7 +139,7 @@ fn subtitle(view: &SweepView) -> String {
     let share = (!each.is_empty()).then(|| {
         format!(
             "{} of requests with {}",
-            figures::percent(view.attainment),
+            figures::percent_promised(view.attainment),
             each.join(" and ")
         )
     });
@@ -355,7 +355,7 @@ fn promised(view: &SweepView, figure: &SweepFigure) -> Option<(f64, String)> {
     if figure.key == "good" {
         return Some((
             view.attainment,
-            format!("SLO {}", figures::percent(view.attainment)),
+            format!("SLO {}", figures::percent_promised(view.attainment)),
         ));
     }
     let limit_s = limit(view, figure)?;

@@ -453,6 +453,9 @@ pub(super) fn utilisation(used: Option<&Utilisation>) -> Option<Object> {
         let mut object = Object::default();
         object.put("mfu", used.mfu);
         object.put("memory_bandwidth", used.memory_bandwidth);
+        object.put("busy", used.busy);
+        object.put("wall_clock_mfu", used.wall_clock_mfu());
+        object.put("wall_clock_memory_bandwidth", used.wall_clock_memory_bandwidth());
         object.put("bandwidth_bound_tpot_ms", used.bandwidth_bound_tpot_s * 1e3);
         object
     })

@@ -172,9 +172,13 @@ fn none_is_crowned_by_so_few_requests() {
     );
     // 0.88 % either way.
     let many = first(&[394.0, 366.0, 398.0], 100_000, 2.0.into());
-    assert!(
-        many.contains("most output 398 tok/s at seqs = 2 (1 other"),
-        "{many}"
+    assert_eq!(
+        many,
+        "3 runs; most output 398 tok/s at seqs = 2 (1 other coincides with it within 0.877 %)"
+    );
+    assert_eq!(
+        first(&[398.0, 398.0, 398.0], 100_000, 2.0.into()),
+        "3 runs; output alike within 0.877 %, about 398 tok/s"
     );
     // All at once they come as fast as they can.
     assert_eq!(

@@ -223,6 +223,10 @@ fn has_key(text: &[u8], key: &str) -> bool {
         .any(|window| window == quoted.as_bytes())
 }
 
+/// What to write over columns of one's own.
+const OWN_HEADER: &str = "write `arrived_at,num_prefill_tokens,num_decode_tokens` over columns with seconds, prompt tokens and output \
+                          tokens, or `TIMESTAMP,ContextTokens,GeneratedTokens` where the first holds dates with times of day";
+
 /// Tells the CSV formats apart by their header.
 fn sniff_header(first: &[u8]) -> Result<Format, Problem> {
     let line = String::from_utf8_lossy(first);
@@ -249,9 +253,13 @@ fn sniff_header(first: &[u8]) -> Result<Format, Problem> {
             return Err(unknown("the file begins with bytes that are no text"));
         }
         let shown: String = line.chars().filter(|c| !c.is_control()).take(80).collect();
-        Err(unknown(&format!(
+        let problem = unknown(&format!(
             "the first line is no header of a known trace: `{shown}`"
-        )))
+        ));
+        Err(Problem {
+            help: format!("{OWN_HEADER}; {}", problem.help),
+            ..problem
+        })
     }
 }
 
@@ -328,6 +336,12 @@ mod tests {
             "the file is a zip archive"
         );
         assert_eq!(sniff(b"  \n").unwrap_err().what, "the file is empty");
-        assert!(sniff(b"a,b,c\n1,2,3").unwrap_err().what.contains("`a,b,c`"));
+        let header = sniff(b"a,b,c\n1,2,3").unwrap_err();
+        assert!(header.what.contains("`a,b,c`"));
+        // What it says to write is read.
+        let proposed: Vec<&str> = header.help.split('`').skip(1).step_by(2).take(2).collect();
+        for (header, format) in proposed.into_iter().zip([Format::VidurTrace, Format::Azure]) {
+            check(header, format);
+        }
     }
 }

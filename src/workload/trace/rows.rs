@@ -224,10 +224,10 @@ impl<'a> Rows<'a> {
         self.format.time_unit()?;
         let gaps = self.rows.len() as f64 - 1.0;
         let rate = gaps / (span as f64 / 1e12);
-        if gaps < 9.0 || span == 0 || PLAUSIBLE_RATES.contains(&rate) {
-            return None;
-        }
         let read = self.time_unit();
+        if gaps < 9.0 || span == 0 || PLAUSIBLE_RATES.contains(&rate) {
+            return self.may_be_milliseconds(gaps, span);
+        }
         let implied = if rate >= 1.0 {
             format!("{rate:.0} req/s")
         } else {
@@ -245,6 +245,26 @@ impl<'a> Rows<'a> {
                 unit.flag()
             ),
             None => format!("times read as {} imply {implied}: check them", read.title()),
+        })
+    }
+
+    /// A warning where seconds that nobody named are whole and a minute apart: traces of servers have several requests a minute, and
+    /// clocks that show seconds show parts of them.
+    fn may_be_milliseconds(&self, gaps: f64, span: u64) -> Option<String> {
+        const GAP_S: f64 = 60.0;
+        let second = i128::from(TimeUnit::S.picos());
+        let are_whole = || {
+            self.rows
+                .iter()
+                .all(|row| row.time.is_some_and(|time| time % second == 0))
+        };
+        let gap_s = span as f64 / 1e12 / gaps;
+        let is_told = self.options.time_unit.is_some() || self.time_unit() != TimeUnit::S;
+        (!is_told && gaps >= 2.0 && gap_s >= GAP_S && are_whole()).then(|| {
+            format!(
+                "times may be milliseconds: they are whole numbers, {gap_s:.0} apart on average, and are read as seconds; if so use \
+                 --time-unit ms, if not --time-unit s"
+            )
         })
     }
 
@@ -468,6 +488,33 @@ mod tests {
             ..ReadOptions::default()
         };
         assert!(collect(&times, &options).unwrap().warnings.is_empty());
+    }
+
+    #[test]
+    fn whole_seconds_that_are_minutes_apart_may_be_milliseconds() {
+        let warnings = |times: &[f64], options: &ReadOptions| collect(times, options).unwrap().warnings;
+        let by_default = ReadOptions::default();
+        let told = warnings(&[0.0, 1000.0, 2000.0, 3500.0], &by_default);
+        assert_eq!(
+            told,
+            [
+                "times may be milliseconds: they are whole numbers, 1167 apart on average, and are read as seconds; if so use --time-unit ms, \
+              if not --time-unit s"
+            ]
+        );
+        // Two requests, gaps below a minute, and seconds with parts are nothing to wonder at.
+        for times in [
+            &[0.0, 1000.0][..],
+            &[5.0, 45.0, 118.0],
+            &[0.0, 1000.5, 2000.0, 3500.0],
+        ] {
+            assert_eq!(warnings(times, &by_default), Vec::<String>::new(), "{times:?}");
+        }
+        let options = ReadOptions {
+            time_unit: Some(TimeUnit::S),
+            ..ReadOptions::default()
+        };
+        assert!(warnings(&[0.0, 1000.0, 2000.0, 3500.0], &options).is_empty());
     }
 
     #[test]
