@@ -10,24 +10,30 @@
 mod causes;
 mod chance;
 mod definition;
+mod deviation;
 mod figures;
 mod first_token;
+mod foretold;
+mod headline;
+mod kinds;
 mod lengths;
 mod pairing;
+mod remarks;
+mod roles;
 mod said;
 mod settings;
 mod shape;
 mod steps;
 mod together;
 
-use super::case::Case;
-use super::little::FULL;
 use crate::results::Measured;
 use crate::stats::Z_95;
 use causes::causes;
 use chance::Chance;
 use figures::figures;
+pub use foretold::{Foretold, MODEL_CONFIDENCE, Refuted};
 pub use pairing::{Pair, pairs};
+pub use roles::Roles;
 pub use together::{FALSE_MOVES, Together};
 
 /// A move smaller than this is not spoken of, whatever the samples.
@@ -49,10 +55,14 @@ pub struct Moved {
     pub noise: Option<f64>,
     /// How many times as far chance reaches where it is judged together with the other figures ([`Together`]).
     pub widening: f64,
+    /// How far it jumps, in the logarithm, where in another run it would be of another kind of gap: beyond that chance.
+    pub jump: f64,
     /// Whether it is a time.
     pub is_time: bool,
     /// The requests behind a percentile beyond which there is none of them, in either result: it is their largest value.
     pub few: Option<u64>,
+    /// What a prediction says of it, where one of the results is one.
+    pub foretold: Option<Foretold>,
 }
 
 impl Moved {
@@ -71,7 +81,7 @@ impl Moved {
     /// Whether it moved by more than chance, as far as that is known; of a percentile of few requests it is not.
     #[must_use]
     pub fn is_real(&self) -> bool {
-        let chance = self.noise.map_or(0.0, |noise| self.widening * noise);
+        let chance = self.together().unwrap_or(0.0);
         self.few.is_none() && self.distance() > chance.max(LEAST)
     }
 
@@ -84,13 +94,30 @@ impl Moved {
     /// The changes between which chance alone leaves all figures together: those by which it is judged.
     #[must_use]
     pub fn chance(&self) -> Option<(f64, f64)> {
-        self.noise.map(|noise| either_way(self.widening * noise))
+        self.together().map(either_way)
+    }
+
+    /// Whether it moved by more than chance if it has stayed of one kind of gap.
+    pub(super) fn is_real_of_its_kind(&self) -> bool {
+        let chance = self.noise.map_or(0.0, |noise| self.widening * noise);
+        self.few.is_none() && self.distance() > chance.max(LEAST)
+    }
+
+    /// How far chance reaches either way where all figures are judged together, in the logarithm.
+    fn together(&self) -> Option<f64> {
+        self.noise.map(|noise| self.widening * noise + self.jump)
+    }
+
+    /// How far chance reaches either way, 95 % of this figure by itself, in the logarithm.
+    #[must_use]
+    pub fn noise_alone(&self) -> Option<f64> {
+        self.noise.map(|noise| noise + self.jump)
     }
 
     /// The changes between which chance alone leaves this figure by itself, 95 %.
     #[must_use]
     pub fn chance_alone(&self) -> Option<(f64, f64)> {
-        self.noise.map(either_way)
+        self.noise_alone().map(either_way)
     }
 }
 
@@ -131,6 +158,10 @@ impl Cause {
 pub struct Comparison {
     /// Places of both in their files.
     pub places: (String, String),
+    /// Which of the two is a prediction.
+    pub roles: Roles,
+    /// What becomes of the prediction, where one of the two is one that says how far it may be off.
+    pub refuted: Option<Refuted>,
     /// Every figure that both have.
     pub figures: Vec<Moved>,
     /// How the figures are judged together; `None` where chance has no say in any.
@@ -151,13 +182,6 @@ impl Comparison {
     pub fn figure(&self, name: &str) -> Option<&Moved> {
         self.figures.iter().find(|figure| figure.name == name)
     }
-
-    /// The figure that moved most, of those that moved more than chance.
-    #[must_use]
-    pub fn largest(&self) -> Option<&Moved> {
-        let real = self.figures.iter().filter(|figure| figure.is_real());
-        real.max_by(|a, b| a.distance().total_cmp(&b.distance()))
-    }
 }
 
 /// Compares one run with another.
@@ -165,6 +189,8 @@ impl Comparison {
 pub fn compare(predicted: &Measured, measured: &Measured) -> Comparison {
     let mut comparison = Comparison {
         places: (predicted.place.clone(), measured.place.clone()),
+        roles: Roles::of(predicted, measured),
+        refuted: None,
         figures: Vec::new(),
         together: None,
         remarks: Vec::new(),
@@ -177,15 +203,16 @@ pub fn compare(predicted: &Measured, measured: &Measured) -> Comparison {
     }
     let chances = [Chance::new(predicted), Chance::new(measured)];
     comparison.figures = figures(predicted, measured, &chances);
+    comparison.refuted = foretold::foretell([predicted, measured], &mut comparison);
     let is_same_traffic = chance::saw_the_same(predicted, measured);
     if is_same_traffic {
         comparison
             .figures
             .iter_mut()
-            .for_each(|figure| figure.noise = None);
+            .for_each(|figure| (figure.noise, figure.jump) = (None, 0.0));
     }
     comparison.together = together::judge(&mut comparison.figures, &chances);
-    comparison.remarks = remarks([predicted, measured], &chances, is_same_traffic);
+    comparison.remarks = remarks::remarks([predicted, measured], &chances, is_same_traffic);
     comparison.causes = causes(predicted, measured, &comparison);
     let is_said = |what: &String| comparison.causes.iter().any(|cause| cause.words.contains(what));
     comparison.unlike = said::all_that_differs(predicted, measured);
@@ -194,13 +221,6 @@ pub fn compare(predicted: &Measured, measured: &Measured) -> Comparison {
         comparison.nothing = Some("no figure is in both results".to_owned());
     }
     comparison
-}
-
-/// The client's limit, where it is full: no queue but the client's own grows behind it.
-fn full_limit(row: &Measured) -> Option<u64> {
-    let in_flight = Case::new(row, None).in_flight()?.value;
-    let limit = row.setup.max_concurrency?;
-    (in_flight >= FULL * limit as f64).then_some(limit)
 }
 
 /// That a run answered nobody: its figures, where it has any, are of no request.
@@ -215,55 +235,9 @@ fn unanswered(predicted: &Measured, measured: &Measured) -> Option<String> {
     Some(format!("{which} a single request that was answered"))
 }
 
-/// What a reader must know of the two before the figures.
-fn remarks(rows: [&Measured; 2], chances: &[Chance<'_>; 2], is_same_traffic: bool) -> Vec<String> {
-    let which = ["first", "second"];
-    let not_measured = rows.iter().zip(which).filter_map(|(row, which)| {
-        let names: Vec<&str> = row.not_measured().collect();
-        let is_plural = names.len() > 1;
-        (!names.is_empty()).then(|| {
-            format!(
-                "{} of the {which} result {} NaN, which is no measurement, and {} left out",
-                names.join(", "),
-                if is_plural { "are" } else { "is" },
-                if is_plural { "are" } else { "is" }
-            )
-        })
-    });
-    let verdicts = rows.iter().zip(which).filter_map(|(row, which)| {
-        let why = match row.own.as_ref()?.verdict.as_str() {
-            "too_short" => "is too short to judge: its figures are its own, not the system's",
-            "critical" => "is so near to saturation that its figures are hardly known",
-            "unstable" => match full_limit(row) {
-                Some(limit) => {
-                    return Some(format!(
-                        "the {which} result is a closed loop of {limit}: its rate is above what that many in flight are \
-                         answered at, and waiting for the limit is in no latency"
-                    ));
-                }
-                None => "is overloaded: its latencies measure how long it ran",
-            },
-            _ => return None,
-        };
-        Some(format!("the {which} result {why}"))
-    });
-    let mut remarks: Vec<String> = not_measured.chain(verdicts).collect();
-    if is_same_traffic {
-        let what = "both saw the requests of one seed, so what moved is no chance of arrivals; another seed may show it larger \
-                    or smaller, which `plimsoll compare` bounds";
-        remarks.push(what.to_owned());
-        return remarks;
-    }
-    let [one, other] = [chances[0].how(), chances[1].how()];
-    remarks.push(if one == other {
-        format!("chance of each result: {one}")
-    } else {
-        format!("chance of the first result {one}; of the second {other}")
-    });
-    remarks
-}
-
 #[cfg(test)]
 mod fair;
+#[cfg(test)]
+mod in_loops;
 #[cfg(test)]
 mod tests;

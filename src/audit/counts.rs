@@ -2,7 +2,6 @@
 
 use super::case::{Case, may_agree, printed_slack, show};
 use super::finding::{Check, Finding, Severity, time};
-use crate::results::{Load, Tool};
 
 /// What two ways of counting may differ by, beyond their digits: warm-up requests, a clock read a little later.
 const TOLERANCE: f64 = 0.02;
@@ -12,7 +11,7 @@ pub(super) fn check(case: &Case<'_>, found: &mut Vec<Finding>) {
     no_time(case, found);
     requests(case, found);
     more_than_were_sent(case, found);
-    before_they_were_sent(case, found);
+    lists(case, found);
     no_numbers(case, found);
     tokens(case, found);
     in_flight(case, found);
@@ -87,63 +86,26 @@ fn more_than_were_sent(case: &Case<'_>, found: &mut Vec<Finding>) {
     found.push(finding.shown(shown).rerun("count every request once"));
 }
 
-/// Deviations by which random arrivals may come early before it is called impossible.
-const EARLY: f64 = 5.0;
-/// A rate that varies in a way that no file says may bring all requests in its busiest part.
-const EARLY_WHERE_RATES_VARY: f64 = 0.5;
-
-/// An open loop sends n requests at a rate λ in n/λ, random gaps of shape k within n/λ/√(n·k); the run cannot be shorter.
-fn before_they_were_sent(case: &Case<'_>, found: &mut Vec<Finding>) {
-    let (Load::Open { rate }, Some(duration)) = (case.load(), case.duration()) else {
+/// A client lists every request that it sent, in every list; somebody may have cut all of them to the same few.
+fn lists(case: &Case<'_>, found: &mut Vec<Finding>) {
+    let Some(wrong) = &case.row.miscounted else {
         return;
     };
-    let outcome = &case.row.outcome;
-    let failed = outcome.failed.unwrap_or(0) as f64;
-    let Some(requests) = case.requests().map(|answered| answered + failed) else {
-        return;
-    };
-    if rate <= 0.0 || duration <= 0.0 {
-        return;
-    }
-    let deviation = case.sending_deviation(requests);
-    let sending = requests / rate;
-    // Between the first and the last of them lies one gap less than there are requests.
-    let sent = case
-        .sent_within_s()
-        .map(|sent| sent * requests / (requests - 1.0).max(1.0));
-    let (took, what, claim) = match sent.filter(|sent| *sent < duration) {
-        Some(sent) => (
-            sent,
-            "by their own times they took",
-            "requests say that they were sent sooner than that rate sends them",
+    let (severity, claim) = match wrong.is_part {
+        true => (
+            Severity::Note,
+            "lists of requests hold a part of those that were answered",
         ),
-        None => (
-            duration,
-            "the run took",
-            "the run ended before its requests can have been sent at that rate",
+        false => (
+            Severity::Impossible,
+            "lists of requests are not as long as the requests that they list",
         ),
     };
-    let slack = printed_slack(took);
-    let (least, severity) = match case.row.tool {
-        Tool::Plimsoll => (EARLY_WHERE_RATES_VARY, Severity::Doubtful),
-        _ => (1.0, Severity::Impossible),
-    };
-    if took >= least * sending * (1.0 - EARLY * deviation - slack - TOLERANCE) {
-        return;
-    }
-    let shown = format!(
-        "{} requests at {}/s take {} ± {} to send, {what} {}",
-        show(requests),
-        show(rate),
-        time(sending),
-        time(sending * deviation),
-        time(took)
-    );
-    let rerun = "find out at which rate the client sent, or who wrote the duration";
+    let finding = Finding::new(severity, Check::CountsAgree, claim).shown(wrong.words.clone());
     found.push(
-        Finding::new(severity, Check::CountsAgree, claim)
-            .shown(shown)
-            .rerun(rerun),
+        finding.rerun(
+            "find out who changed the lists; figures and lists are of one run as the client wrote them",
+        ),
     );
 }
 

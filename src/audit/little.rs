@@ -23,7 +23,7 @@ pub(super) fn check(case: &Case<'_>, found: &mut Vec<Finding>) {
     };
     if let (Some(limit), Some(in_flight)) = (limit, case.in_flight()) {
         above_the_limit(case, limit as f64, &in_flight, found);
-        if matches!(case.load(), Load::Closed { .. }) {
+        if matches!(case.load(), Load::Closed { .. }) && !outlasts_the_loop(case, limit as f64, found) {
             below_the_limit(case, limit as f64, &in_flight, found);
         }
     }
@@ -111,6 +111,68 @@ fn below_the_limit(case: &Case<'_>, limit: f64, in_flight: &Figure, found: &mut 
             .shown(shown)
             .rerun(rerun),
     );
+}
+
+/// A client that always keeps C in flight is done when its requests have gone through C hands: after `n · mean / C` and the
+/// longest of them at most (Graham 1969). A client that thinks, paces or is busy keeps fewer in flight, so a run that takes far
+/// longer was no closed loop of C. Whether it is told. Requests that failed held their places for a time that no file tells.
+fn outlasts_the_loop(case: &Case<'_>, limit: f64, found: &mut Vec<Finding>) -> bool {
+    /// What a client does between an answer and the next request.
+    const CLIENT: f64 = 1.25;
+    /// Beyond doubt no client is so busy.
+    const FAR: f64 = 1.5;
+    const CLIENT_S: f64 = 0.1;
+    let mean = case
+        .e2el_stats()
+        .mean
+        .filter(|_| case.e2el_stats().derived.is_none());
+    let requests = case
+        .requests()
+        .filter(|requests| *requests >= FEW && *requests > limit);
+    let (Some(mean), Some(requests), Some(duration)) = (mean, requests, case.row.outcome.duration_s) else {
+        return false;
+    };
+    if case.row.outcome.failed.is_some_and(|failed| failed > 0) || limit < 2.0 {
+        return false;
+    }
+    let work = requests * mean / limit;
+    let known = longest(case, requests);
+    // What is known of the longest itself is not overruled by what a percentile leaves open.
+    let judged = match known.iter().any(|(name, ..)| name == "longest") {
+        true => &known[..1],
+        false => &known[..],
+    };
+    let outlasted = judged.iter().filter_map(|(name, most, ratio, severity)| {
+        let bound = CLIENT * work + ratio * most + CLIENT_S;
+        let is_far = duration > FAR * bound;
+        let severity = if is_far { *severity } else { Severity::Doubtful };
+        (duration > bound).then_some((name, *most, severity))
+    });
+    let Some((name, most, severity)) = outlasted.max_by_key(|(_, _, severity)| *severity) else {
+        return false;
+    };
+    let claim = format!("the run took longer than a closed loop of {} can", show(limit));
+    let little = case.in_flight();
+    let little = little.map_or(String::new(), |figure| {
+        format!("; Little: {} = {} in flight", figure.how, show(figure.value))
+    });
+    let shown = format!(
+        "{} requests × {} / {} = {} and the longest ({name} {}) after it, the run took {}{little}",
+        show(requests),
+        time(mean),
+        show(limit),
+        time(work),
+        time(most),
+        time(duration)
+    );
+    let rerun = "find out how many the client kept in flight: another number, a client that waits between requests, or a limit of \
+                 its connections";
+    found.push(
+        Finding::new(severity, Check::BelowTheLimit, claim)
+            .shown(shown)
+            .rerun(rerun),
+    );
+    true
 }
 
 /// A rate and a limit together: where the limit is full and the rate not reached, clients wait before the clock starts.

@@ -20,6 +20,7 @@ mod outlasts;
 mod percentiles;
 mod records;
 mod requests;
+mod sending;
 mod table;
 mod unit;
 mod zeros;
@@ -90,7 +91,9 @@ pub fn audit(rows: &[Measured], known: &Known) -> Vec<AuditedRow> {
 
 /// The laws that one row must obey by itself.
 fn laws(case: &Case<'_>, found: &mut Vec<Finding>) {
+    interrupted(case.row, found);
     counts::check(case, found);
+    sending::check(case, found);
     zeros::check(case, found);
     outlasts::check(case, found);
     extremes::check(case, found);
@@ -101,6 +104,17 @@ fn laws(case: &Case<'_>, found: &mut Vec<Finding>) {
     length::check(case, found);
     requests::check(case.row, found);
     records::check(case.row, found);
+}
+
+/// A run that was ended before its end says so itself.
+fn interrupted(row: &Measured, found: &mut Vec<Finding>) {
+    let Some(ended) = row.own.as_ref().and_then(|own| own.interrupted_after) else {
+        return;
+    };
+    let claim = "the run was interrupted: it is the beginning of what was asked for, and what was in flight is in no figure";
+    let shown = format!("{ended} requests had ended");
+    let finding = Finding::new(Severity::Note, Check::TooShort, claim);
+    found.push(finding.shown(shown).rerun("run it to its end"));
 }
 
 #[cfg(test)]

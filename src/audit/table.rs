@@ -1,11 +1,13 @@
 //! Rows of one table against each other: what no row shows by itself.
 
+mod faster;
+
 use std::collections::BTreeMap;
 
 use super::case::{Case, show};
 use super::finding::{Check, Finding, Severity, time};
 use super::little::likely_limit;
-use crate::results::{Load, Stats};
+use crate::results::Load;
 
 /// Ratios of measured times that agree this closely over several speeds are one number.
 const SAME_RATIO: f64 = 0.005;
@@ -76,7 +78,7 @@ pub(super) fn check(cases: &[Case<'_>], found: &mut [Vec<Finding>]) {
         one_limit(cases, &family, found);
         batches(cases, &family, found);
         clients(cases, &family, found);
-        faster_tokens(cases, &family, found);
+        faster::faster_tokens(cases, &family, found);
         twins(cases, &family, found);
     }
     offline(cases, found);
@@ -295,78 +297,6 @@ fn clients(cases: &[Case<'_>], family: &[usize], found: &mut [Vec<Finding>]) {
             }
         }
     }
-}
-
-/// A row, its clients and its time per token, s.
-type Step = (usize, f64, f64);
-
-/// First tokens that come so many times later were not computed, they were waited for.
-const WAITED: f64 = 10.0;
-
-/// A step of a larger batch takes no less time, so more clients cannot get their tokens sooner. Of two rows that break
-/// this the one with more clients is named where its requests waited instead of running, else the slow one.
-fn faster_tokens(cases: &[Case<'_>], family: &[usize], found: &mut [Vec<Finding>]) {
-    let of = |index: usize| {
-        let setup = &cases[index].row.setup;
-        let tpot = &cases[index].row.tpot;
-        let Load::Closed { clients } = setup.load else {
-            return None;
-        };
-        let step = tpot.median.or(tpot.mean).filter(|step| *step > 0.0)?;
-        (!setup.speculates()).then_some((index, clients as f64, step))
-    };
-    let rows: Vec<Step> = family.iter().filter_map(|index| of(*index)).collect();
-    // Another version may be faster, but not by this much with twice the clients.
-    let contradicts = |(many, clients, step): &Step, (few, fewer, base): &Step| {
-        let same = same_setup(cases, *many, *few);
-        let least = if same { 0.75 } else { 0.55 };
-        2.0 * fewer <= *clients && *step < least * base && same_machine(cases, *many, *few)
-    };
-    let ttft = |index: usize| cases[index].ttft().and_then(Stats::centre);
-    let mut pairs: BTreeMap<usize, Vec<(Step, Step)>> = BTreeMap::new();
-    for many in &rows {
-        for few in rows.iter().filter(|few| contradicts(many, few)) {
-            let waited = ttft(many.0)
-                .zip(ttft(few.0))
-                .is_some_and(|(many, few)| many > WAITED * few);
-            let named = if waited { many.0 } else { few.0 };
-            pairs.entry(named).or_default().push((*many, *few));
-        }
-    }
-    for (named, pairs) in pairs {
-        found[named].extend(stands_out(cases, named, &pairs));
-    }
-}
-
-/// The row against the other that contradicts it most.
-fn stands_out(cases: &[Case<'_>], worst: usize, pairs: &[(Step, Step)]) -> Option<Finding> {
-    let ratio = |(many, few): &&(Step, Step)| few.2 / many.2;
-    let (many, few) = pairs.iter().max_by(|a, b| ratio(a).total_cmp(&ratio(b)))?;
-    let other = if many.0 == worst { few.0 } else { many.0 };
-    let claim = if many.0 == worst {
-        "more clients get their tokens sooner than fewer: most of them were not running"
-    } else {
-        "fewer clients get their tokens later than more: something else slowed this run"
-    };
-    let ttft = cases[many.0].ttft().and_then(Stats::centre);
-    let waiting = ttft.map_or(String::new(), |ttft| {
-        format!("; ttft of those {} is {}", show(many.1), time(ttft))
-    });
-    let shown = format!(
-        "tpot {} with {} clients, {} with {} (against {}){waiting}",
-        time(many.2),
-        show(many.1),
-        time(few.2),
-        show(few.1),
-        cases[other].row.place
-    );
-    let rerun =
-        "run both again in one session, with a server limit (`max_num_seqs`, KV cache) above the clients";
-    Some(
-        Finding::new(Severity::Doubtful, Check::RowsContradict, claim)
-            .shown(shown)
-            .rerun(rerun),
-    )
 }
 
 /// The same run twice, with other results.

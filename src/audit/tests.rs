@@ -432,3 +432,24 @@ proptest! {
         prop_assert!(worst <= Some(Severity::Note), "{:#?}", findings(&[row]));
     }
 }
+
+#[test]
+fn lists_of_the_wrong_length_and_interrupted_runs_are_told() {
+    let wrong = |is_part: bool| {
+        after(|row| {
+            row.miscounted = Some(crate::results::Miscounted {
+                is_part,
+                words: "lists of 250 of 400 answered requests".into(),
+            });
+        })
+    };
+    assert_eq!(wrong(true), "note counts-agree");
+    assert_eq!(wrong(false), "impossible counts-agree");
+    let cut = after(|row| {
+        row.own = Some(crate::results::Own {
+            interrupted_after: Some(250),
+            ..crate::results::Own::default()
+        });
+    });
+    assert_eq!(cut, "note too-short");
+}

@@ -16,6 +16,7 @@ use crate::audit::{self, Known, Machine};
 use crate::report::audited::{self, Audited};
 use crate::report::folded;
 use crate::results::{self, Load, Measured, ResultFile, UnreadRow, no_figure};
+use crate::validate::once;
 
 /// Is this benchmark physically and statistically possible?
 ///
@@ -218,8 +219,19 @@ pub fn run(args: &Args, out: &mut dyn Write, terminal: &Terminal) -> anyhow::Res
                     unreadable = true;
                     continue;
                 }
+                let (rows, mut twice) = once(std::mem::take(&mut file.rows));
+                file.rows = rows;
+                twice
+                    .iter_mut()
+                    .for_each(|told| *told = format!("{}: {told}", file.name));
+                terminal.notes(&twice);
                 let unused = file.rows.iter_mut().flat_map(|row| args.known.fill(row));
                 terminal.notes(&told(&file.name, unused.collect()));
+                if let Some(same) = audited.iter().find(|known: &&Audited| is_same_run(known, &file)) {
+                    let what = format!("holds the same as {}: counted once", same.file.name);
+                    terminal.notes(&[format!("{} {what}", file.name)]);
+                    continue;
+                }
                 let rows = audit::audit(&file.rows, &known);
                 audited.push(Audited { file, rows });
             }
@@ -250,6 +262,11 @@ pub fn run(args: &Args, out: &mut dyn Write, terminal: &Terminal) -> anyhow::Res
         Exit::Ok
     };
     Ok(exit.into())
+}
+
+/// Whether a file holds the very runs of one that was read before, whatever it is called.
+fn is_same_run(known: &Audited, file: &ResultFile) -> bool {
+    known.file.rows == file.rows
 }
 
 /// What a file says otherwise, once for each flag.

@@ -19,7 +19,8 @@ use crate::validate::impossible;
 ///
 /// Each file may be the result of any tool that `plimsoll audit` reads. Figures are compared by one definition; a move
 /// is set against what chance alone would do where the files give counts and deviations, all figures of a pair
-/// together: where nothing but the seed differs, a move is told of 5 % of pairs at most, as far as those intervals hold. What
+/// together: where nothing but the seed differs, a move is told of 5 % of pairs at most, as far as those intervals hold. A
+/// prediction is refuted where a measurement lies beyond its model interval and chance together. What
 /// the files say differs is the first cause, and of two simulations by one version the only one: a model, a load, a setting. Else causes are named by
 /// their pattern: a constant time in every step (host), a factor on every step (bandwidth), a time that steps with prompts
 /// hide (launches without CUDA graphs), the tail of ttft (queueing), a client's limit, other lengths, another definition.

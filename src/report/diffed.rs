@@ -3,27 +3,36 @@
 use serde_json::{Value, json};
 
 use super::figures;
-use crate::audit::compare::{Comparison, FALSE_MOVES, Moved, Together};
+use crate::audit::compare::{
+    Cause, Comparison, FALSE_MOVES, MODEL_CONFIDENCE, Moved, Refuted, Roles, Together,
+};
 
 /// Version of the JSON; grows when a key changes its meaning.
 pub const FORMAT_VERSION: u64 = 1;
 
-/// The answer in one line.
+/// The answer in one line: what becomes of a prediction, then the figure that matters most and why.
 #[must_use]
 pub fn answer(comparisons: &[Comparison]) -> String {
-    let moved: Vec<(&Comparison, &Moved)> = comparisons
-        .iter()
-        .filter_map(|one| Some((one, one.largest()?)))
-        .collect();
-    let most = moved
-        .iter()
-        .max_by(|a, b| a.1.distance().total_cmp(&b.1.distance()));
     if let Some(nothing) = comparisons.iter().find_map(|one| one.nothing.as_deref())
         && comparisons.iter().all(|one| one.nothing.is_some())
     {
         return format!("nothing to compare: {nothing}");
     }
-    let Some((comparison, figure)) = most else {
+    let moved = moved(comparisons);
+    refuted(comparisons).map_or(moved.clone(), |refuted| format!("{refuted}; {moved}"))
+}
+
+/// The figure to tell first, and why it moved.
+fn moved(comparisons: &[Comparison]) -> String {
+    let headlines = comparisons
+        .iter()
+        .filter_map(|one| one.headline().map(|(figure, cause)| (one, figure, cause)));
+    let most = headlines.max_by(|a, b| {
+        let is_named = |(_, _, cause): &(&Comparison, &Moved, Option<&Cause>)| cause.is_some();
+        let by_cause = is_named(a).cmp(&is_named(b));
+        by_cause.then_with(|| a.1.distance().total_cmp(&b.1.distance()))
+    });
+    let Some((comparison, figure, cause)) = most else {
         let unlike = comparisons.iter().find(|one| !one.unlike.is_empty());
         let though = unlike.map_or(String::new(), |one| format!(", but {}", not_alike(one)));
         return format!("nothing moved by more than chance{though}");
@@ -32,19 +41,83 @@ pub fn answer(comparisons: &[Comparison]) -> String {
         (1, _) => String::new(),
         (_, place) => format!(" in {place}"),
     };
-    let why = comparison
-        .causes
-        .iter()
-        .find(|cause| cause.explains(&figure.name))
-        .map_or("no pattern names a cause", |cause| cause.words.as_str());
+    let why = match (cause, comparison.causes.first()) {
+        (Some(cause), _) => cause.words.clone(),
+        (None, Some(other)) => format!("no pattern names its cause, beside it {}", other.words),
+        (None, None) => "no pattern names a cause".to_owned(),
+    };
     format!(
-        "{} is {:.1} % {} than predicted{place} ({} → {}): {why}",
+        "{} is {:.1} % {} than {}{place} ({} → {}): {why}",
         figure.name,
         100.0 * figure.change().abs(),
         if figure.change() > 0.0 { "higher" } else { "lower" },
+        comparison.roles.than(),
         value(figure, figure.predicted),
         value(figure, figure.measured),
     )
+}
+
+/// Whether the measurements refute their predictions, where these say how far their model may be off.
+fn refuted(comparisons: &[Comparison]) -> Option<String> {
+    let judged: Vec<_> = comparisons
+        .iter()
+        .filter_map(|one| Some((one, one.refuted.as_ref()?)))
+        .collect();
+    let percent = 100.0 * MODEL_CONFIDENCE;
+    let count = |of: fn(&Refuted) -> usize| judged.iter().map(|(_, refuted)| of(refuted)).sum::<usize>();
+    let figures = count(|refuted| refuted.figures);
+    let is_refuted = |refuted: &&Refuted| !refuted.refuting.is_empty();
+    let against = judged.iter().filter(|(_, refuted)| is_refuted(&refuted)).count();
+    if judged.is_empty() {
+        return None;
+    }
+    if against > 0 {
+        let (one, refuted) = judged.iter().find(|(_, refuted)| is_refuted(&refuted))?;
+        let first = one.figure(refuted.refuting.first()?)?;
+        let (low, high) = first.foretold?.within;
+        let is = match one.roles {
+            Roles::Measured => first.predicted,
+            _ => first.measured,
+        };
+        let which = match judged.len() {
+            1 => "the prediction is refuted".to_owned(),
+            all => format!("{against} of {all} predictions are refuted"),
+        };
+        return Some(format!(
+            "{which}: {} is {}, outside of {} to {} ({percent:.0} %, model and chance){}",
+            first.name,
+            value(first, is),
+            value(first, low),
+            value(first, high),
+            match refuted.refuting.len() {
+                1 => String::new(),
+                all => format!(", and {} more of {} figures", all - 1, refuted.figures),
+            }
+        ));
+    }
+    let outside: Vec<&str> = judged
+        .iter()
+        .flat_map(|(_, refuted)| refuted.outside.iter().map(String::as_str))
+        .collect();
+    let what = if judged.len() == 1 {
+        "prediction is"
+    } else {
+        "predictions are"
+    };
+    Some(match outside.len() {
+        0 if figures == 1 => {
+            format!(
+                "the {what} not refuted: its figure is inside its {percent:.0} % interval (model and chance)"
+            )
+        }
+        0 => format!(
+            "the {what} not refuted: all {figures} figures are inside their {percent:.0} % intervals (model and chance)"
+        ),
+        _ => format!(
+            "the {what} not refuted: {} outside of {percent:.0} % (model and chance), as of {figures} figures some may be",
+            outside.join(", ")
+        ),
+    })
 }
 
 /// What differs in how the two were run.
@@ -90,7 +163,8 @@ pub fn text(comparisons: &[Comparison], alone: &[String]) -> String {
             }
             continue;
         }
-        lines.extend(table(&comparison.figures));
+        lines.extend(table(&comparison.figures, comparison.roles));
+        lines.extend(model(comparison));
         if !comparison.unlike.is_empty() {
             lines.push(format!("note: {}", not_alike(comparison)));
         }
@@ -129,9 +203,10 @@ pub fn some(alone: &[String]) -> String {
 }
 
 /// Figures under their heads, every column as wide as what it holds.
-fn table(figures: &[Moved]) -> Vec<String> {
+fn table(figures: &[Moved], roles: Roles) -> Vec<String> {
     const LEAST: [usize; 5] = [22, 12, 12, 10, 10];
-    let heads = ["", "predicted", "measured", "change", "chance"].map(str::to_owned);
+    let [one, other] = roles.heads();
+    let heads = ["", one, other, "change", "chance"].map(str::to_owned);
     let rows: Vec<[String; 5]> = std::iter::once(heads).chain(figures.iter().map(cells)).collect();
     let width = |column: usize| {
         let longest = rows.iter().map(|row| row[column].chars().count()).max();
@@ -152,6 +227,29 @@ fn table(figures: &[Moved]) -> Vec<String> {
     rows.iter().zip(marks).map(line).collect()
 }
 
+/// Of every figure that has a model interval, whether the measurement is inside.
+fn model(comparison: &Comparison) -> Vec<String> {
+    let told = comparison.figures.iter().filter_map(|figure| {
+        let foretold = figure.foretold?;
+        let (low, high) = foretold.within;
+        let (low, high) = (value(figure, low), value(figure, high));
+        let is = match (foretold.is_inside, foretold.is_refuted) {
+            (true, _) => "inside",
+            (false, false) => "outside, as one of several may be",
+            (false, true) => "outside",
+        };
+        Some(format!("model: {} {low} to {high}: {is}", figure.name))
+    });
+    let mut lines: Vec<String> = told.collect();
+    if !lines.is_empty() {
+        lines.insert(0, format!(
+            "model: where the prediction leaves the measurement in {:.0} of 100, its model interval and chance together",
+            100.0 * MODEL_CONFIDENCE
+        ));
+    }
+    lines
+}
+
 fn cells(figure: &Moved) -> [String; 5] {
     [
         figure.name.clone(),
@@ -164,6 +262,11 @@ fn cells(figure: &Moved) -> [String; 5] {
 
 /// What chance leaves a change between: it doubles a figure as often as it halves it.
 fn between((low, high): (f64, f64)) -> String {
+    /// Less than it would be printed as none.
+    const LEAST: f64 = 0.0005;
+    if low.abs().max(high) < LEAST {
+        return "<0.1 %".to_owned();
+    }
     let text = |change: f64| format!("{:.1}", 100.0 * change.abs());
     match text(low) == text(high) {
         true => format!("±{} %", text(high)),
@@ -205,11 +308,16 @@ fn pair(comparison: &Comparison) -> Value {
             "predicted": figure.predicted * unit,
             "measured": figure.measured * unit,
             "change": figure.change(),
-            "noise_95": figure.noise,
+            "noise_95": figure.noise_alone(),
             "chance_95": figure.chance_alone().map(|(low, high)| [low, high]),
             "chance_together": figure.chance().map(|(low, high)| [low, high]),
             "is_real": figure.is_real(),
             "largest_of": figure.few,
+            "model_90": figure.foretold.map(|foretold| json!({
+                "within": [foretold.within.0 * unit, foretold.within.1 * unit],
+                "is_inside": foretold.is_inside,
+                "is_refuted": foretold.is_refuted,
+            })),
         })
     });
     let causes = comparison
@@ -219,6 +327,14 @@ fn pair(comparison: &Comparison) -> Value {
     json!({
         "predicted": comparison.places.0,
         "measured": comparison.places.1,
+        "roles": comparison.roles.heads(),
+        "prediction": comparison.refuted.as_ref().map(|refuted| json!({
+            "is_refuted": !refuted.refuting.is_empty(),
+            "confidence": MODEL_CONFIDENCE,
+            "figures": refuted.figures,
+            "outside": refuted.outside,
+            "refuting": refuted.refuting,
+        })),
         "figures": figures.collect::<Vec<Value>>(),
         "together": comparison.together.as_ref().map(|together| json!({
             "figures": together.figures,
@@ -256,14 +372,16 @@ mod tests {
             measured,
             noise: Some(noise),
             widening: 1.0,
+            jump: 0.0,
             is_time: true,
             few: None,
+            foretold: None,
         };
-        for line in table(&[figure(6.68, 11.458), figure(0.05, 0.1)]) {
+        for line in table(&[figure(6.68, 11.458), figure(0.05, 0.1)], Roles::Alike) {
             let cells: Vec<&str> = line.split("  ").filter(|cell| !cell.is_empty()).collect();
             assert!((4..=6).contains(&cells.len()), "{line}");
         }
-        let lines = table(&[figure(6.68, 2.0)]);
+        let lines = table(&[figure(6.68, 2.0)], Roles::Alike);
         assert!(
             lines[1].ends_with("6.68 s  +14082.6 %  -86.5/+638.9 %"),
             "{lines:?}"
@@ -279,10 +397,12 @@ mod tests {
                 measured,
                 noise: Some(0.197),
                 widening: 2.0,
+                jump: 0.0,
                 is_time: true,
                 few: None,
+                foretold: None,
             };
-            table(&[figure])[1].clone()
+            table(&[figure], Roles::Alike)[1].clone()
         };
         for (line, change) in [(line(1.0, 1.408), "+40.8 %"), (line(1.408, 1.0), "-29.0 %")] {
             assert!(
@@ -292,5 +412,6 @@ mod tests {
         }
         assert!(line(1.0, 1.49).ends_with("+48.3 %") && line(1.49, 1.0).ends_with("+48.3 %"));
         assert_eq!(between((-0.009, 0.009)), "±0.9 %");
+        assert_eq!(between((-1e-6, 1e-6)), "<0.1 %");
     }
 }

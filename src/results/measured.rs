@@ -116,6 +116,8 @@ pub struct Measured {
     pub e2el: Stats,
     /// Every request, where the file has them all.
     pub requests: Vec<RequestTimes>,
+    /// Lists of requests that are not as long as they must be, which are not taken.
+    pub miscounted: Option<Miscounted>,
     /// What the file itself says of its worth; only Plimsoll's own say it.
     pub own: Option<Own>,
     /// Keys of figures whose value is NaN.
@@ -140,6 +142,7 @@ impl Measured {
             itl: Stats::default(),
             e2el: Stats::default(),
             requests: Vec::new(),
+            miscounted: None,
             own: None,
             not_numbers: Vec::new(),
             taken: Vec::new(),
@@ -182,6 +185,15 @@ impl Measured {
     }
 }
 
+/// How the lengths of a file's lists contradict its counts.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Miscounted {
+    /// Whether all lists are of one length and shorter than there were answers: a part of the run.
+    pub is_part: bool,
+    /// The lengths.
+    pub words: String,
+}
+
 /// A result's judgement of itself.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct Own {
@@ -191,6 +203,10 @@ pub struct Own {
     pub seed: Option<u64>,
     /// 95 % intervals of its steady stretch by the keys of the file: `mean_ttft_ms`, `p90_tpot_ms`, `throughput` …, in that unit.
     pub intervals: Vec<(String, Interval)>,
+    /// By which factors the model may be off, 90 %, by the keys of the file.
+    pub model: Vec<(String, (f64, f64))>,
+    /// Requests that had ended when the run was interrupted; `None` where it is whole.
+    pub interrupted_after: Option<u64>,
 }
 
 impl Own {

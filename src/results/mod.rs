@@ -33,7 +33,9 @@ mod vllm;
 pub use columns::{no_figure, strange_columns};
 pub use error::{PROBLEMS_SHOWN, Problem, ReadError};
 pub use load::Load;
-pub use measured::{AROUND, Left, Measured, Outcome, Own, RequestTimes, ResultFile, Setup, Stats, Tool};
+pub use measured::{
+    AROUND, Left, Measured, Miscounted, Outcome, Own, RequestTimes, ResultFile, Setup, Stats, Tool,
+};
 pub use settings::{OtherSetting, Settings};
 pub use table::{RowOfLine, columns as columns_of_table, rows_by_line};
 pub use text::csv_rows;

@@ -520,3 +520,31 @@ fn who_waits_for_an_answer_sends_neither_at_a_rate_nor_all_at_once() {
     assert_eq!(of("\"inf\"", &turns).to_string(), "conversations");
     assert_eq!(of("\"inf\"", "\"clients\": 2"), Load::Unknown);
 }
+
+#[test]
+fn lists_that_contradict_the_counts_are_kept_apart_from_lists_that_are_whole() {
+    let miscounted = |ttfts: usize, lengths: usize| {
+        let list = |count: usize, value: &str| vec![value; count].join(", ");
+        let text = format!(
+            r#"{{"request_rate": 5.0, "max_concurrency": null, "num_prompts": 4, "duration": 1.0, "completed": 3, "failed": 1,
+            "mean_ttft_ms": 50.0, "ttfts": [{}], "output_lens": [{}]}}"#,
+            list(ttfts, "0.05"),
+            list(lengths, "8")
+        );
+        read(text.as_bytes(), "r.json").unwrap().rows.remove(0).miscounted
+    };
+    // Clients list those that failed, too, or leave them out.
+    assert_eq!(miscounted(3, 3), None);
+    assert_eq!(miscounted(4, 4), None);
+    let part = miscounted(2, 2).unwrap();
+    assert!(
+        part.is_part && part.words == "lists of 2 of 3 answered requests",
+        "{part:?}"
+    );
+    let unlike = miscounted(2, 3).unwrap();
+    assert!(
+        !unlike.is_part && unlike.words == "2 ttfts, 3 output_lens of 3 answered requests",
+        "{unlike:?}"
+    );
+    assert!(!miscounted(3000, 3000).unwrap().is_part);
+}

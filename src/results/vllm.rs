@@ -7,7 +7,7 @@
 use super::columns::NOT_A_NUMBER;
 use super::json::{Fields, plain_number};
 use super::load::Load;
-use super::measured::{AROUND, Measured, Own, RequestTimes, Setup, Stats, Tool};
+use super::measured::{AROUND, Measured, Miscounted, Own, RequestTimes, Setup, Stats, Tool};
 use super::settings;
 use crate::stats::Interval;
 
@@ -105,7 +105,19 @@ fn own(judged: &Fields<'_>) -> Own {
         };
         Some((key.clone(), Interval::between(low.as_f64()?, high.as_f64()?)))
     };
+    let model = judged.object("model_interval");
+    let factors = |(key, figure): (&String, &serde_json::Value)| {
+        let [low, high] = figure.get("factors_90")?.as_array()?.as_slice() else {
+            return None;
+        };
+        Some((key.clone(), (low.as_f64()?, high.as_f64()?)))
+    };
+    let is_interrupted = judged.value("interrupted").and_then(serde_json::Value::as_bool) == Some(true);
     Own {
+        model: model.map_or_else(Vec::new, |map| map.own().iter().filter_map(factors).collect()),
+        interrupted_after: judged
+            .count("interrupted_after_requests")
+            .filter(|_| is_interrupted),
         verdict: judged.text("verdict").unwrap_or_default(),
         seed: judged
             .object("scenario")
@@ -199,6 +211,14 @@ fn per_request(fields: &Fields<'_>, row: &mut Measured) {
     let (Some(ttfts), Some(lengths)) = (fields.numbers("ttfts"), fields.numbers("output_lens")) else {
         return;
     };
+    if let Some(wrong) = miscounted(fields, row) {
+        row.leave(
+            "per-request lists",
+            &format!("are not as long as the run: {}", wrong.words),
+        );
+        row.miscounted = Some(wrong);
+        return;
+    }
     let optional = |key: &str| fields.value(key).and_then(|_| fields.numbers(key));
     let (inputs, starts, latencies) = (
         optional("input_lens"),
@@ -241,7 +261,7 @@ fn per_request(fields: &Fields<'_>, row: &mut Measured) {
         .is_some_and(|completed| completed != answered.len() as u64)
     {
         let why = format!(
-            "they hold {} of {} answered requests: a part would not be the run",
+            "hold {} of {} answered requests: a part would not be the run",
             answered.len(),
             row.outcome.completed.unwrap_or(0)
         );
@@ -249,6 +269,47 @@ fn per_request(fields: &Fields<'_>, row: &mut Measured) {
         return;
     }
     take_requests(row, answered);
+}
+
+/// Lists that differ in length, or are as long as neither the answers nor the requests that were sent.
+fn miscounted(fields: &Fields<'_>, row: &Measured) -> Option<Miscounted> {
+    const LISTS: [&str; 6] = [
+        "ttfts",
+        "output_lens",
+        "input_lens",
+        "itls",
+        "start_times",
+        "latencies",
+    ];
+    let length = |key: &'static str| Some((key, fields.value(key)?.as_array()?.len() as u64));
+    let listed = LISTS.into_iter().filter_map(length);
+    let lists: Vec<(&str, u64)> = listed.filter(|(_, length)| *length > 0).collect();
+    let (_, first) = *lists.first()?;
+    let outcome = &row.outcome;
+    let completed = outcome.completed?;
+    let all = [
+        Some(completed),
+        Some(completed + outcome.failed.unwrap_or(0)),
+        row.setup.num_prompts,
+    ];
+    let are_alike = lists.iter().all(|(_, length)| *length == first);
+    if are_alike && all.contains(&Some(first)) {
+        return None;
+    }
+    let told = match are_alike {
+        true => format!("lists of {first}"),
+        false => {
+            let told: Vec<String> = lists
+                .iter()
+                .map(|(key, length)| format!("{length} {key}"))
+                .collect();
+            told.join(", ")
+        }
+    };
+    Some(Miscounted {
+        is_part: are_alike && first < completed,
+        words: format!("{told} of {completed} answered requests"),
+    })
 }
 
 /// Whether gaps add up to answers although some lists have fewer than the answer has tokens, since a chunk may hold

@@ -76,7 +76,8 @@ impl Crowd {
 }
 
 /// How much less well a quantile is known than a mean: `√(p(1−p)) / φ(z)` of the normal law.
-fn sparseness(p: f64) -> f64 {
+#[must_use]
+pub fn sparseness(p: f64) -> f64 {
     let law = Normal::standard();
     (p * (1.0 - p)).sqrt() / law.pdf(law.inverse_cdf(p))
 }

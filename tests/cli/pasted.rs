@@ -229,7 +229,7 @@ fn a_measured_run_pairs_with_its_own_row_and_no_right_column_is_blamed() {
     let diff = desk.expect(0, &format!("diff {} {other}", measured(".csv")));
     assert!(diff.starts_with("nothing moved by more than chance\n"), "{diff}");
     assert!(
-        diff.contains("predicted row a-c1 (1 in flight)") && !diff.contains("ambiguous"),
+        diff.contains("first row a-c1 (1 in flight)") && !diff.contains("ambiguous"),
         "{diff}"
     );
     let known = format!(

@@ -9,7 +9,7 @@ use super::lengths::other_lengths;
 use super::said::{other_load, setups};
 use super::settings;
 use super::steps::steps;
-use super::{Cause, Comparison};
+use super::{Cause, Comparison, Roles};
 use crate::results::{Load, Measured, Stats};
 
 /// What explains the moves, the surest first.
@@ -32,7 +32,7 @@ pub(super) fn causes(predicted: &Measured, measured: &Measured, comparison: &Com
     }
     // Columns of two workloads that are unlike agree by chance only.
     if !found.iter().any(|cause| cause.kind == "lengths") {
-        let of = ["predicted", "measured"];
+        let of = comparison.roles.owners();
         let either = other_definition([predicted, measured], of)
             .or_else(|| other_definition([measured, predicted], [of[1], of[0]]))
             .or_else(|| of_steps(measured, comparison));
@@ -42,7 +42,7 @@ pub(super) fn causes(predicted: &Measured, measured: &Measured, comparison: &Com
     if found.iter().any(|cause| cause.kind == "definition") {
         return found;
     }
-    found.extend(client_limit(predicted, measured));
+    found.extend(client_limit(predicted, measured, comparison.roles));
     found.extend(steps(predicted, measured, comparison));
     found.extend(first_token(predicted, measured, comparison));
     found.extend(throughput(comparison));
@@ -154,8 +154,8 @@ fn other_definition([sound, row]: [&Measured; 2], [theirs, own_name]: [&str; 2])
     ))
 }
 
-/// Fewer in flight than predicted, and slower: the client kept requests back.
-fn client_limit(predicted: &Measured, measured: &Measured) -> Option<Cause> {
+/// Fewer in flight than in the first result, and slower: the client kept requests back.
+fn client_limit(predicted: &Measured, measured: &Measured, roles: Roles) -> Option<Cause> {
     let open = matches!(measured.setup.load, Load::Open { .. } | Load::Burst);
     let (one, other) = (Case::new(predicted, None), Case::new(measured, None));
     let (expected, is) = (one.in_flight()?, other.in_flight()?);
@@ -164,10 +164,11 @@ fn client_limit(predicted: &Measured, measured: &Measured) -> Option<Cause> {
     (open && fewer && rates > 1.05).then(|| Cause {
         kind: "client-limit",
         words: format!(
-            "{} in flight ({}) where {} were predicted, at lower throughput: a limit of the client",
+            "{} in flight ({}) where {} were {}, at lower throughput: a limit of the client",
             plain(is.value),
             is.how,
-            plain(expected.value)
+            plain(expected.value),
+            roles.than()
         ),
     })
 }

@@ -11,6 +11,8 @@ use statrs::distribution::{ChiSquared, ContinuousCDF};
 
 use super::super::case::Case;
 use super::DEVIATIONS;
+use super::deviation::Spread;
+use super::kinds;
 use crate::analysis::GROUPS;
 use crate::results::{Load, Measured, RequestTimes};
 use crate::stats::{self, crowd::Crowd};
@@ -20,6 +22,14 @@ const BATCHES_MAX: usize = 20;
 const BATCHES_MIN: usize = 6;
 /// A batch lasts at least as many mean answers.
 const ANSWERS_A_BATCH: f64 = 2.0;
+/// Who waits behind whose prompt, where the clients of a loop are in step: first tokens scatter as if a stay saw so many patterns
+/// anew, and their median, which lies between those who wait and those who do not, as if it saw one. In loops of 8 to 64 with
+/// steps that scatter they do so or less.
+const PATTERNS_A_STAY: f64 = 4.0;
+/// Clients whose answers vary by less, relative to their mean, stay in step.
+const IN_STEP: f64 = 0.1;
+/// From this percentile on first tokens are those of the first requests, who come at once in every run.
+const FIRST_REQUESTS: f64 = 95.0;
 /// Arrivals that are as uneven as these have a load that changes: of a thousand runs of an even one, one does.
 const UNEVEN: f64 = 0.999;
 
@@ -135,10 +145,24 @@ impl<'a> Chance<'a> {
                 let ends = (!interval.holds(1e3 * value)).then(|| self.of_deviation(name, of));
                 ends.flatten().map_or(relative, |ends| relative.max(ends))
             }),
-            Source::Batches(batches, course) => of_batches(batches, *course, name, of, value),
+            Source::Batches(batches, course) => {
+                let known = of_batches(batches, *course, name, of, value);
+                // Batches that saw a tail but once say nothing of it.
+                let tail = matches!(of, Of::Percentile(percent) if percent > 50.0);
+                let apart = tail.then(|| self.of_deviation(name, of)).flatten();
+                known.map(|known| apart.map_or(known, |apart| known.max(apart)))
+            }
             Source::Summary => None,
         };
         known.or_else(|| self.of_deviation(name, of))
+    }
+
+    /// How far down a latency's value may jump in another run because it would be of another kind of gap, in the logarithm.
+    pub(super) fn jump(&self, name: &str, of: Of) -> f64 {
+        match name {
+            "itl" => kinds::jump(&self.row.itl, of),
+            _ => 0.0,
+        }
     }
 
     /// The same from deviations: of what all requests of a time share, and of what each has by itself.
@@ -155,12 +179,36 @@ impl<'a> Chance<'a> {
         let mean = stats.mean.filter(|mean| *mean > 0.0)?;
         let variance = (stats.std? / mean).powi(2);
         let counted = stats.samples.map(|samples| samples as f64).or(self.requests)?;
+        if counted <= 1.0 {
+            return None;
+        }
         let crowd = self.crowd().unwrap_or(Crowd::apart(counted));
-        let quantile = match of {
-            Of::Mean => None,
-            Of::Percentile(percent) => Some(percent / 100.0),
+        let is_of_all = !matches!(of, Of::Percentile(percent) if percent >= FIRST_REQUESTS);
+        let is_pattern = name == "ttft" && is_of_all && is_in_step(row);
+        let shared = match is_pattern {
+            true => variance,
+            false => variance.min(crowd.variance),
         };
-        (counted > 1.0).then(|| DEVIATIONS * crowd.standard_error(variance, counted, quantile))
+        let patterns = match of {
+            _ if !is_pattern => 1.0,
+            Of::Percentile(50.0) => 1.0,
+            _ => PATTERNS_A_STAY,
+        };
+        let spread = Spread {
+            own: variance - shared,
+            shared,
+            requests: counted,
+            times: (patterns * crowd.values).min(counted),
+        };
+        let error = match of {
+            Of::Mean => spread.of_mean(),
+            Of::Percentile(percent) => {
+                let over = stats.percentile(percent).zip(stats.median);
+                let over = over.map(|(value, median)| value / median);
+                spread.of_percentile(percent / 100.0, over.filter(|over| over.is_finite()))
+            }
+        };
+        Some(DEVIATIONS * error)
     }
 
     /// What requests of a time have in common.
@@ -174,21 +222,11 @@ impl<'a> Chance<'a> {
 
     /// Half of the 95 % interval of answers or tokens per second, relative; `None` where they are the server's alone.
     pub(super) fn of_rate(&self, key: &str, is_tokens: bool) -> Option<f64> {
-        if let Source::Intervals(own) = &self.source {
-            let of = |key: &str, value: Option<f64>| {
-                Some(own.interval(key)?.half_width / value.filter(|of| *of > 0.0)?)
-            };
-            let outcome = &self.row.outcome;
-            let answers = of("throughput", outcome.request_throughput);
-            let tokens = of("output_throughput", outcome.output_throughput);
-            let known = match (key, answers, tokens) {
-                ("request", answers, _) => answers,
-                ("output", _, tokens) => tokens,
-                (_, answers, tokens) => answers.zip(tokens).map(|(one, other)| one.max(other)),
-            };
-            if known.is_some() {
-                return known;
-            }
+        let own = self.own_of_rate(key);
+        let load = self.row.setup.load;
+        // With a fixed number in flight throughput and the mean answer are one fact (Little).
+        if let (Load::Closed { .. }, Some(whole)) = (load, self.of_latency("e2el", Of::Mean)) {
+            return Some(own.map_or(whole, |own| own.max(whole)));
         }
         // Arrivals at random: n of them take n/λ within 1/√n, and the last answer its time. Closed loops and bursts wait for
         // the server, which works as long as the lengths are that it is sent; where those are all alike it is the server alone.
@@ -199,17 +237,41 @@ impl<'a> Chance<'a> {
             (true, "output") => answers,
             (true, _) => longest,
         };
-        let share = match self.row.setup.load {
-            Load::Open { .. } => 1.0 + tokens * tokens,
-            Load::Closed { .. } | Load::Burst if longest > 0.0 => longest * longest,
-            _ => return None,
+        let share = match load {
+            Load::Open { .. } => {
+                let burstiness = self.row.setup.burstiness.filter(|shape| *shape > 0.0);
+                1.0 / burstiness.unwrap_or(1.0) + tokens * tokens
+            }
+            Load::Closed { .. } | Load::Burst if own.is_none() && longest > 0.0 => longest * longest,
+            _ => return own,
         };
-        let requests = self.requests.filter(|requests| *requests > 0.0)?;
+        let Some(requests) = self.requests.filter(|requests| *requests > 0.0) else {
+            return own;
+        };
         // Of a burst all of the run is its drain.
-        let has_drain = self.row.setup.load != Load::Burst;
+        let has_drain = load != Load::Burst;
         let drain = self.row.e2el.std.zip(self.duration_s).filter(|_| has_drain);
         let drain = drain.map_or(0.0, |(deviation, duration)| deviation / duration);
-        Some(DEVIATIONS * (share / requests + drain * drain).sqrt())
+        let arrivals = DEVIATIONS * (share / requests + drain * drain).sqrt();
+        Some(own.map_or(arrivals, |own| own.max(arrivals)))
+    }
+
+    /// The same by a result's own intervals.
+    fn own_of_rate(&self, key: &str) -> Option<f64> {
+        let Source::Intervals(own) = &self.source else {
+            return None;
+        };
+        let of = |key: &str, value: Option<f64>| {
+            Some(own.interval(key)?.half_width / value.filter(|of| *of > 0.0)?)
+        };
+        let outcome = &self.row.outcome;
+        let answers = of("throughput", outcome.request_throughput);
+        let tokens = of("output_throughput", outcome.output_throughput);
+        match (key, answers, tokens) {
+            ("request", answers, _) => answers,
+            ("output", _, tokens) => tokens,
+            (_, answers, tokens) => answers.zip(tokens).map(|(one, other)| one.max(other)),
+        }
     }
 
     /// Half of the 95 % interval of a mean length, relative.
@@ -217,6 +279,17 @@ impl<'a> Chance<'a> {
         let requests = self.requests.unwrap_or(1.0).max(1.0);
         DEVIATIONS * variation(self.row, which) / requests.sqrt()
     }
+}
+
+/// A closed loop in which a request may wait behind another's prompt.
+pub(super) fn is_loop_of_several(row: &Measured) -> bool {
+    matches!(row.setup.load, Load::Closed { clients } if clients > 1)
+}
+
+/// A loop of several whose answers take nearly alike, so that clients who began together go on together.
+fn is_in_step(row: &Measured) -> bool {
+    let varies = row.e2el.std.zip(row.e2el.mean).map(|(std, mean)| std / mean);
+    is_loop_of_several(row) && varies.is_some_and(|varies| varies < IN_STEP)
 }
 
 /// Which of a request's lengths.

@@ -78,8 +78,8 @@ pub(super) fn of_throughput(rows: [&Measured; 2], comparison: &Comparison) -> Op
     }
     let ratio = output.measured / output.predicted;
     let (name, row, factor) = match ratio >= 1.0 {
-        true => ("measured", rows[1], ratio),
-        false => ("predicted", rows[0], 1.0 / ratio),
+        true => (comparison.roles.owners()[1], rows[1], ratio),
+        false => (comparison.roles.owners()[0], rows[0], 1.0 / ratio),
     };
     let (prompt, answer) = row.setup.input_tokens.zip(row.setup.output_tokens)?;
     let both = (prompt + answer) / answer;
@@ -143,11 +143,12 @@ mod tests {
     fn prompts_that_are_counted_are_told_of_either_result() {
         let mut odd = run();
         odd.outcome.output_throughput = Some(1267.0 * 5.0);
-        for (one, other, name) in [(run(), odd.clone(), "measured"), (odd, run(), "predicted")] {
+        for (one, other, name) in [(run(), odd.clone(), "second"), (odd, run(), "first")] {
             let causes = compare(&one, &other).causes;
             assert_eq!(causes.len(), 1, "{causes:?}");
             assert_eq!(causes[0].kind, "prompt-tokens-counted");
-            let expected = format!("the {name} output throughput is 5 times as high, (512 + 128) / 128 = 5");
+            let expected =
+                format!("the {name} result's output throughput is 5 times as high, (512 + 128) / 128 = 5");
             assert!(causes[0].words.starts_with(&expected), "{}", causes[0].words);
         }
     }

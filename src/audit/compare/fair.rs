@@ -36,12 +36,12 @@ fn a_time_per_token_is_held_against_its_own_answer() {
     odd.tpot.mean = Some(2.40613 / 128.0);
     assert_eq!(
         told(&one, &odd).unwrap(),
-        "the measured tpot 18.8 ms is latency over tokens, 2.41 s / 128: it counts the first token, and without that is 15.3 ms"
+        "the second result's tpot 18.8 ms is latency over tokens, 2.41 s / 128: it counts the first token, and without that is 15.3 ms"
     );
     assert!(
         told(&odd, &one)
             .unwrap()
-            .starts_with("the predicted tpot 18.8 ms")
+            .starts_with("the first result's tpot 18.8 ms")
     );
     // Of answers of several lengths means say neither.
     odd.outcome.output_tokens = Some(2000.0 * 128.0 + 7.0);

@@ -31,8 +31,12 @@ pub(super) fn figures(predicted: &Measured, measured: &Measured, chances: &[Chan
             let (one, other) = (one.percentile(percent), other.percentile(percent));
             let few = [predicted, measured].map(|row| too_few(row, name, percent));
             let percentile = moved(called, one, other, noise(Of::Percentile(percent)));
+            let jump = chances
+                .each_ref()
+                .map(|chance| chance.jump(name, Of::Percentile(percent)));
             found.extend(percentile.map(|percentile| Moved {
                 is_time: true,
+                jump: jump[0].max(jump[1]),
                 few: few.into_iter().flatten().min(),
                 ..percentile
             }));
@@ -62,7 +66,9 @@ fn moved(name: String, predicted: Option<f64>, measured: Option<f64>, noise: Opt
         measured: measured.filter(|value| *value >= 0.0)?,
         noise,
         widening: 1.0,
+        jump: 0.0,
         is_time: false,
         few: None,
+        foretold: None,
     })
 }

@@ -5,7 +5,7 @@
 
 use super::super::finding::time;
 use super::shape::{Shape, shape};
-use super::steps::factor;
+use super::steps::{explain_the_loop, factor};
 use super::{Cause, Comparison, Moved};
 use crate::results::Measured;
 
@@ -27,12 +27,16 @@ pub(super) fn first_token(
     if let Some(queue) = queueing(comparison, median) {
         return Some(queue);
     }
-    if !median.is_real() {
+    // A median alone may have come to be of those who wait for one prompt more.
+    let mean = comparison.figure("mean ttft").unwrap_or(median);
+    if !mean.is_real() || explain_the_loop(predicted, measured, comparison) {
         return None;
     }
-    let by = median.measured - median.predicted;
+    let goes_along = median.is_real() && (median.change() > 0.0) == (mean.change() > 0.0);
+    let first = if goes_along { median } else { mean };
+    let by = first.measured - first.predicted;
     let steps = factor(comparison, by > 0.0);
-    let of_steps = (steps - 1.0) * median.predicted;
+    let of_steps = (steps - 1.0) * first.predicted;
     let left = by - of_steps;
     // Longer steps may leave nothing, and less than nothing.
     if left / by < LEFT {
@@ -45,7 +49,8 @@ pub(super) fn first_token(
             time(left.abs())
         ),
     };
-    Some(by_itself(shape(&predicted.ttft, &measured.ttft), by, &beyond))
+    let shape = shape(&predicted.ttft, &measured.ttft).filter(|_| goes_along);
+    Some(by_itself(shape, by, &beyond))
 }
 
 /// Whether answers of several tokens leave in one piece.

@@ -5,6 +5,7 @@
 //! else it could have been is said: a pair that was chosen because it agrees would say nothing.
 
 use super::super::case::{may_agree, printed_slack, printed_time_slack};
+use super::Roles;
 use super::said::other_burst;
 use crate::results::{Measured, ResultFile};
 
@@ -79,12 +80,16 @@ pub fn pairs<'a>(predicted: &'a ResultFile, measured: &'a ResultFile) -> (Vec<Pa
         .iter()
         .enumerate()
         .filter_map(|(at, to)| Some((at, (*to)?)));
+    let roles = rows.first().zip(others.first());
+    let heads = roles
+        .map_or(Roles::Alike, |(one, other)| Roles::of(one, other))
+        .heads();
     let left = |which: &str, row: &Measured| format!("{which} {} ({})", row.place, row.setup.load);
     let ours = rows.iter().zip(&partners).filter(|(_, to)| to.is_none());
     let theirs = others.iter().zip(&taken).filter(|(_, taken)| !**taken);
     let alone = ours
-        .map(|(row, _)| left("predicted", row))
-        .chain(theirs.map(|(row, _)| left("measured", row)));
+        .map(|(row, _)| left(heads[0], row))
+        .chain(theirs.map(|(row, _)| left(heads[1], row)));
     (found.map(pair).collect(), alone.collect())
 }
 
@@ -203,7 +208,7 @@ mod tests {
         let (pairs, alone) = pairs(&one, &other);
         assert_eq!(pairs.len(), 1);
         assert_eq!(pairs[0].doubt, None);
-        assert_eq!(alone, ["predicted rate 1 (1 req/s)", "measured rate 2 (2 req/s)"]);
+        assert_eq!(alone, ["first rate 1 (1 req/s)", "second rate 2 (2 req/s)"]);
     }
 
     #[test]

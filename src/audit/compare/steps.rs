@@ -5,8 +5,9 @@
 //! steps are bound by.
 
 use super::super::finding::time;
+use super::chance::is_loop_of_several;
 use super::shape::{Shape, shape, tail};
-use super::{Cause, Comparison, Moved};
+use super::{Cause, Comparison, LEAST, Moved};
 use crate::results::{Measured, Stats};
 
 /// Gaps are of longer steps than the median's where they are this many times as long.
@@ -18,45 +19,101 @@ const HARDLY: (f64, f64) = (-0.25, 0.5);
 
 /// The cause of longer or shorter steps.
 pub(super) fn steps(predicted: &Measured, measured: &Measured, comparison: &Comparison) -> Option<Cause> {
-    let moved = |name: &str| {
-        ["median", "mean"]
-            .iter()
-            .find_map(|of| comparison.figure(&format!("{of} {name}")))
+    let Some(step) = central(comparison).find(|step| step.is_real()) else {
+        return in_a_closed_loop(predicted, measured, comparison);
     };
-    let step = moved("itl")
-        .or_else(|| moved("tpot"))
-        .filter(|step| step.is_real())?;
+    // Longer at the median and shorter on average, or the other way round: no step is just slower. A percentile of the tail may
+    // have come to be of another kind of gap, and says nothing.
+    let is_longer = step.change() > 0.0;
+    let is_against = |figure: &Moved| figure.is_real_of_its_kind() && (figure.change() > 0.0) != is_longer;
+    if central(comparison).any(is_against) {
+        return None;
+    }
     let of_gaps = shape(&predicted.itl, &measured.itl).or_else(|| shape(&predicted.tpot, &measured.tpot));
     let told = match of_gaps {
         Some(Shape::Shift(shift)) => Some(by_time(shift)),
         Some(Shape::Scale(factor)) => Some(by_factor(factor)),
-        Some(Shape::Tail) => Some(in_the_tail()),
-        // Longer at the median and shorter on average, or the other way round: no step is just slower.
-        _ if is_contradicted(comparison, step) => return None,
+        Some(Shape::Tail) if is_longer_in_the_tail(predicted, measured) == is_longer => Some(in_the_tail()),
         _ => by_launches(&predicted.itl, &measured.itl),
     };
     Some(told.unwrap_or_else(|| by_either(step)))
 }
 
+/// Means and medians of steps, the one that prompts touch least first.
+fn central(comparison: &Comparison) -> impl Iterator<Item = &Moved> {
+    let names = ["median itl", "mean itl", "median tpot", "mean tpot"];
+    names.into_iter().filter_map(|name| comparison.figure(name))
+}
+
+fn is_longer_in_the_tail(predicted: &Measured, measured: &Measured) -> bool {
+    let furthest = |one: &Stats, other: &Stats| tail(one, other).next();
+    let found = furthest(&predicted.itl, &measured.itl).or(furthest(&predicted.tpot, &measured.tpot));
+    found.is_some_and(|(_, (one, other))| other > one)
+}
+
+/// In a closed loop first tokens and steps trade places: who waits behind whose prompt is a pattern, of which neither figure is
+/// known well. Their sum is, since it is the loop's throughput; where it moved and every figure of steps went with it, steps did.
+fn in_a_closed_loop(predicted: &Measured, measured: &Measured, comparison: &Comparison) -> Option<Cause> {
+    if !is_loop_of_several(predicted) || !is_loop_of_several(measured) {
+        return None;
+    }
+    let whole = comparison.figure("mean e2el").filter(|whole| whole.is_real())?;
+    let is_longer = whole.change() > 0.0;
+    let goes_along = |figure: &Moved| figure.distance() > LEAST && (figure.change() > 0.0) == is_longer;
+    let mut figures = central(comparison).peekable();
+    let first = *figures.peek()?;
+    if !figures.all(goes_along) {
+        return None;
+    }
+    let step = comparison.figure("mean tpot").unwrap_or(first);
+    let (more, sign) = words(is_longer, ["more", "less"], ["slower", "faster"]);
+    Some(Cause {
+        kind: "step-time",
+        words: format!(
+            "answers take {} {more} in a closed loop, where first tokens and steps trade places: every figure of steps went with \
+             them ({} {:+.1} %, {} {:+.1} %), so steps are {sign}: host overhead or bandwidth; runs at two batch sizes would tell which",
+            time((whole.measured - whole.predicted).abs()),
+            first.name,
+            100.0 * first.change(),
+            step.name,
+            100.0 * step.change(),
+        ),
+    })
+}
+
+/// Two words each for longer and for shorter.
+fn words(is_longer: bool, one: [&'static str; 2], other: [&'static str; 2]) -> (&'static str, &'static str) {
+    let at = usize::from(!is_longer);
+    (one[at], other[at])
+}
+
+/// Whether slower or faster steps alone explain by how much answers of a closed loop moved: then first tokens moved because
+/// those whom they wait behind did.
+pub(super) fn explain_the_loop(predicted: &Measured, measured: &Measured, comparison: &Comparison) -> bool {
+    /// Of the move of an answer.
+    const NEARLY_ALL: f64 = 0.8;
+    let are_loops = is_loop_of_several(predicted) && is_loop_of_several(measured);
+    let Some(whole) = comparison.figure("mean e2el").filter(|_| are_loops) else {
+        return false;
+    };
+    let by = whole.measured - whole.predicted;
+    let along = central(comparison).filter(|step| (step.change() > 0.0) == (by > 0.0));
+    let most = along.map(Moved::change).fold(
+        0.0,
+        |most: f64, change| {
+            if change.abs() > most.abs() { change } else { most }
+        },
+    );
+    by != 0.0 && most * whole.predicted / by >= NEARLY_ALL
+}
+
 /// How many times as long steps are, by the figure that moved most of those that moved as they are asked to: longer or shorter;
 /// 1 where none did.
 pub(super) fn factor(comparison: &Comparison, is_longer: bool) -> f64 {
-    let figures = comparison.figures.iter().filter(|figure| {
-        let is_of_steps = figure.name.ends_with(" itl") || figure.name.ends_with(" tpot");
-        let is_central = figure.name.starts_with("median ") || figure.name.starts_with("mean ");
-        is_of_steps && is_central && figure.is_real() && (figure.change() > 0.0) == is_longer
-    });
+    let figures =
+        central(comparison).filter(|figure| figure.is_real() && (figure.change() > 0.0) == is_longer);
     let most = figures.max_by(|a, b| a.distance().total_cmp(&b.distance()));
     most.map_or(1.0, |most| most.measured / most.predicted)
-}
-
-/// Whether any figure of steps moved the other way.
-fn is_contradicted(comparison: &Comparison, step: &Moved) -> bool {
-    let is_against = |figure: &Moved| {
-        let is_of_steps = figure.name.ends_with(" itl") || figure.name.ends_with(" tpot");
-        is_of_steps && figure.is_real() && (figure.change() > 0.0) != (step.change() > 0.0)
-    };
-    comparison.figures.iter().any(is_against)
 }
 
 fn by_time(shift: f64) -> Cause {
@@ -124,11 +181,7 @@ fn by_launches(predicted: &Stats, measured: &Stats) -> Option<Cause> {
 
 fn by_either(step: &Moved) -> Cause {
     let by = step.measured - step.predicted;
-    let (more, sign) = if by > 0.0 {
-        ("more", "slower")
-    } else {
-        ("less", "faster")
-    };
+    let (more, sign) = words(by > 0.0, ["more", "less"], ["slower", "faster"]);
     Cause {
         kind: "step-time",
         words: format!(

@@ -134,11 +134,11 @@ fn another_definition_is_told_of_either_result() {
     };
     assert_eq!(
         told(&|row| moved(&mut row.itl, |gap| gap / 2.0)),
-        "the predicted itl is half of its own tpot: empty chunks are counted beside every token"
+        "the first result's itl is half of its own tpot: empty chunks are counted beside every token"
     );
     let ttft = told(&|row| moved(&mut row.ttft, |_| 1.06));
     assert!(
-        ttft.starts_with("the predicted ttft 1.06 s is the measured e2el"),
+        ttft.starts_with("the first result's ttft 1.06 s is the second result's e2el"),
         "{ttft}"
     );
     // Both count empty chunks, so something else moved.
@@ -223,6 +223,7 @@ fn requests_that_share_a_batch_are_not_independent() {
             ("mean_tpot_ms".into(), Interval::between(7.3, 8.92)),
             ("p99_ttft_ms".into(), Interval::between(81.0, 99.0)),
         ],
+        ..crate::results::Own::default()
     });
     let compared = compare(&judged, &judged);
     let noise = |name: &str| compared.figure(name).unwrap().noise.unwrap();
