@@ -67,12 +67,12 @@ fn refuted(comparisons: &[Comparison]) -> Option<String> {
     let count = |of: fn(&Refuted) -> usize| judged.iter().map(|(_, refuted)| of(refuted)).sum::<usize>();
     let figures = count(|refuted| refuted.figures);
     let is_refuted = |refuted: &&Refuted| !refuted.refuting.is_empty();
-    let against = judged.iter().filter(|(_, refuted)| is_refuted(&refuted)).count();
+    let against = judged.iter().filter(|(_, refuted)| is_refuted(refuted)).count();
     if judged.is_empty() {
         return None;
     }
     if against > 0 {
-        let (one, refuted) = judged.iter().find(|(_, refuted)| is_refuted(&refuted))?;
+        let (one, refuted) = judged.iter().find(|(_, refuted)| is_refuted(refuted))?;
         let first = one.figure(refuted.refuting.first()?)?;
         let (low, high) = first.foretold?.within;
         let is = match one.roles {
