@@ -153,6 +153,7 @@ pub(super) fn doubts_of_host(host: &HostFit) -> Vec<String> {
             significant(*predicted)
         ));
     }
+    doubts.extend(doubt_of_card(host));
     if doubts.is_empty() && median > OFF && !host.is_unmoved {
         doubts.push(format!(
             "the runs are {:.0} % off in the median after the fit, and runs repeat within 3 %: no host explains them; is it this GPU, this \
@@ -217,9 +218,23 @@ pub(super) fn remark_on_one_load(host: &HostFit) -> Option<String> {
     ))
 }
 
+/// That the runs are met with another bandwidth, and by no host without.
+fn doubt_of_card(host: &HostFit) -> Option<String> {
+    let card = host.slower_card.as_ref()?;
+    let [without, with] = card.decided?;
+    Some(format!(
+        "with products that read weights at {:.2} of the bandwidth that they are known to have the runs are met within {with:.1} % in the \
+         median, and without it no host does better than {without:.1} %: it is the card, and not its host, that is {}; --fit-bandwidth {} \
+         seeks that factor; the terms are marked prior",
+        card.factor,
+        if card.factor < 1.0 { "slower" } else { "faster" },
+        card.gpu
+    ))
+}
+
 /// That the card may be slow where the host was found to be.
 pub(super) fn remark_on_card(host: &HostFit) -> Option<String> {
-    let card = host.slower_card.as_ref()?;
+    let card = host.slower_card.as_ref().filter(|card| card.decided.is_none())?;
     let [found, believed] = card.values.map(significant);
     let apart = match card.has_several_models {
         true => "they are of several models, which tells a card from a host",
@@ -227,8 +242,8 @@ pub(super) fn remark_on_card(host: &HostFit) -> Option<String> {
     };
     Some(format!(
         "{} = {found} is far from what was believed ({believed}), and a card that reads weights at {:.2} of the bandwidth that its products \
-         are known to have would explain these runs with less of a surprise: {apart}, and --fit-bandwidth {} seeks that factor; the terms \
-         are marked prior",
+         are known to have would explain these runs with less of a surprise: {apart}, and --fit-bandwidth {} seeks that factor; predictions \
+         reach to both",
         card.term, card.factor, card.gpu
     ))
 }
