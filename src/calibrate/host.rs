@@ -90,6 +90,8 @@ pub struct HostFit {
     pub given: usize,
     /// No term could be moved from what was believed, and that is not as measured.
     pub is_unmoved: bool,
+    /// The field of all files in which the figures stand in seconds, if they do.
+    pub in_seconds: Option<&'static str>,
     /// Runs whose lengths were taken to be equal and may not have been; intervals reach to scattered ones.
     pub scattered: usize,
 }
@@ -207,6 +209,9 @@ pub fn fit(runs: &[Run], known: &Known, options: &Options) -> Option<HostFit> {
         stands_alone,
         over_bandwidth: bandwidth.and_then(|factor| slower_card::over_bandwidth(known, factor)),
         slower_card: slower_card.map(|card| card.told),
+        in_seconds: runs[0]
+            .in_seconds
+            .filter(|_| runs.iter().all(|run| run.in_seconds.is_some())),
         given: runs.len(),
         is_unmoved,
         scattered: scattered.map_or(0, |other| other.runs),

@@ -175,3 +175,88 @@ fn models_of_two_sizes_tell_a_card_from_a_host() {
     let (low, high) = interval(&file, "bandwidth_factor");
     assert!(low <= 0.83 && 0.83 <= high && high / low < 1.15, "{said}");
 }
+
+/// Without a list of lengths nor a command, gaps that spread by prompts of other lengths are no scatter of steps.
+#[test]
+fn lengths_that_nobody_tells_are_no_scatter_of_steps() {
+    let folder = tempfile::tempdir().unwrap();
+    let folder = folder.path();
+    server(folder, &[], 1.0);
+    let scattered = "--max-concurrency 16 --num-prompts 200 --random-range-ratio 0.8 --client vllm";
+    measure(folder, "d1.json", LARGE, scattered);
+    let (said, file) = fit(folder, &["d1.json"]);
+    assert!(
+        said.contains("percentiles of itl: lengths are only taken to be equal"),
+        "{said}"
+    );
+    assert!(!file.contains_key("jitter"), "{said}");
+    let command = format!(
+        "vllm bench serve --dataset-name random --random-input-len 512 --random-output-len 128 {}",
+        scattered.replace(" --client vllm", "")
+    );
+    let (said, file) = fit(folder, &["d1.json", "--bench-cmd", &command]);
+    let cv = file["jitter"]["vllm"]["cv"].as_float().unwrap();
+    assert!(cv < 0.03, "{said}");
+}
+
+/// What `audit` knows to be impossible: another unit is refused, counts that contradict each other are said first.
+#[test]
+fn what_cannot_be_is_no_measurement() {
+    let folder = tempfile::tempdir().unwrap();
+    let folder = folder.path();
+    server(folder, &[], 1.0);
+    for (name, load) in &LOADS[..2] {
+        measure(folder, name, LARGE, load);
+    }
+    std::fs::copy(folder.join("c16.json"), folder.join("seconds.json")).unwrap();
+    change(folder, "seconds.json", |result| {
+        for (key, value) in result.iter_mut().filter(|(key, _)| key.ends_with("_ms")) {
+            *value = value
+                .as_f64()
+                .map_or(serde_json::Value::Null, |ms| (ms / 1e3).into());
+            assert!(!key.is_empty());
+        }
+    });
+    let ran = plimsoll(folder, &["calibrate", "--gpu", "H100-SXM-80GB", "seconds.json"]);
+    let said = text(&ran.stderr);
+    assert_eq!(ran.status.code(), Some(2), "{said}");
+    assert!(
+        said.contains("the latencies look like seconds in columns of milliseconds"),
+        "{said}"
+    );
+    change(folder, "c16.json", |result| {
+        let duration = result["duration"].as_f64().unwrap();
+        result.insert("duration".to_owned(), (duration / 1e3).into());
+    });
+    let (said, _) = fit(folder, &["c1.json", "c16.json"]);
+    let second = said.lines().nth(1).unwrap();
+    assert!(
+        second.starts_with("IMPOSSIBLE: c16.json: ") && second.contains("contradict each other"),
+        "{said}"
+    );
+}
+
+/// `vllm bench latency` saves seconds; milliseconds in it are told as such, by the name of its field.
+#[test]
+fn a_latency_in_milliseconds_is_told_by_its_field() {
+    let folder = tempfile::tempdir().unwrap();
+    let folder = folder.path();
+    let command =
+        format!("vllm bench latency --model {LARGE} --batch-size 8 --input-len 512 --output-len 128");
+    let latency = r#"{"avg_latency": 1082.3, "latencies": [1080, 1083, 1084], "percentiles": {"50": 1083}}"#;
+    std::fs::write(folder.join("latency.json"), latency).unwrap();
+    let args = [
+        "calibrate",
+        "latency.json",
+        "--gpu",
+        "H100-SXM-80GB",
+        "--bench-cmd",
+        &command,
+    ];
+    let said = text(&plimsoll(folder, &args).stdout);
+    assert!(
+        said.contains("`avg_latency` is read in s, and theirs are as if they were ms"),
+        "{said}"
+    );
+    assert!(said.contains("avg_latency 1080 s"), "{said}");
+}
