@@ -8,6 +8,7 @@
 
 mod agrees;
 mod figures;
+mod impossible;
 mod lengths;
 mod spread;
 
@@ -46,6 +47,8 @@ pub struct Taken {
     pub left: Vec<(String, String)>,
     /// Rows of which nothing could be taken: the place, the reason and the remedy.
     pub refused: Vec<(String, String)>,
+    /// What cannot be of rows that were taken all the same: the place and the contradiction.
+    pub impossible: Vec<(String, String)>,
 }
 
 /// Requests of a simulated open loop at most, where every one of them is drawn: more only cost time.
@@ -68,6 +71,8 @@ pub fn runs(file: &ResultFile, said: &Said, files: &dyn Files, input: usize) -> 
                 taken.took.push(format!("{place}: {}", told.took));
                 let left = told.left.into_iter().map(|left| (place.clone(), left));
                 taken.left.extend(left);
+                let impossible = told.impossible.into_iter().map(|what| (place.clone(), what));
+                taken.impossible.extend(impossible);
                 taken.runs.push(run);
             }
             Err(reason) => taken.refused.push((place, reason)),
@@ -80,6 +85,7 @@ pub fn runs(file: &ResultFile, said: &Said, files: &dyn Files, input: usize) -> 
 struct Told {
     took: String,
     left: Vec<String>,
+    impossible: Vec<String>,
 }
 
 fn take(
@@ -92,6 +98,7 @@ fn take(
     whole(row)?;
     let mut filled = row.clone();
     let mut assumptions = fill(&mut filled, said)?;
+    let impossible = impossible::check(&filled)?;
     let recorded = Recorded::of(&filled);
     let planned = plan(&filled, &|name| Some(name.to_owned())).map_err(|reason| remedy(&reason))?;
     let (resolved, planned) = resolved(&filled, planned, said, recorded.as_ref(), files)?;
@@ -112,7 +119,7 @@ fn take(
         assumptions.push(equal(&filled));
     }
     let (measured, mut left) = figures::of(&filled, &resolved);
-    let tails = spread::of(&filled, &mut left);
+    let tails = spread::of(&filled, scattered.is_none(), &mut left);
     if measured.is_empty() {
         return Err(format!(
             "it has no figure that shows the host; what it has was left: {}",
@@ -125,6 +132,7 @@ fn take(
             .into_iter()
             .chain(row.left.iter().map(|left| format!("{}: {}", left.what, left.why)))
             .collect(),
+        impossible,
     };
     let run = Run {
         label: label(&filled, place),
@@ -137,11 +145,17 @@ fn take(
             || filled.tool == Tool::TrtllmBench,
         resolved,
         scattered,
+        in_seconds: in_seconds(&filled),
         measured,
         tails,
         input,
     };
     Ok((run, told))
+}
+
+/// The field of a row's file that its one figure is of, where that is in seconds and figures are in milliseconds.
+fn in_seconds(row: &Measured) -> Option<&'static str> {
+    (row.tool == Tool::VllmLatency).then_some("avg_latency")
 }
 
 /// The scenario of a row as if its lengths had scattered, where neither the row nor what was said tells that they were equal.
@@ -444,7 +458,10 @@ fn took(
 ) -> String {
     let figures: Vec<String> = measured
         .iter()
-        .map(|(figure, value)| format!("{} {}", figure.name(), significant(*value)))
+        .map(|(figure, value)| match in_seconds(row) {
+            Some(field) => format!("{field} {} s, as {}", significant(value / 1e3), figure.name()),
+            None => format!("{} {}", figure.name(), significant(*value)),
+        })
         .collect();
     let mut text = format!("{}, {}: {}", row.tool.name(), row.setup.load, figures.join(", "));
     if let Some(recorded) = recorded {

@@ -118,6 +118,7 @@ pub fn fit(
         hold_out_p95_pct: (!held_out.is_empty()).then(|| percent(&held_out, 0.95)),
         sigma_ln: rounded(step_sigma(block, rows, spread)),
         interval_90: intervals(form.parameters(), &draws),
+        directions: Vec::new(),
     };
     Some(BlockFit {
         block,

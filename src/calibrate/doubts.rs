@@ -105,11 +105,22 @@ fn unit_of(ratio: f64, units: &[(f64, &'static str)]) -> Option<&'static str> {
     found.map(|(_, unit)| *unit)
 }
 
-/// The unit in which the times of runs would be as the fit has them, if they are off by about a thousand.
-fn unit_of_runs(runs: &[RunEvidence]) -> Option<&'static str> {
+/// The unit in which the times of runs would be as the fit has them, if they are off by about a thousand; `in_seconds` is the field that
+/// they are of, where that is no time in milliseconds.
+fn unit_of_runs(runs: &[RunEvidence], in_seconds: Option<&str>) -> Option<String> {
     let times = runs.iter().filter(|run| run.figure.ends_with("_ms"));
     let ratios: Vec<f64> = times.map(|run| (run.predicted / run.measured).ln()).collect();
-    unit_of(quantile(&ratios, 0.5)?, &[(1e3, "s"), (1e-3, "µs")])
+    let ratio = quantile(&ratios, 0.5)?;
+    Some(match in_seconds {
+        None => {
+            let unit = unit_of(ratio, &[(1e3, "s"), (1e-3, "µs")])?;
+            format!("their times are as if they were {unit} and not ms")
+        }
+        Some(field) => {
+            let unit = unit_of(ratio, &[(1e-3, "ms"), (1e-6, "µs")])?;
+            format!("`{field}` is read in s, and theirs are as if they were {unit}")
+        }
+    })
 }
 
 /// Why a host may not be that of the runs, the gravest reason first.
@@ -122,8 +133,8 @@ pub(super) fn doubts_of_host(host: &HostFit) -> Vec<String> {
         doubts.push(format!(
             "no host explains these runs: they are a factor of {} off in the median after the fit; {}; the terms are marked prior",
             significant(median),
-            match unit_of_runs(&host.runs) {
-                Some(unit) => format!("their times are as if they were {unit} and not ms"),
+            match unit_of_runs(&host.runs, host.in_seconds) {
+                Some(unit) => unit,
                 None => "is it this GPU, this model, these flags, this engine?".to_owned(),
             }
         ));
@@ -153,6 +164,7 @@ pub(super) fn doubts_of_host(host: &HostFit) -> Vec<String> {
             significant(*predicted)
         ));
     }
+    doubts.extend(doubt_of_card(host));
     if doubts.is_empty() && median > OFF && !host.is_unmoved {
         doubts.push(format!(
             "the runs are {:.0} % off in the median after the fit, and runs repeat within 3 %: no host explains them; is it this GPU, this \
@@ -217,9 +229,23 @@ pub(super) fn remark_on_one_load(host: &HostFit) -> Option<String> {
     ))
 }
 
+/// That the runs are met with another bandwidth, and by no host without.
+fn doubt_of_card(host: &HostFit) -> Option<String> {
+    let card = host.slower_card.as_ref()?;
+    let [without, with] = card.decided?;
+    Some(format!(
+        "with products that read weights at {:.2} of the bandwidth that they are known to have the runs are met within {with:.1} % in the \
+         median, and without it no host does better than {without:.1} %: it is the card, and not its host, that is {}; --fit-bandwidth {} \
+         seeks that factor; the terms are marked prior",
+        card.factor,
+        if card.factor < 1.0 { "slower" } else { "faster" },
+        card.gpu
+    ))
+}
+
 /// That the card may be slow where the host was found to be.
 pub(super) fn remark_on_card(host: &HostFit) -> Option<String> {
-    let card = host.slower_card.as_ref()?;
+    let card = host.slower_card.as_ref().filter(|card| card.decided.is_none())?;
     let [found, believed] = card.values.map(significant);
     let apart = match card.has_several_models {
         true => "they are of several models, which tells a card from a host",
@@ -227,8 +253,8 @@ pub(super) fn remark_on_card(host: &HostFit) -> Option<String> {
     };
     Some(format!(
         "{} = {found} is far from what was believed ({believed}), and a card that reads weights at {:.2} of the bandwidth that its products \
-         are known to have would explain these runs with less of a surprise: {apart}, and --fit-bandwidth {} seeks that factor; the terms \
-         are marked prior",
+         are known to have would explain these runs with less of a surprise: {apart}, and --fit-bandwidth {} seeks that factor; predictions \
+         reach to both",
         card.term, card.factor, card.gpu
     ))
 }
@@ -308,9 +334,16 @@ mod tests {
             run("ttft_p50_ms", 0.0188, 22.0),
             run("tpot_mean_ms", 0.00716, 6.4),
         ];
-        assert_eq!(unit_of_runs(&seconds), Some("s"));
-        assert_eq!(unit_of_runs(&[run("tpot_mean_ms", 7.16, 6.4)]), None);
-        assert_eq!(unit_of_runs(&[run("request_throughput", 0.007, 7.0)]), None);
+        let unit = |runs: &[RunEvidence]| unit_of_runs(runs, None);
+        assert!(unit(&seconds).is_some_and(|told| told.contains("were s and not ms")));
+        assert_eq!(unit(&[run("tpot_mean_ms", 7.16, 6.4)]), None);
+        assert_eq!(unit(&[run("request_throughput", 0.007, 7.0)]), None);
+        // A file of seconds that holds milliseconds.
+        let latency = [run("e2el_max_ms", 1_082_000.0, 1069.0)];
+        let told = unit_of_runs(&latency, Some("avg_latency"));
+        assert!(told.is_some_and(|told| {
+            told.contains("`avg_latency` is read in s, and theirs are as if they were ms")
+        }));
     }
 
     #[test]

@@ -17,37 +17,38 @@ mod hold_out;
 mod linear;
 mod loads;
 mod next_run;
+mod reach;
 mod scattered;
 mod slower_card;
 mod terms;
+mod widths;
 
 pub(super) use front_end::next_front_end;
 
 pub use alone::{Moved, StandsAlone};
 pub use slower_card::SlowerCard;
+pub use terms::{scale_bandwidth, under_terms};
 
 use alone::Alone;
 use consensus::Fewer;
 use descent::{invert, is_as_measured};
 use families::families;
-use linear::{Linear, NUDGE, draws};
+use linear::{Linear, NUDGE};
 use loads::{Loads, OWN_WEIGHT, loads, weights};
+use nalgebra::DVector;
 use rayon::prelude::*;
-use std::collections::BTreeMap;
 use terms::{
     BANDWIDTH, MOVES, SLOW_LAUNCHES, SLOW_STREAMING, STREAMING_MOVES, host_term, launches, parameters,
     streaming,
 };
+use widths::{Intervals, OtherTerms, Widths, pair, terms_of, widen};
 
-use super::component::{Options, bias, intervals, percent, rounded, unidentified};
+use super::component::{Options, bias, percent, rounded};
 use super::doubts;
 use super::runs::{Figure, Run};
 use super::solve::{Loss, Parameter, Task};
-use crate::cost::calibration::{
-    BlockEvidence, Calibration, FamilyEvidence, GemmForm, Host, KernelFormat, RunEvidence, for_device,
-};
+use crate::cost::calibration::{BlockEvidence, Calibration, FamilyEvidence, Host, RunEvidence, for_device};
 use crate::hardware::Device;
-use crate::stats::quantile;
 
 /// Fitted terms of one engine's host.
 pub struct HostFit {
@@ -61,6 +62,8 @@ pub struct HostFit {
     pub unidentified: Vec<&'static str>,
     /// Parameters that were fitted.
     pub parameters: usize,
+    /// As many of them as the runs decide, apart or together.
+    pub narrowed: usize,
     /// Measured and reproduced.
     pub runs: Vec<RunEvidence>,
     /// Of each run that no host explains the figure that is furthest off, by its place in `runs`.
@@ -77,7 +80,7 @@ pub struct HostFit {
     pub stands_alone: Option<StandsAlone>,
     /// Share of the card's bandwidth at which products would read weights with the factor that was found, where that is more than there is.
     pub over_bandwidth: Option<f64>,
-    /// The card that would explain the runs with less of a surprise than this host.
+    /// The card that explains the runs instead of this host, or would with less of a surprise.
     pub slower_card: Option<SlowerCard>,
     /// Each family of runs as a fit without it has it; none where there are fewer than two.
     pub families: Vec<FamilyEvidence>,
@@ -87,6 +90,8 @@ pub struct HostFit {
     pub given: usize,
     /// No term could be moved from what was believed, and that is not as measured.
     pub is_unmoved: bool,
+    /// The field of all files in which the figures stand in seconds, if they do.
+    pub in_seconds: Option<&'static str>,
     /// Runs whose lengths were taken to be equal and may not have been; intervals reach to scattered ones.
     pub scattered: usize,
 }
@@ -103,6 +108,8 @@ pub struct Known<'a> {
     /// Id of the card whose runs decide a factor on the bandwidth of products: the device, or a cousin that has the
     /// same chip.
     pub bandwidth_of: Option<&'a str>,
+    /// The terms are for the server that was measured, and not for everybody's.
+    pub is_of_server: bool,
     /// Asked before each simulation; once it says no the rest is skipped, and the fit is of no use.
     pub goes_on: &'a (dyn Fn() -> bool + Sync),
 }
@@ -123,16 +130,33 @@ pub fn fit(runs: &[Run], known: &Known, options: &Options) -> Option<HostFit> {
     let (trial, values) = fewer
         .as_ref()
         .map_or((&all, &first), |fewer| (&fewer.trial, &fewer.values));
+    let firmly = (trial, values.as_slice());
+    let loose = known.is_of_server.then(|| reach::loosely(trial));
+    let reached = loose.as_ref().map(|loose| reach::reach(loose, values));
+    let (trial, values) = match (&loose, &reached) {
+        (Some(loose), Some(reached)) => (loose, reached.values.as_slice()),
+        _ => firmly,
+    };
     let linear = Linear::new(trial, values);
     let scattered = scattered::as_scattered(trial, values, options);
     let alone = beside.map(|others| alone::beside(trial, &others, options));
-    let mut draws = draws(trial, &linear, options);
-    let mut interval_90 = holding(intervals(&trial.parameters, &draws), &trial.parameters, values);
-    for other in scattered.iter().map(|other| &other.terms).chain(&alone) {
-        widen(&mut interval_90, &other.interval_90);
-        draws.extend(other.draws.iter().cloned());
+    let others: Vec<&OtherTerms> = scattered.iter().map(|other| &other.terms).chain(&alone).collect();
+    let slower_card = slower_card::slower_card(firmly, (trial, values));
+    let mut widths = match &reached {
+        Some(reached) => Widths::reached(trial, reached),
+        None => Widths::drawn(trial, &linear, &others, options),
+    };
+    for other in &others {
+        widen(&mut widths.interval_90, &other.interval_90);
     }
-    let is_unmoved = *values == rounded_all(trial.priors()) && !is_as_measured(&linear.errors);
+    if reached.is_some() {
+        let ends = others.iter().map(|other| terms_of(trial, values, &other.values));
+        let of_card = slower_card.iter().map(|card| card.terms.clone());
+        let here = terms_of(trial, values, values);
+        let further = ends.chain(of_card).map(|other| pair(other, here.clone()));
+        widths.directions.extend(further);
+    }
+    let is_unmoved = values == rounded_all(trial.priors()) && !is_as_measured(&linear.errors);
     let host = trial.host(values);
     let bandwidth = trial.bandwidth(values);
     let errors = all.errors_under(&host, bandwidth);
@@ -164,14 +188,16 @@ pub fn fit(runs: &[Run], known: &Known, options: &Options) -> Option<HostFit> {
             bias_pct: bias(&errors),
             hold_out_median_pct: unseen(0.5),
             hold_out_p95_pct: unseen(0.95),
-            sigma_ln: rounded(sigma(parameters, &draws)),
-            interval_90,
+            sigma_ln: widths.sigma_ln,
+            interval_90: widths.interval_90,
+            directions: widths.directions,
         },
         unidentified: match is_unmoved {
             true => parameters.iter().map(|parameter| parameter.name).collect(),
-            false => unidentified(parameters, &draws),
+            false => widths.unidentified,
         },
         parameters: parameters.len(),
+        narrowed: if is_unmoved { 0 } else { widths.narrowed },
         families: families(trial, &linear),
         next: next_run::next_run(trial, &linear),
         runs: told,
@@ -182,7 +208,10 @@ pub fn fit(runs: &[Run], known: &Known, options: &Options) -> Option<HostFit> {
         is_of_fewer: fewer.is_some(),
         stands_alone,
         over_bandwidth: bandwidth.and_then(|factor| slower_card::over_bandwidth(known, factor)),
-        slower_card: slower_card::slower_card(trial, values),
+        slower_card: slower_card.map(|card| card.told),
+        in_seconds: runs[0]
+            .in_seconds
+            .filter(|_| runs.iter().all(|run| run.in_seconds.is_some())),
         given: runs.len(),
         is_unmoved,
         scattered: scattered.map_or(0, |other| other.runs),
@@ -223,41 +252,9 @@ impl<'a> Basis<'a> {
     }
 }
 
-/// Terms as another fit has them, to which intervals reach.
-struct OtherTerms {
-    interval_90: Intervals,
-    draws: Vec<Vec<f64>>,
-}
-
-/// Intervals by the names of parameters.
-type Intervals = BTreeMap<String, [f64; 2]>;
-
-/// Draws are of the runs' first-order expansion, whose best values may lie beside those of the runs: an interval reaches
-/// to what it is the interval of.
-fn holding(mut intervals: Intervals, parameters: &[Parameter], values: &[f64]) -> Intervals {
-    for (parameter, value) in parameters.iter().zip(values) {
-        if let Some([low, high]) = intervals.get_mut(parameter.name) {
-            (*low, *high) = (low.min(*value), high.max(*value));
-        }
-    }
-    intervals
-}
-
-/// Makes intervals reach to the ends of others.
-fn widen(intervals: &mut Intervals, others: &Intervals) {
-    for (name, [low, high]) in intervals {
-        if let Some([lower, higher]) = others.get(name) {
-            (*low, *high) = (low.min(*lower), high.max(*higher));
-        }
-    }
-}
-
 fn rounded_all(values: Vec<f64>) -> Vec<f64> {
     values.into_iter().map(rounded).collect()
 }
-
-/// Least relative uncertainty of the host's share: one CPU is not another.
-const HOST_SIGMA: f64 = 0.2;
 
 /// A run's own card: this device's kernels, or the best that ship.
 fn card(run: &Run, known: &Known) -> (Calibration, bool) {
@@ -272,6 +269,7 @@ fn card(run: &Run, known: &Known) -> (Calibration, bool) {
 }
 
 /// Runs, and what is sought from them.
+#[derive(Clone)]
 struct Trial<'a> {
     base: &'a Host,
     known: &'a Known<'a>,
@@ -418,25 +416,41 @@ impl<'a> Trial<'a> {
         };
         task.cost(values)
     }
-}
 
-/// The widest of the terms that are added to a synchronous step, by its draws; without runs of that kind, of the others.
-fn sigma(parameters: &[Parameter], draws: &[Vec<f64>]) -> f64 {
-    let width = |index: usize| {
-        let column: Vec<f64> = draws.iter().map(|draw| draw[index].ln()).collect();
-        let at = |p: f64| quantile(&column, p).unwrap_or(0.0);
-        (at(0.84) - at(0.16)) / 2.0
-    };
-    let widest = |names: [&str; 2]| {
-        let named = parameters
-            .iter()
-            .enumerate()
-            .filter(|(_, p)| names.contains(&p.name));
-        named.map(|(index, _)| width(index)).reduce(f64::max)
-    };
-    let widest =
-        widest(["step_us", "per_seq_us"]).or_else(|| widest(["async_gap_us", "async_gap_per_seq_us"]));
-    widest.unwrap_or(HOST_SIGMA).max(HOST_SIGMA)
+    /// The part of it that the runs are missed by, whatever was believed.
+    fn misses(&self, errors: &[f64]) -> f64 {
+        let task = Task {
+            parameters: &[],
+            errors: &|_| errors.to_vec(),
+            weights: &self.weights,
+            shifts: &[],
+            sigma: RUN_SIGMA,
+            loss: Loss::SoftL1,
+        };
+        task.cost(&[])
+    }
+
+    /// Weighted mean square of errors, over that by which runs repeat.
+    fn scatter(&self, errors: &[f64]) -> f64 {
+        let squares = errors.iter().zip(&self.weights);
+        let squares: f64 = squares
+            .map(|(error, weight)| weight * (error / RUN_SIGMA).powi(2))
+            .sum();
+        squares / self.weights.iter().sum::<f64>()
+    }
+
+    /// What the squares are of that a fit minimises the sum of.
+    fn residuals(&self, values: &[f64]) -> DVector<f64> {
+        let task = Task {
+            parameters: &self.parameters,
+            errors: &|values| self.errors(values),
+            weights: &self.weights,
+            shifts: &vec![0.0; values.len()],
+            sigma: RUN_SIGMA,
+            loss: Loss::SoftL1,
+        };
+        task.residuals(values)
+    }
 }
 
 fn evidence(runs: &[&Run], errors: &[f64]) -> Vec<RunEvidence> {
@@ -453,18 +467,4 @@ fn evidence(runs: &[&Run], errors: &[f64]) -> Vec<RunEvidence> {
             is_left_out: false,
         })
         .collect()
-}
-
-/// One factor on what reads weights. Caches are left: runs of small batches say little of them.
-pub fn scale_bandwidth(calibration: &mut Calibration, factor: f64) {
-    for format in [KernelFormat::Bf16, KernelFormat::Fp8, KernelFormat::Int8] {
-        if let Some(gemm) = calibration.gemm.get_mut(&format) {
-            match &mut gemm.form {
-                GemmForm::OccupancyPnorm(form) => {
-                    form.bandwidth_efficiency = rounded(form.bandwidth_efficiency * factor);
-                }
-                GemmForm::C5(form) => form.w_gbs = rounded(form.w_gbs * factor),
-            }
-        }
-    }
 }

@@ -4,13 +4,18 @@
 //! ratios of the figures are that component's part. Near the knee a step that is 10 % slower makes far more than 10 % of
 //! a TTFT, and far more up than down: both are what the simulation says, and the two ends of an interval are kept
 //! apart. Parts add up as independent errors do, those that raise a figure and those that lower it by themselves.
+//! Where the runs of one's own server were fitted to, the host's terms do not err each by itself: those runs allow some hosts together and
+//! refute others, and the file holds pairs of such hosts ([`HostPair`]). They are simulated instead of the host's components.
 //! Left out: interactions between components.
+
+use std::collections::BTreeMap;
 
 use rayon::prelude::*;
 
+use super::host::under_terms;
 use crate::analysis::simulate_whole;
 use crate::config::{Resolved, Server};
-use crate::cost::calibration::Calibration;
+use crate::cost::calibration::{Calibration, HostPair};
 use crate::cost::roofline::{RooflineCost, SharedExperts};
 use crate::cost::uncertainty::Component;
 use crate::metrics::Summary;
@@ -51,10 +56,7 @@ impl FigureInterval {
             name,
             sigma_ln: (down + up) / (2.0 * Z_90),
             reach_ln: (down, up),
-            parts: moved
-                .iter()
-                .map(|(component, [fast, slow])| (*component, (slow - fast) / (2.0 * Z_90)))
-                .collect(),
+            parts: parts(moved),
         }
     }
 
@@ -71,6 +73,22 @@ impl FigureInterval {
         let by_size = |a: &&(Component, f64), b: &&(Component, f64)| a.1.abs().total_cmp(&b.1.abs());
         self.parts.iter().max_by(by_size).map(|(component, _)| *component)
     }
+}
+
+/// σ of each component, signed. Directions of one component add up as squares do, with the sign of the widest.
+fn parts(moved: &[(Component, [f64; 2])]) -> Vec<(Component, f64)> {
+    let mut parts: Vec<(Component, f64)> = Vec::new();
+    for (component, [fast, slow]) in moved {
+        let own = (slow - fast) / (2.0 * Z_90);
+        match parts.iter_mut().find(|(known, _)| known == component) {
+            Some((_, known)) => {
+                let widest = if own.abs() > known.abs() { own } else { *known };
+                *known = known.hypot(own).copysign(widest);
+            }
+            None => parts.push((*component, own)),
+        }
+    }
+    parts
 }
 
 /// Requests of each of the runs: ratios of runs with the same traffic need far fewer than the figures themselves.
@@ -111,11 +129,11 @@ pub fn knee_interval(
     knee: f64,
     meets: &(dyn Fn(&Scenario, f64) -> bool + Sync),
 ) -> Result<FigureInterval, Option<f64>> {
-    let sigmas = sigmas(resolved);
+    let moves = moves(resolved);
     // The promise is judged here over one traffic, by the search over many: their own difference is no uncertainty. So the
     // knee as predicted is looked for here again.
-    let cases = cases(&sigmas);
-    let highest = |moved: &Option<(Component, f64)>| {
+    let cases = cases(&moves);
+    let highest = |moved: &Option<&Moved>| {
         let scenario = under(resolved, *moved);
         highest(knee, |rate| meets(&scenario, rate))
     };
@@ -125,7 +143,7 @@ pub fn knee_interval(
         return Err(is_inside.then_some(here));
     }
     let found: Vec<f64> = cases[1..].par_iter().map(highest).collect();
-    let moved: Vec<(Component, [f64; 2])> = sigmas
+    let moved: Vec<(Component, [f64; 2])> = moves
         .iter()
         .zip(found.chunks_exact(2))
         .map(|((component, _), pair)| (*component, [(pair[0] / here).ln(), (pair[1] / here).ln()]))
@@ -133,12 +151,80 @@ pub fn knee_interval(
     Ok(FigureInterval::new("knee", &moved))
 }
 
-/// What is simulated: the step as predicted, then both ends of each component's interval.
-fn cases(sigmas: &[(Component, f64)]) -> Vec<Option<(Component, f64)>> {
-    let ends = |&(component, sigma): &(Component, f64)| ends(sigma).map(|factor| Some((component, factor)));
-    std::iter::once(None)
-        .chain(sigmas.iter().flat_map(ends))
-        .collect()
+/// What is changed of a calibration.
+enum Moved {
+    /// A component takes so many times as long.
+    Component(Component, f64),
+    /// The host is another one.
+    Host(BTreeMap<String, f64>),
+}
+
+/// A part of the interval, and what is simulated for its two ends.
+type Move = (Component, [Moved; 2]);
+
+/// The parts: every component, but for those that hosts of one's own server stand for.
+fn moves(resolved: &Resolved) -> Vec<Move> {
+    let directions = directions(resolved);
+    let is_held = |component: &Component| match component {
+        Component::Host => !directions.is_empty(),
+        Component::Launching => holds(directions, "eager_launch_us"),
+        Component::FrontEnd => holds(directions, "request_ms"),
+        Component::Streaming => holds(directions, "per_output_token_us"),
+        _ => false,
+    };
+    let sigmas = sigmas(resolved).into_iter();
+    let others = sigmas.filter(|(component, _)| !is_held(component));
+    let both = |(component, sigma)| {
+        (
+            component,
+            ends(sigma).map(|factor| Moved::Component(component, factor)),
+        )
+    };
+    let hosts = directions.iter().map(|direction| {
+        let ends = [&direction.less, &direction.more];
+        (part_of(direction), ends.map(|end| Moved::Host(end.clone())))
+    });
+    others.map(both).chain(hosts).collect()
+}
+
+/// Hosts that the runs of one's own server allow; none where pools were calibrated otherwise.
+fn directions(resolved: &Resolved) -> &[HostPair] {
+    let servers = resolved.servers.iter();
+    let mut all = servers.map(|server| server.calibration.allowed_hosts(&server.placement.engine));
+    let first = all.next().unwrap_or_default();
+    if all.all(|other| other == first) {
+        first
+    } else {
+        &[]
+    }
+}
+
+fn holds(directions: &[HostPair], term: &str) -> bool {
+    directions
+        .iter()
+        .any(|direction| direction.less.contains_key(term))
+}
+
+/// The component whose term a direction moves furthest.
+fn part_of(direction: &HostPair) -> Component {
+    let width = |(term, less): (&String, &f64)| {
+        let more = direction.more.get(term).copied().unwrap_or(*less);
+        ((more / less).ln().abs(), term.clone())
+    };
+    let widths = direction.less.iter().map(width);
+    let widest = widths.max_by(|one, other| one.0.total_cmp(&other.0));
+    match widest.as_ref().map(|(_, term)| term.as_str()) {
+        Some("eager_launch_us") => Component::Launching,
+        Some("request_ms") => Component::FrontEnd,
+        Some("per_output_token_us") => Component::Streaming,
+        _ => Component::Host,
+    }
+}
+
+/// What is simulated: the step as predicted, then both ends of each part.
+fn cases(moves: &[Move]) -> Vec<Option<&Moved>> {
+    let ends = moves.iter().flat_map(|(_, ends)| ends.iter().map(Some));
+    std::iter::once(None).chain(ends).collect()
 }
 
 /// The factors at the two ends of a component's 90 % interval: fast, then slow.
@@ -189,8 +275,8 @@ pub fn model_interval_while(
     resolved: &Resolved,
     goes_on: &(dyn Fn() -> bool + Sync),
 ) -> Option<ModelInterval> {
-    let sigmas = sigmas(resolved);
-    let cases = cases(&sigmas);
+    let moves = moves(resolved);
+    let cases = cases(&moves);
     let simulated: Vec<[f64; FIGURES.len()]> = cases
         .par_iter()
         .map(|one| goes_on().then(|| simulated(resolved, *one)))
@@ -204,7 +290,7 @@ pub fn model_interval_while(
             // A figure that does not exist, or is zero, has no relative error.
             if ratio.is_finite() { ratio } else { 0.0 }
         };
-        let pairs = sigmas.iter().zip(moved.chunks_exact(2));
+        let pairs = moves.iter().zip(moved.chunks_exact(2));
         let moved: Vec<(Component, [f64; 2])> = pairs
             .map(|((component, _), pair)| (*component, [ln(&pair[0]), ln(&pair[1])]))
             .collect();
@@ -232,12 +318,13 @@ fn sigmas(resolved: &Resolved) -> Vec<(Component, f64)> {
     all
 }
 
-/// The scenario of a run with one component of every pool slower, or faster: its steps and its front ends.
-fn under(resolved: &Resolved, moved: Option<(Component, f64)>) -> Scenario {
+/// The scenario of a run with one component of every pool slower, or faster, or with another host: its steps and its front ends.
+fn under(resolved: &Resolved, moved: Option<&Moved>) -> Scenario {
     let mut scenario = resolved.scenario.clone();
     for (pool, server) in scenario.pools.iter_mut().zip(&resolved.servers) {
         let calibration = match moved {
-            Some((component, factor)) => server.calibration.scaled(component, factor),
+            Some(Moved::Component(component, factor)) => server.calibration.scaled(*component, *factor),
+            Some(Moved::Host(terms)) => under_terms(&server.calibration, &server.placement.engine, terms),
             None => server.calibration.clone(),
         };
         recalibrate(pool, server, &calibration);
@@ -267,7 +354,7 @@ pub fn short_day_of(scenario: &Scenario) -> Option<(WorkloadSpec, u64)> {
     short_day(&scenario.workload).filter(|_| !keeps_its_clock)
 }
 
-fn simulated(resolved: &Resolved, moved: Option<(Component, f64)>) -> [f64; FIGURES.len()] {
+fn simulated(resolved: &Resolved, moved: Option<&Moved>) -> [f64; FIGURES.len()] {
     let mut scenario = under(resolved, moved);
     if let Some((day, _)) = short_day_of(&scenario) {
         scenario.workload = day;

@@ -363,6 +363,7 @@ impl<'a> Search<'a> {
                 residual_p95_pct: percent(&errors, 0.95),
                 bias_pct: bias(&errors),
                 interval_90,
+                directions: Vec::new(),
                 ..BlockEvidence::default()
             },
             remark: remark.map(str::to_owned),

@@ -277,6 +277,7 @@ fn decode_evidence(
         hold_out_p95_pct: None,
         sigma_ln,
         interval_90: named.into_iter().filter_map(interval).collect(),
+        directions: Vec::new(),
     };
     Ok(Some(("attention.decode".to_owned(), evidence)))
 }

@@ -75,14 +75,21 @@ pub struct Calibrated {
 }
 
 impl Calibrated {
-    /// Parameters that the measurements decide; terms of a host that explains none of its runs are not among them.
+    /// Parameters that the measurements decide; terms of a host that explains none of its runs are not among them. Of terms that runs know
+    /// only together there are as many as they know so.
     #[must_use]
     pub fn identified(&self) -> usize {
         let evidence = self.calibration.evidence.as_ref();
         let open = evidence.map_or(0, |evidence| evidence.unidentified.len());
-        let host = self.host.as_ref().filter(|host| host.met.is_empty());
-        let doubtful = host.map_or(0, |host| host.parameters - host.unidentified.len());
-        self.parameters - open - doubtful
+        let Some(host) = &self.host else {
+            return self.parameters - open;
+        };
+        let apart = host.parameters - host.unidentified.len();
+        let decided = match host.met.is_empty() {
+            true => 0,
+            false => apart.max(host.narrowed),
+        };
+        self.parameters - open - apart + decided
     }
 }
 
@@ -153,6 +160,7 @@ pub fn calibrate_while(request: &Request, goes_on: &(dyn Fn() -> bool + Sync)) -
         calibration: &known_calibration,
         engine: &request.engine,
         bandwidth_of: request.bandwidth_of.as_deref(),
+        is_of_server: request.source != Source::PublicFit,
         goes_on,
     };
     let host = host::fit(&request.runs, &known, &request.options);
@@ -225,9 +233,7 @@ fn store_host(
         ));
     }
     // Terms from other cards' runs are another server's.
-    let is_measured = request.runs.iter().any(|run| is_own(run, request))
-        && !doubts::is_doubtful(fitted)
-        && fitted.slower_card.is_none();
+    let is_measured = request.runs.iter().any(|run| is_own(run, request)) && !doubts::is_doubtful(fitted);
     own.trust = if is_measured {
         Trust::Calibrated
     } else {

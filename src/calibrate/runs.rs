@@ -86,6 +86,8 @@ pub struct Run {
     pub resolved: Resolved,
     /// The same with lengths that scatter, where they are taken to be equal and may not have been.
     pub scattered: Option<Resolved>,
+    /// The field of its file that its figure is of, where that is in seconds and the figure is in milliseconds.
+    pub in_seconds: Option<&'static str>,
     /// What was measured, in the figure's unit.
     pub measured: Vec<(Figure, f64)>,
     /// How far its gaps between tokens spread; no host term is fitted to that.

@@ -200,6 +200,7 @@ fn run(row: &Measured, engine: &str, input: usize) -> Result<Run, String> {
         is_offline: false,
         resolved,
         scattered: None,
+        in_seconds: None,
         measured,
         tails: Tails::default(),
         input,

@@ -63,7 +63,7 @@ impl Parameter {
     }
 
     /// Back from that scale.
-    fn natural(&self, scaled: f64) -> f64 {
+    pub(super) fn natural(&self, scaled: f64) -> f64 {
         let value = if self.is_log { scaled.exp() } else { scaled };
         value.clamp(self.low, self.high)
     }
@@ -115,7 +115,8 @@ pub enum Loss {
 const SOFT: f64 = 0.1;
 
 impl Task<'_> {
-    fn residuals(&self, values: &[f64]) -> DVector<f64> {
+    /// What is minimised is the sum of their squares: of every row, then of every prior.
+    pub(super) fn residuals(&self, values: &[f64]) -> DVector<f64> {
         let soft = SOFT / self.sigma;
         let robust = |error: f64| {
             let r = error / self.sigma;

@@ -16,6 +16,8 @@ pub struct Told {
     pub took: Vec<String>,
     /// What was not, and why: the file or the place in it, and the reason.
     pub left: Vec<(String, String)>,
+    /// What cannot be of what was taken: the place and the contradiction.
+    pub impossible: Vec<(String, String)>,
 }
 
 impl Told {
@@ -95,6 +97,9 @@ pub fn text(gpu: &str, fitted: &Calibrated, told: &Told) -> String {
     let Some(evidence) = &fitted.calibration.evidence else {
         return text + "\n";
     };
+    for (place, what) in &told.impossible {
+        text += &format!("\nIMPOSSIBLE: {place}: {what}");
+    }
     for doubt in doubts(fitted) {
         text += &format!("\nDOUBTFUL: {doubt}");
     }
@@ -229,6 +234,7 @@ pub fn json(gpu: &str, fitted: &Calibrated, told: &Told, toml: &str) -> String {
         "gpu": gpu,
         "answer": answer(gpu, fitted),
         "doubts": doubts(fitted),
+        "impossible": told.impossible.iter().map(|(place, what)| json!({ "place": place, "what": what })).collect::<Vec<_>>(),
         "parameters": fitted.parameters,
         "identified": fitted.identified(),
         "evidence": evidence,

@@ -7,6 +7,7 @@ mod fitting;
 mod commands;
 mod marks;
 mod outliers;
+mod own_server;
 mod refused;
 mod results;
 mod served;

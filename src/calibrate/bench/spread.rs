@@ -1,7 +1,8 @@
 //! How far a row's gaps between tokens spread: what the law of steps' scatter is fitted to.
 //!
 //! From every gap where the file has them, else from the percentiles that it prints. Traps: a chunk may hold several
-//! tokens, and then gaps are no steps; one request's gaps are few, and their percentiles chance.
+//! tokens, and then gaps are no steps; one request's gaps are few, and their percentiles chance. Where lengths are only taken to be
+//! equal, prompts and answers that are not make gaps spread which no scatter of steps does.
 
 use crate::calibrate::jitter::Tails;
 use crate::results::{Load, Measured, Stats};
@@ -14,7 +15,7 @@ const BEYOND: f64 = 5.0;
 const ONE_TOKEN: std::ops::RangeInclusive<f64> = 0.6..=1.5;
 
 /// The tails, none where the row has none that can be used; what was left is added to `left`.
-pub(super) fn of(row: &Measured, left: &mut Vec<String>) -> Tails {
+pub(super) fn of(row: &Measured, are_lengths_known: bool, left: &mut Vec<String>) -> Tails {
     let lists = row.requests.iter().map(|request| request.itls_s.as_slice());
     let gaps: Vec<f64> = lists.flatten().copied().collect();
     let is_whole = !gaps.is_empty();
@@ -39,7 +40,8 @@ pub(super) fn of(row: &Measured, left: &mut Vec<String>) -> Tails {
     if over_median.is_empty() {
         return Tails::default();
     }
-    if let Some(why) = unusable(row, median) {
+    let unknown_lengths = (!are_lengths_known).then_some(LENGTHS);
+    if let Some(why) = unusable(row, median).or(unknown_lengths) {
         left.push(format!("percentiles of itl: {why}"));
         return Tails::default();
     }
@@ -49,6 +51,9 @@ pub(super) fn of(row: &Measured, left: &mut Vec<String>) -> Tails {
         longest_ms: is_whole.then(|| 1e3 * gaps.iter().copied().fold(0.0, f64::max)),
     }
 }
+
+const LENGTHS: &str = "lengths are only taken to be equal, and gaps spread by prompts of other lengths, too; --bench-cmd says how they were \
+                       drawn";
 
 /// How many gaps printed percentiles are of: each answer has one less than it has tokens.
 fn printed(row: &Measured) -> Option<f64> {

@@ -12,8 +12,8 @@
 
 use super::consensus::Fewer;
 use super::descent::{invert, newton};
-use super::{Linear, Loss, Options, OtherTerms, RUN_SIGMA, Trial};
-use super::{draws, holding, intervals, rounded_all};
+use super::{Loss, Options, OtherTerms, RUN_SIGMA, Trial, reach, rounded_all};
+use crate::calibrate::component::rounded;
 use crate::calibrate::runs::Run;
 use crate::calibrate::solve::Parameter;
 
@@ -149,13 +149,9 @@ fn without<'a>(all: &Trial<'a>, first: &[f64], own: &[usize]) -> Option<Without<
         (trial.cost(Loss::SoftL1, &values, &errors), values, errors)
     });
     let (cost, values, errors) = ends.into_iter().min_by(|one, other| one.0.total_cmp(&other.0))?;
-    let squares = errors.iter().zip(&trial.weights);
-    let squares: f64 = squares
-        .map(|(error, weight)| weight * (error / RUN_SIGMA).powi(2))
-        .sum();
     Some(Without {
         cost,
-        scatter: squares / trial.weights.iter().sum::<f64>(),
+        scatter: trial.scatter(&errors),
         fewer: Fewer { trial, values, kept },
     })
 }
@@ -188,17 +184,23 @@ fn furthest(all: &Trial, first: &[f64], others: &Fewer) -> Option<Moved> {
 /// The terms of `all` by the fit to the others; what these do not speak about is what was believed.
 pub(super) fn beside(all: &Trial, others: &Fewer, options: &Options) -> OtherTerms {
     let Fewer { trial, values, .. } = others;
-    let own = draws(trial, &Linear::new(trial, values), options);
+    let own = match trial.known.is_of_server {
+        true => OtherTerms::of(&reach::loosely(trial), values, options),
+        false => OtherTerms::of(trial, values, options),
+    };
     let of_all = |own: &Vec<f64>| -> Vec<f64> {
         let parameters = all.parameters.iter();
         let value = |of: &Parameter| value_of(trial, own, of.name).unwrap_or(of.prior);
         parameters.map(value).collect()
     };
-    let draws: Vec<Vec<f64>> = own.iter().map(of_all).collect();
-    let values = of_all(values);
+    let interval = |of: &Parameter| {
+        let own = own.interval_90.get(of.name).copied();
+        (of.name.to_owned(), own.unwrap_or([rounded(of.prior); 2]))
+    };
     OtherTerms {
-        interval_90: holding(intervals(&all.parameters, &draws), &all.parameters, &values),
-        draws,
+        interval_90: all.parameters.iter().map(interval).collect(),
+        draws: own.draws.iter().map(of_all).collect(),
+        values: of_all(&own.values),
     }
 }
 

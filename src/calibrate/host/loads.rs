@@ -9,6 +9,7 @@ pub(super) const OWN_WEIGHT: f64 = 3.0;
 const FAMILY_WEIGHT: f64 = 4.0;
 
 /// Which runs repeat which: at one load of one server they miss by the same, however often they were measured.
+#[derive(Clone)]
 pub(super) struct Loads {
     /// The load of each run, numbered as they come up.
     pub(super) of: Vec<usize>,

@@ -4,8 +4,7 @@
 //! scatter end that, and the same figures are then those of another host. So runs whose lengths were only taken to be equal
 //! are fitted to once more as if they had scattered, and the intervals reach to both fits. The terms stay those of equal lengths.
 
-use super::{Linear, OtherTerms, Trial, draws, holding, intervals, invert};
-use super::{Loss, Options};
+use super::{Loss, Options, OtherTerms, Trial, invert, reach};
 use crate::calibrate::runs::Run;
 
 /// The fit under the other reading.
@@ -22,15 +21,16 @@ pub(super) fn as_scattered(trial: &Trial, values: &[f64], options: &Options) -> 
     if runs == 0 {
         return None;
     }
-    let other = Trial::of(others.iter().collect(), trial.known, trial.sought)?;
+    let mut other = Trial::of(others.iter().collect(), trial.known, trial.sought)?;
+    if trial.known.is_of_server {
+        other = reach::loosely(&other);
+    }
     let starts = [other.priors(), values.to_vec()];
     let found = starts.map(|start| invert(&other, Loss::SoftL1, &start));
     let cost = |values: &Vec<f64>| other.cost(Loss::SoftL1, values, &other.errors(values));
     let best = found.iter().min_by(|one, two| cost(one).total_cmp(&cost(two)))?;
-    let draws = draws(&other, &Linear::new(&other, best), options);
-    let interval_90 = holding(intervals(&other.parameters, &draws), &other.parameters, best);
     Some(Scattered {
-        terms: OtherTerms { interval_90, draws },
+        terms: OtherTerms::of(&other, best, options),
         runs,
     })
 }

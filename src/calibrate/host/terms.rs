@@ -1,8 +1,11 @@
 //! Which of the host's terms are sought, what is believed of them, and their names.
 
+use std::collections::BTreeMap;
+
+use crate::calibrate::component::rounded;
 use crate::calibrate::runs::{Figure, Run};
 use crate::calibrate::solve::Parameter;
-use crate::cost::calibration::Host;
+use crate::cost::calibration::{Calibration, GemmForm, Host, KernelFormat};
 use crate::cost::discrepancy::REQUEST_SD_LN;
 use crate::cost::uncertainty::{UNKNOWN_LAUNCHES, UNKNOWN_STREAMING};
 
@@ -80,9 +83,14 @@ pub(super) fn parameters(runs: &[&Run], base: &Host, fits_bandwidth: bool) -> Ve
 /// The one parameter that is no term of the host.
 pub(super) const BANDWIDTH: &str = "bandwidth_factor";
 
-/// A term by its name in a calibration.
+/// A parameter's term.
 pub(super) fn host_term<'h>(host: &'h mut Host, name: &str) -> &'h mut f64 {
-    match name {
+    known_term(host, name).expect("every parameter but the bandwidth is a term")
+}
+
+/// A term by its name in a calibration, if that is one which is sought.
+fn known_term<'h>(host: &'h mut Host, name: &str) -> Option<&'h mut f64> {
+    Some(match name {
         "step_us" => &mut host.step_us,
         "per_seq_us" => &mut host.per_seq_us,
         "async_gap_us" => &mut host.async_gap_us,
@@ -90,6 +98,37 @@ pub(super) fn host_term<'h>(host: &'h mut Host, name: &str) -> &'h mut f64 {
         "request_ms" => &mut host.request_ms,
         "per_output_token_us" => &mut host.per_output_token_us,
         "eager_launch_us" => &mut host.eager_launch_us,
-        _ => unreachable!("{name} is a parameter"),
+        _ => return None,
+    })
+}
+
+/// A calibration with other terms of an engine's host, by their names; `bandwidth_factor` is one on what its products read with.
+#[must_use]
+pub fn under_terms(calibration: &Calibration, engine: &str, terms: &BTreeMap<String, f64>) -> Calibration {
+    let mut other = calibration.clone();
+    if let Some(host) = other.host.get_mut(engine) {
+        for (name, value) in terms {
+            if let Some(term) = known_term(host, name) {
+                *term = *value;
+            }
+        }
+    }
+    if let Some(factor) = terms.get(BANDWIDTH) {
+        scale_bandwidth(&mut other, *factor);
+    }
+    other
+}
+
+/// One factor on what reads weights. Caches are left: runs of small batches say little of them.
+pub fn scale_bandwidth(calibration: &mut Calibration, factor: f64) {
+    for format in [KernelFormat::Bf16, KernelFormat::Fp8, KernelFormat::Int8] {
+        if let Some(gemm) = calibration.gemm.get_mut(&format) {
+            match &mut gemm.form {
+                GemmForm::OccupancyPnorm(form) => {
+                    form.bandwidth_efficiency = rounded(form.bandwidth_efficiency * factor);
+                }
+                GemmForm::C5(form) => form.w_gbs = rounded(form.w_gbs * factor),
+            }
+        }
     }
 }

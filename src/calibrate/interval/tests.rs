@@ -3,6 +3,7 @@
 use super::*;
 use crate::analysis::{Experiment, simulate};
 use crate::config::{Document, NoFiles, resolve};
+use crate::cost::Trust;
 use crate::metrics::Records;
 use crate::units::Picos;
 
@@ -94,7 +95,7 @@ fn nothing_is_simulated_once_it_is_stopped() {
     };
     let resolved = resolved(1.0);
     assert!(model_interval_while(&resolved, &ends).is_none());
-    assert!(asked.into_inner() <= cases(&sigmas(&resolved)).len());
+    assert!(asked.into_inner() <= cases(&moves(&resolved)).len());
     assert!(model_interval_while(&resolved, &|| true).is_some());
 }
 
@@ -154,7 +155,7 @@ fn the_interval_of_several_clients_is_that_of_the_run_that_they_end_together() {
 fn an_engine_without_a_host_block_has_a_front_end_that_is_as_uncertain() {
     let mut resolved = resolved(2.0);
     resolved.servers[0].placement.engine = "own".to_owned();
-    let slow = under(&resolved, Some((Component::FrontEnd, 2.0)));
+    let slow = under(&resolved, Some(&Moved::Component(Component::FrontEnd, 2.0)));
     let time = |scenario: &Scenario| {
         let frontend = scenario.first_pool().frontend;
         (frontend.request_service + frontend.request_delay).seconds()
@@ -192,7 +193,8 @@ fn the_knees_interval_is_what_its_steps_are_uncertain_by() {
         .sigmas(&resolved.device, &resolved.model, &resolved.placement)
         .iter()
         .map(|(component, sigma)| {
-            let slow = under(&resolved, Some((*component, (Z_90 * sigma).exp())));
+            let slow = Moved::Component(*component, (Z_90 * sigma).exp());
+            let slow = under(&resolved, Some(&slow));
             (step_s(&slow) / here).ln().powi(2)
         })
         .sum();
@@ -222,4 +224,58 @@ fn short_runs_whose_knee_is_another_tell_nothing_of_it() {
     // Neither where nothing is kept in them, nor where nothing is broken.
     assert_eq!(up_to(0.0).unwrap_err(), None);
     assert_eq!(up_to(1e9).unwrap_err(), None);
+}
+
+/// Hosts that the runs of one's own server allow stand for the terms that they name, and for no others.
+#[test]
+fn hosts_that_own_runs_allow_stand_for_their_terms() {
+    let mut resolved = resolved(2.0);
+    let components = |resolved: &Resolved| -> Vec<Component> {
+        moves(resolved).iter().map(|(component, _)| *component).collect()
+    };
+    let before = components(&resolved);
+    assert!(before.contains(&Component::Host) && before.contains(&Component::Launching));
+    let server = &mut resolved.servers[0];
+    let host = server.calibration.host.get_mut("vllm").unwrap();
+    host.trust = Trust::Measured;
+    let (gap, launch) = (host.async_gap_us, host.eager_launch_us);
+    let end = |gap: f64, launch: f64| {
+        let terms = [("async_gap_us", gap), ("eager_launch_us", launch)];
+        terms.map(|(name, value)| (name.to_owned(), value)).into()
+    };
+    let pairs = vec![
+        HostPair {
+            less: end(gap, launch / 9.0),
+            more: end(gap, 1.2 * launch),
+        },
+        HostPair {
+            less: end(gap / 2.0, launch),
+            more: end(2.0 * gap, launch),
+        },
+    ];
+    let evidence = server.calibration.evidence.get_or_insert_default();
+    let block = evidence.blocks.entry("host.vllm".to_owned()).or_default();
+    block.directions = pairs;
+    let after = components(&resolved);
+    assert_eq!(after.len(), before.len());
+    assert_eq!(after[after.len() - 2..], [Component::Launching, Component::Host]);
+    assert!(after.contains(&Component::FrontEnd) && after.contains(&Component::Streaming));
+    let host_of = |moved: &Moved| {
+        let mut calibration = resolved.servers[0].calibration.clone();
+        if let Moved::Host(terms) = moved {
+            calibration = under_terms(&calibration, "vllm", terms);
+        }
+        calibration.host["vllm"].async_gap_us
+    };
+    let moves = moves(&resolved);
+    let (_, ends) = moves.last().unwrap();
+    assert_eq!(ends.each_ref().map(host_of), [gap / 2.0, 2.0 * gap]);
+    // A calibration whose host is not measured holds to its components.
+    resolved.servers[0]
+        .calibration
+        .host
+        .get_mut("vllm")
+        .unwrap()
+        .trust = Trust::Prior;
+    assert_eq!(components(&resolved), before);
 }

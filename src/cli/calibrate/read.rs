@@ -257,6 +257,7 @@ impl<'a> Read<'a> {
         self.told.took.extend(taken.took);
         self.told.left.extend(taken.left);
         self.told.left.extend(taken.refused);
+        self.told.impossible.extend(taken.impossible);
         Ok(file.rows.len() as u64)
     }
 
@@ -317,6 +318,7 @@ fn course_run(table: &MeasuredTable, row: &MeasuredRow, input: usize) -> anyhow:
         is_offline: true,
         resolved: resolve(document, &Disk).map_err(refuse)?,
         scattered: None,
+        in_seconds: None,
         measured: figures
             .filter_map(|(figure, value)| match figure {
                 FigureName::E2elP50Ms => Some((Figure::E2elP50, *value)),

@@ -93,6 +93,21 @@ pub struct BlockEvidence {
     /// 90 % interval of every parameter.
     #[serde(default)]
     pub interval_90: BTreeMap<String, [f64; 2]>,
+    /// Of the host of one's own server: hosts that its runs allow as well, in pairs. What they move a prediction by adds up as
+    /// squares do.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub directions: Vec<HostPair>,
+}
+
+/// Two hosts to both sides of the one that was fitted, by their terms; each is as far as 90 % allow, or the fit itself. Beside them
+/// `bandwidth_factor` is a factor on what products read with.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct HostPair {
+    /// To one side.
+    pub less: BTreeMap<String, f64>,
+    /// To the other.
+    pub more: BTreeMap<String, f64>,
 }
 
 /// A family of end-to-end runs, one server as a rule, and how far a fit that has not seen it is from it.
@@ -154,10 +169,24 @@ impl RunEvidence {
 }
 
 impl Calibration {
-    /// Whether runs of one's own server decide what its host adds under asynchronous scheduling.
+    /// Whether runs of one's own server decide what its host adds under asynchronous scheduling: its terms, or which of them go together.
     #[must_use]
     pub fn has_measured_overlap(&self, engine: &str) -> bool {
-        self.has_measured(engine, "async_gap_us")
+        let term = "async_gap_us";
+        let pairs = self.allowed_hosts(engine);
+        self.has_measured(engine, term) || pairs.iter().any(|pair| pair.less.contains_key(term))
+    }
+
+    /// Hosts that the runs of one's own server allow, in pairs; none where its host is not known by them.
+    #[must_use]
+    pub fn allowed_hosts(&self, engine: &str) -> &[HostPair] {
+        let is_known = self
+            .host
+            .get(engine)
+            .is_some_and(|host| host.trust < Trust::Prior);
+        let evidence = self.evidence.as_ref().filter(|_| is_known);
+        let block = evidence.and_then(|evidence| evidence.blocks.get(&format!("host.{engine}")));
+        block.map_or(&[], |block| block.directions.as_slice())
     }
 
     /// Whether they decide what it takes to launch a step that replays no graph.
