@@ -227,7 +227,7 @@ impl Said {
         let is_below = |name: &&str| key == *name || key.starts_with(&format!("{name}."));
         if let Some((_, why)) = WITHOUT_EFFECT
             .iter()
-            .find(|(names, _)| names.iter().any(|name| is_below(&name)))
+            .find(|(names, _)| names.iter().any(is_below))
         {
             return self
                 .ignored

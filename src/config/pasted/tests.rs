@@ -421,7 +421,10 @@ fn tensorrt_llms_server_is_known_by_its_program() {
         "--gpu h100-sxm --request-rate 4 --input-len 9 --output-len 9 --serve-cmd 'trtllm-serve serve {model} --extra_llm_api_options a.yml'"
     ));
     let told = told.err().unwrap().to_string();
-    assert!(told.contains("the file of options a.yml cannot be read"), "{told}");
+    assert!(
+        told.contains("the file of options a.yml cannot be read"),
+        "{told}"
+    );
 }
 
 #[test]

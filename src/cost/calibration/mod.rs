@@ -14,7 +14,7 @@ mod write;
 
 use std::collections::BTreeMap;
 
-pub use evidence::{BlockEvidence, HostPair, Evidence, FamilyEvidence, Input, RunEvidence};
+pub use evidence::{BlockEvidence, Evidence, FamilyEvidence, HostPair, Input, RunEvidence};
 pub use read::{CalibrationError, Problem};
 pub use registry::{Chosen, for_device, prior, shipped, shipped_names};
 
