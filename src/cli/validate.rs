@@ -158,9 +158,10 @@ pub fn run(args: &Args, out: &mut dyn Write, terminal: &Terminal) -> anyhow::Res
     };
     let plan = |row: &Measured| {
         let plan = plan(row, &find)?;
-        timed_by
-            .as_ref()
-            .map_or(Ok(plan.clone()), |asked| asked.time(&plan, row))
+        match &timed_by {
+            None => Ok(plan),
+            Some(asked) => asked.time(&plan, row),
+        }
     };
     terminal.notes(&timed_by.as_ref().map(TimedBy::notes).unwrap_or_default());
     if let (Some(path), Some(rows)) = (&args.requests, &rows) {

@@ -277,19 +277,24 @@ impl<O: Observer> AtClients<'_, O> {
                     seen,
                 });
             }
-            _ => self.observer.observe(fact),
+            _ => unreachable!("what is not of tokens is told as it is"),
         }
     }
+}
+
+/// Whether clients see a fact otherwise than the engine told it, or what they see of later ones depends on it.
+#[inline(always)]
+fn is_of_tokens(fact: &Fact<'_>) -> bool {
+    matches!(
+        fact,
+        Fact::Steps(_) | Fact::FirstToken { .. } | Fact::Gap { .. } | Fact::Preempted { .. }
+    )
 }
 
 impl<O: Observer> Observer for AtClients<'_, O> {
     #[inline(always)]
     fn observe(&mut self, fact: &Fact<'_>) {
-        let is_of_tokens = matches!(
-            fact,
-            Fact::Steps(_) | Fact::FirstToken { .. } | Fact::Gap { .. } | Fact::Preempted { .. }
-        );
-        if is_of_tokens && !self.ends.streams.is_empty() {
+        if is_of_tokens(fact) && !self.ends.streams.is_empty() {
             self.at_clients(fact);
         } else {
             self.observer.observe(fact);

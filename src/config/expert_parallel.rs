@@ -14,10 +14,11 @@ use crate::model::{Mlp, ModelShape};
 const SIZE: &str = "cluster.expert_parallel_size";
 const BACKEND: &str = "sglang.moe_a2a_backend";
 
-/// What `--moe-a2a-backend` may be (SGLang 0.5.23).
-const BACKENDS: [&str; 9] = [
+/// What `--moe-a2a-backend` may be, of this release and those about it (`MOE_A2A_BACKEND_CHOICES`).
+const BACKENDS: [&str; 10] = [
     "none",
     "deepep",
+    "deepep_v2",
     "mooncake",
     "nixl",
     "mori",

@@ -4,7 +4,7 @@
 //! several figures one may lie outside by that alone, so the prediction is refuted only where one lies beyond the interval that
 //! holds all of them together as surely (Šidák, as in `together`). Left out: figures without a model interval.
 
-use super::{Comparison, DEVIATIONS};
+use super::{Comparison, DEVIATIONS, Roles};
 use crate::results::Measured;
 use crate::stats::student_t;
 
@@ -35,10 +35,10 @@ pub struct Refuted {
 
 /// Holds every figure that has a model interval against it.
 pub(super) fn foretell(rows: [&Measured; 2], comparison: &mut Comparison) -> Option<Refuted> {
-    let is_first = match comparison.roles.heads() {
-        ["predicted", _] => true,
-        [_, "predicted"] => false,
-        _ => return None,
+    let is_first = match comparison.roles {
+        Roles::Predicted => true,
+        Roles::Measured => false,
+        Roles::Alike => return None,
     };
     let model = &rows[usize::from(!is_first)].own.as_ref()?.model;
     let factors = |name: &str| {

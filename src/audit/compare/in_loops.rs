@@ -1,8 +1,8 @@
 //! Closed loops: what moves there together, and what names its cause.
 
-use super::tests::{moved, run};
+use super::tests::{moved, run, stats};
 use super::*;
-use crate::results::{Load, Stats};
+use crate::results::Load;
 
 /// 64 clients of one length, 640 requests: first tokens wait behind other prompts, steps are of two kinds.
 fn looped() -> Measured {
@@ -13,13 +13,6 @@ fn looped() -> Measured {
     row.outcome.output_tokens = Some(640.0 * 128.0);
     row.outcome.duration_s = Some(20.3);
     (row.outcome.request_throughput, row.outcome.output_throughput) = (Some(31.5), Some(4032.0));
-    let stats = |mean: f64, median: f64, p99: f64, std: f64| Stats {
-        mean: Some(mean),
-        median: Some(median),
-        std: Some(std),
-        percentiles: vec![(99.0, p99)],
-        ..Stats::default()
-    };
     row.ttft = stats(0.355, 0.319, 0.694, 0.19);
     row.tpot = stats(0.0127, 0.0130, 0.0152, 0.0011);
     row.itl = stats(0.0127, 0.00985, 0.129, 0.020);

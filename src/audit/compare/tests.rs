@@ -4,6 +4,17 @@ use super::*;
 use crate::results::{Load, Stats, Tool};
 use crate::stats::Interval;
 
+/// A latency of this mean, median, 99th percentile and standard deviation, s.
+pub(super) fn stats(mean: f64, median: f64, p99: f64, std: f64) -> Stats {
+    Stats {
+        mean: Some(mean),
+        median: Some(median),
+        std: Some(std),
+        percentiles: vec![(99.0, p99)],
+        ..Stats::default()
+    }
+}
+
 pub(super) fn run() -> Measured {
     let mut row = Measured::new(Tool::VllmBench, "");
     row.setup.load = Load::Open { rate: 10.0 };
@@ -11,13 +22,6 @@ pub(super) fn run() -> Measured {
     row.outcome.completed = Some(2000);
     row.outcome.request_throughput = Some(9.9);
     row.outcome.output_throughput = Some(1267.0);
-    let stats = |mean: f64, median: f64, p99: f64, std: f64| Stats {
-        mean: Some(mean),
-        median: Some(median),
-        std: Some(std),
-        percentiles: vec![(99.0, p99)],
-        ..Stats::default()
-    };
     row.ttft = stats(0.040, 0.036, 0.090, 0.015);
     row.tpot = stats(0.0081, 0.0080, 0.0098, 0.0006);
     row.itl = stats(0.0081, 0.0078, 0.0150, 0.0020);

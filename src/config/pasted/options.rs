@@ -10,7 +10,7 @@ use super::super::diagnostic::{Diagnostic, Place};
 use super::super::files::{Files, text_of};
 
 /// What TensorRT-LLM's keys are called as flags.
-const FLAGS: [(&str, &str); 19] = [
+const FLAGS: [(&str, &str); 20] = [
     ("max_batch_size", "max-batch-size"),
     ("max_num_tokens", "max-num-tokens"),
     ("max_seq_len", "max-seq-len"),
@@ -36,10 +36,8 @@ const FLAGS: [(&str, &str); 19] = [
     ("cuda_graph_config.max_batch_size", "cuda-graph-max-batch-size"),
     ("cuda_graph_config.enable_padding", "cuda-graph-padding"),
     ("enable_chunked_prefill", "enable-chunked-prefill"),
+    ("stream_interval", "stream-interval"),
 ];
-
-/// Those that are the same flag of any server.
-const COMMON: [&str; 1] = ["stream_interval"];
 
 /// Keys without effect, themselves or what is below them, and why.
 const WITHOUT_EFFECT: [(&[&str], &str); 5] = [
@@ -218,11 +216,6 @@ impl Said {
                     .words
                     .push(format!("--{flag}={}", written(value).to_lowercase())),
             };
-        }
-        if COMMON.contains(&key) {
-            return self
-                .words
-                .push(format!("--{}={}", key.replace('_', "-"), written(value)));
         }
         let is_below = |name: &&str| key == *name || key.starts_with(&format!("{name}."));
         if let Some((_, why)) = WITHOUT_EFFECT
