@@ -106,6 +106,7 @@ impl KneeView {
             points: knee.points.iter().map(point).collect(),
             knee: knee.within_slo,
             saturation: knee.saturation,
+            when_full: knee.when_full,
             client: knee.client,
             max_concurrency,
             limited_by: limited_by(knee, &classes, load_varies, words, &pools),

@@ -10,7 +10,7 @@ use super::tables::{Column, markdown};
 use super::text_sizing;
 use super::undone::{answers_cut, too_long};
 use super::views::{ClassPromise, KneePoint, KneeView, Limit, Promise, Quantiles, Style};
-use crate::analysis::knee::Sending;
+use crate::analysis::knee::{Sending, WhenFull};
 use crate::analysis::{Estimate, Verdict};
 use crate::calibrate::interval::FigureInterval;
 
@@ -176,6 +176,9 @@ fn first_lines(page: &mut Page, view: &KneeView, style: Style) {
     if let Some(limited_by) = &view.limited_by {
         page.fact("limited by", limited_by);
     }
+    if let Some(full) = &view.when_full {
+        page.fact("once full", &once_full(full, view));
+    }
     page.fact("simulated", &view.subject);
     page.listed("trust", &super::text_caveats::trust_lines(&view.trust));
     if let Some(model) = &view.model {
@@ -186,6 +189,32 @@ fn first_lines(page: &mut Page, view: &KneeView, style: Style) {
     page.listed("note", &view.notes);
     super::text_caveats::assumed(page, &view.assumptions);
 }
+
+/// What a burst leaves behind, where a full server serves less than one that keeps up.
+fn once_full(full: &WhenFull, view: &KneeView) -> String {
+    let why = match full.preemptions >= PREEMPTED {
+        true => format!(
+            ", where sequences are preempted and compute again, {} times each",
+            significant(full.preemptions)
+        ),
+        false => String::new(),
+    };
+    let is_knee_above = view.knee.is_some_and(|knee| knee.value > full.served.high);
+    let knee = match is_knee_above {
+        true => "; THE KNEE IS ONE OF THEM: it holds until the first burst",
+        false => "",
+    };
+    format!(
+        "it serves {} req/s ({} {}; seen at {}){why}. At rates from there to saturation a burst that fills it is never worked off{knee}",
+        significant_down(full.served.value),
+        view.certainty(),
+        bounds(&full.served),
+        significant(full.rate),
+    )
+}
+
+/// Preemptions for each request from which they are told as a cause.
+const PREEMPTED: f64 = 0.05;
 
 /// All that is promised, one phrase each.
 pub(super) fn asked(view: &KneeView) -> Vec<String> {

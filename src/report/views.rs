@@ -4,7 +4,7 @@
 
 use jiff::civil::DateTime;
 
-use crate::analysis::knee::{ClientLimit, Count, Demand, Fleet, Sending};
+use crate::analysis::knee::{ClientLimit, Count, Demand, Fleet, Sending, WhenFull};
 use crate::analysis::{Estimate, Verdict};
 use crate::calibrate::interval::{FigureInterval, ModelInterval};
 use crate::cluster::LockStepAccount;
@@ -242,6 +242,8 @@ pub struct KneeView {
     pub knee: Option<Estimate>,
     /// Rate above which requests pile up without bound, waiting or in the batch, requests per second.
     pub saturation: Option<Estimate>,
+    /// What the server does once it is full, where that is less than what it takes while it keeps up.
+    pub when_full: Option<WhenFull>,
     /// What the clients push at most, where that is less than what the server takes: neither of the above is the server's then.
     pub client: Option<ClientLimit>,
     /// Requests that the client has in flight at most.

@@ -19,7 +19,7 @@ pub use binding::Binding;
 pub use count::{Count, CountEnding, CountOptions, Crew, count};
 pub use limiter::{EngineLimits, FRONT_END_FULL, Limiter, Pressure};
 pub use objective::{Constraint, Objective, Statistic};
-pub use outcome::{ClientLimit, Knee};
+pub use outcome::{ClientLimit, Knee, WhenFull};
 pub use point::{Lost, Point};
 pub use search::{SearchOptions, search};
 pub use sending::{Sending, is_burst};

@@ -18,6 +18,8 @@ pub struct Knee {
     pub within_slo: Option<Estimate>,
     /// The rate above which not all that is offered is served; `None` if no rate tried overloaded the system.
     pub saturation: Option<Estimate>,
+    /// What it serves once it is full, where that is surely less than what it takes while it keeps up.
+    pub when_full: Option<WhenFull>,
     /// What the clients push at most, where that is less than what the server takes: neither of the above is then the server's.
     pub client: Option<ClientLimit>,
     /// The hardest-pressed resource at the knee, where the points know their pressure.
@@ -30,6 +32,17 @@ pub struct Knee {
     pub points: Vec<Point>,
     /// Whether both brackets became as narrow as asked.
     pub converged: bool,
+}
+
+/// A server that has two states between two rates: one that it keeps up in, and one that it does not come back from.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct WhenFull {
+    /// Requests per second that it serves while its queue grows.
+    pub served: Estimate,
+    /// Requests per second that came meanwhile.
+    pub rate: f64,
+    /// Preemptions for each request answered there.
+    pub preemptions: f64,
 }
 
 /// A plateau that the client makes: it sends no more before answers come, and the requests that it holds back are in no latency.
@@ -75,6 +88,9 @@ impl Knee {
         Knee {
             within_slo: within_slo.filter(|_| client.is_none_or(|client| !client.is_within)),
             saturation: saturation.filter(|_| client.is_none()),
+            when_full: saturation
+                .filter(|_| client.is_none())
+                .and_then(|rate| when_full(&points, &rate)),
             client,
             limiter: limiter(&points),
             binding: binding(&points),
@@ -248,6 +264,19 @@ pub(super) fn saturation_rate(points: &[Point]) -> Option<Estimate> {
         value,
         low: served.map_or(kept, |served| low.min(served.low).max(kept)),
         high: served.map_or(high, |served| high.max(served.high)),
+    })
+}
+
+/// What the best-known overloaded run served, where that is surely less than what is taken below saturation.
+fn when_full(points: &[Point], saturation: &Estimate) -> Option<WhenFull> {
+    let over = points.iter().filter(|point| point.verdict == Verdict::Unstable);
+    let known = over.filter_map(|point| Some((point, point.throughput?)));
+    let width = |served: &Estimate| served.high - served.low;
+    let (point, served) = known.min_by(|a, b| width(&a.1).total_cmp(&width(&b.1)))?;
+    (served.high < saturation.low).then_some(WhenFull {
+        served,
+        rate: point.rate,
+        preemptions: point.preemptions,
     })
 }
 

@@ -32,6 +32,8 @@ pub struct Point {
     pub tokens_each: Option<(f64, f64)>,
     /// Share of the output tokens asked for that the engine's context cut off ([`Summary::cut_share`]).
     pub answers_cut: f64,
+    /// Preemptions for each request answered, over the whole run.
+    pub preemptions: f64,
     /// Median and 99th percentile in seconds.
     pub ttft_s: Option<(f64, f64)>,
     /// 95 % interval of its 99th percentile, seconds; without an upper end where the rate may lie past saturation.
@@ -193,6 +195,7 @@ impl Point {
                 (each(summary.input_tokens), each(summary.output_tokens))
             }),
             answers_cut: steady.unwrap_or(&run.whole).cut_share(),
+            preemptions: run.whole.preemptions as f64 / run.whole.completed.max(1) as f64,
             ttft_s: pair(|summary| &summary.ttft),
             p99_ttft: interval(run, "p99_ttft"),
             tpot_s: pair(|summary| &summary.tpot),

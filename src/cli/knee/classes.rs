@@ -92,6 +92,7 @@ mod tests {
             output_tokens_per_s: None,
             answers_cut: 0.0,
             tokens_each: None,
+            preemptions: 0.0,
             ttft_s: None,
             p99_ttft: None,
             tpot_s: None,
@@ -120,6 +121,7 @@ mod tests {
         let knee = Knee {
             within_slo: None,
             saturation: None,
+            when_full: None,
             client: None,
             limiter: None,
             binding: None,

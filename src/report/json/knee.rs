@@ -34,6 +34,10 @@ pub(super) fn object(view: &KneeView) -> Object {
     }
     object.put("knee", estimate(view.knee));
     object.put("saturation", estimate(view.saturation));
+    if let Some(full) = view.when_full {
+        // Requests per second that a full server serves, which is less.
+        object.put("when_full", estimate(Some(full.served)));
+    }
     // Share of the output tokens asked for that the engine's context cuts off there.
     object.put("answers_cut", view.answers_cut);
     // Share of the requests that are refused there because they are longer than the server holds.

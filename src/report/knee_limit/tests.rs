@@ -26,6 +26,7 @@ fn tried(rate: f64, verdict: Verdict) -> Point {
         output_tokens_per_s: None,
         answers_cut: 0.0,
         tokens_each: None,
+        preemptions: 0.0,
         p99_ttft: None,
         ttft_s: (verdict == Verdict::Stable).then_some((0.03, 0.09)),
         tpot_s: None,
@@ -59,6 +60,7 @@ fn knee_of(points: Vec<Point>) -> Knee {
     Knee {
         within_slo: None,
         saturation: None,
+        when_full: None,
         client: None,
         limiter: None,
         binding: None,
