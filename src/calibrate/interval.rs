@@ -269,12 +269,15 @@ pub fn model_interval(resolved: &Resolved) -> ModelInterval {
     model_interval_while(resolved, &|| true).expect("nothing stops it")
 }
 
-/// The same; `None` once `goes_on`, which is asked before each simulation, says no.
+/// The same, without figures of an ideal server, of which nothing is uncertain; `None` once `goes_on`, which is asked before each simulation, says no.
 #[must_use]
 pub fn model_interval_while(
     resolved: &Resolved,
     goes_on: &(dyn Fn() -> bool + Sync),
 ) -> Option<ModelInterval> {
+    if resolved.is_ideal() {
+        return Some(ModelInterval { figures: Vec::new() });
+    }
     let moves = moves(resolved);
     let cases = cases(&moves);
     let simulated: Vec<[f64; FIGURES.len()]> = cases

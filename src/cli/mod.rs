@@ -44,6 +44,7 @@ pub mod schema;
 mod subject;
 pub mod sweep;
 pub mod terminal;
+mod theory;
 pub mod trace;
 mod unknown;
 mod used;

@@ -355,7 +355,9 @@ fn meaning(assumed: &Provenance) -> String {
 /// each part is told of the pools that it is of, `chat: linear layers`.
 pub(super) fn trust(resolved: &Resolved) -> Vec<(String, Trust)> {
     let mut kinds: Vec<(Vec<&str>, Parts)> = Vec::new();
-    for pool in &resolved.scenario.pools {
+    let pools = resolved.scenario.pools.iter().zip(&resolved.servers);
+    // How long the steps of an ideal server last is no guess.
+    for (pool, _) in pools.filter(|(_, server)| server.step_time.is_none()) {
         let trust = trust_of(pool);
         match kinds.iter_mut().find(|(_, known)| *known == trust) {
             Some((names, _)) => names.push(&pool.name),

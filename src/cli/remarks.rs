@@ -4,6 +4,7 @@
 use super::failures;
 use super::fronts;
 use super::in_step::in_step;
+use super::theory;
 use super::what_if::{WhatIf, answered_per_s};
 use crate::analysis::{IN_FLIGHT_MAX, Outcome, RefusedAgain};
 use crate::config::Resolved;
@@ -26,6 +27,7 @@ pub(super) fn of_run(resolved: &Resolved, outcome: &Outcome) -> Vec<String> {
     remarks.extend(half_batch(resolved, outcome));
     remarks.extend(fronts::of_run(resolved, outcome));
     remarks.extend(no_latency(outcome));
+    remarks.extend(theory::of_run(resolved, outcome));
     remarks
 }
 

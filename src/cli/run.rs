@@ -392,7 +392,10 @@ fn charts(resolved: &Resolved, outcome: &Outcome) -> Vec<(String, Picture)> {
     ];
     let pools = resolved.scenario.pools.iter().zip(&resolved.servers);
     let is_alone = resolved.servers.len() == 1;
-    for (index, ((pool, server), sampled)) in pools.zip(&result.sampled_steps).enumerate() {
+    // An ideal server has no roof.
+    let pools = pools.zip(&result.sampled_steps).enumerate();
+    for (index, ((pool, server), sampled)) in pools.filter(|(_, ((_, server), _))| server.step_time.is_none())
+    {
         let (name, subject) = match is_alone {
             true => ("roofline".to_owned(), subject.clone()),
             false => (

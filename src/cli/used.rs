@@ -30,7 +30,7 @@ pub(super) fn used(
     work: &WorkCounters,
     duration_s: f64,
 ) -> Option<Utilisation> {
-    if work.steps == 0 || work.busy_s <= 0.0 {
+    if work.steps == 0 || work.busy_s <= 0.0 || server.step_time.is_some() {
         return None;
     }
     let rates = work_rates(&server.device, &server.model, &server.placement);

@@ -72,6 +72,8 @@ shipped!(
     "queue-shared",
     "queue-unique",
     "chunk-sizes",
+    "burst",
+    "ideal-queue",
     "dp-router",
     "dp-attention",
     "kv-events",

@@ -23,6 +23,7 @@ use super::scalar::Count;
 use super::serving::Flags;
 use super::skipped;
 use super::sparse;
+use super::step_time::{self, StepTime};
 use crate::cost::Trust;
 use crate::cost::calibration::Calibration;
 use crate::cost::roofline::{Pipeline, Placement, RooflineCost};
@@ -37,6 +38,7 @@ pub(super) struct Machine {
     pub(super) engine: EngineSpec,
     pub(super) cost: CostFactory,
     pub(super) frontend: Frontend,
+    pub(super) step_time: Option<StepTime>,
     pub(super) placement: Placement,
     pub(super) memory: Option<MemoryPlan>,
     pub(super) calibration: Calibration,
@@ -281,7 +283,20 @@ pub(super) fn build(
     let options = flags.memory_options(&own, tensor_parallel, kv_format);
     judge.notes.extend(flags.windows_note(&own, &options));
     let plan = plan(judge, &own, device, &options, role, files)?;
-    let calibration = calibration(judge, raw, device, name, files)?;
+    let beside = step_time::Beside {
+        pipeline: pipeline.is_some(),
+        lock_step: data_parallel > 1,
+        drafts: flags.drafting().is_some(),
+    };
+    let ideal = step_time::step_time(judge, raw, beside);
+    let calibration = match &ideal {
+        _ if judge.is_wrong(&["cluster.step_time"]) => return None,
+        Some(ideal) => {
+            let name = format!("none (a step lasts {})", ideal.law);
+            (Calibration { name, ..known }, Trust::Measured)
+        }
+        None => calibration(judge, raw, device, name, files)?,
+    };
     let fp8_experts = experts::kernels(&flags, model, device);
     judge
         .notes
@@ -312,6 +327,7 @@ pub(super) fn build(
         pipeline,
     };
     let cost: CostFactory = match RooflineCost::maker(device, model, &calibration.0, &placement) {
+        _ if let Some(ideal) = &ideal => ideal.factory(),
         Ok(maker) => Arc::new(maker),
         Err(error) => {
             judge.report(Diagnostic::new(error.to_string()).at(judge.place("cluster.calibration")));
@@ -339,7 +355,11 @@ pub(super) fn build(
     Some(Machine {
         engine,
         cost,
-        frontend: processes.under(&calibration.0, name),
+        frontend: match ideal {
+            Some(_) => processes,
+            None => processes.under(&calibration.0, name),
+        },
+        step_time: ideal,
         placement,
         memory,
         trust: calibration.1,

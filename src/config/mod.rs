@@ -62,6 +62,7 @@ mod skipped;
 pub mod slo;
 mod sparse;
 pub(crate) mod speculation;
+mod step_time;
 mod trtllm;
 mod unlike;
 pub mod variant;
@@ -81,6 +82,7 @@ pub use resolve::{Resolved, resolve, resolved_as_given, resolved_toml};
 pub use schema::scenario_schema;
 pub use server::Server;
 pub use slo::{PercentileLimit, Slo, SloMetric};
+pub use step_time::StepTime;
 pub use workload::RunLength;
 
 #[cfg(test)]

@@ -86,6 +86,12 @@ impl Resolved {
             .filter(|provenance| provenance.is_assumed())
     }
 
+    /// Whether steps last what was said, and not what a machine takes.
+    #[must_use]
+    pub fn is_ideal(&self) -> bool {
+        self.servers.iter().any(|server| server.step_time.is_some())
+    }
+
     /// Every setting that a figure depends on, under its key path, `engine.max_num_seqs`.
     #[must_use]
     pub fn settings(&self) -> BTreeMap<String, String> {

@@ -9,6 +9,7 @@ use super::files::Files;
 use super::judge::Judge;
 use super::raw::RawScenario;
 use super::serving::Flags;
+use super::step_time::StepTime;
 use super::workload;
 use super::{cluster, formats, lockstep, machine, pipeline, serving, yarn};
 use crate::cluster::Serves;
@@ -37,6 +38,8 @@ pub struct Server {
     pub calibration: Calibration,
     /// The worst of its parts.
     pub trust: Trust,
+    /// How long its steps last, where that was said and is no machine's.
+    pub step_time: Option<StepTime>,
     pub(super) engine: EngineSpec,
     pub(super) cost: CostFactory,
     pub(super) frontend: Frontend,
@@ -133,6 +136,7 @@ impl Draft {
             memory: machine.memory,
             calibration: machine.calibration,
             trust: machine.trust,
+            step_time: machine.step_time,
             engine: machine.engine,
             cost: machine.cost,
             frontend: machine.frontend,

@@ -2,6 +2,7 @@
 
 mod axes;
 mod classes;
+mod ideal;
 mod input;
 mod knees;
 mod limits;

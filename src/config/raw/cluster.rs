@@ -27,6 +27,10 @@ pub struct RawCluster {
     /// Calibration of the step time: the name of a shipped one, or a path; default the best for this GPU and engine.
     #[arg(long, value_name = "NAME", help_heading = "Machines")]
     pub calibration: Option<String>,
+    /// An ideal server, for laws of queueing: how long a step lasts whatever the GPU, `100ms`, or `6ms + 20us/token + 1.5ns/pair`
+    /// for each step, each token in it and each pair of a token and one that it attends to. Front ends take no time then.
+    #[arg(long, value_name = "LAW", help_heading = "Machines")]
+    pub step_time: Option<String>,
     /// How steps scatter around their cost, `cv=0.05,stall-rate=0.1,stall=20ms`: coefficient of variation, pauses a second
     /// and how long each is; or `calibrated`, as `plimsoll calibrate` found it. Off if not given, and slower, since steps
     /// are taken one by one.

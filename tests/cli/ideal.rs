@@ -1,0 +1,80 @@
+//! An ideal server, and one that does not come back from being full.
+
+use serde_json::Value;
+
+use super::{Desk, text};
+
+fn json(desk: &Desk, words: &str) -> Value {
+    serde_json::from_str(&desk.expect(0, &format!("{words} --format json"))).unwrap()
+}
+
+/// ρ = 0.8 and a constant service of 100 ms: λ·S²/(2·(1 − ρ)) = 200 ms.
+#[test]
+fn an_ideal_server_waits_as_the_books_say_and_claims_no_machine() {
+    let desk = Desk::new();
+    let told = desk.expect(0, "run ideal-queue --num-prompts 60000");
+    let words = told.split_whitespace().collect::<Vec<_>>().join(" ");
+    assert!(words.contains("by Pollaczek and Khinchine; simulated"), "{told}");
+    assert!(words.contains("calibration none (a step lasts 100 ms)"), "{told}");
+    for machine in ["trust", "model ±", "MFU", "calibration ="] {
+        assert!(!told.contains(machine), "{machine} in {told}");
+    }
+    let run = json(&desk, "run ideal-queue --num-prompts 60000");
+    let wait_ms = run["plimsoll"]["steady"]["mean_queue_time_ms"].as_f64().unwrap();
+    assert!((wait_ms / 200.0 - 1.0).abs() < 0.1, "{wait_ms}");
+    let shared = json(
+        &desk,
+        "run ideal-queue --num-prompts 20000 --max-num-seqs 1024 --step-time 1ms/token --output-len 100 --request-rate 5",
+    );
+    // A shared processor: E[S]/(1 − ρ) = 100 ms / 0.5.
+    let stay_ms = shared["mean_e2el_ms"].as_f64().unwrap();
+    assert!((stay_ms / 200.0 - 1.0).abs() < 0.1, "{stay_ms}");
+}
+
+#[test]
+fn a_law_that_is_none_or_stands_beside_another_is_an_error() {
+    let desk = Desk::new();
+    for (flags, said) in [
+        ("--step-time 6", "is no law of step times"),
+        ("--step-time 1ns/pair", "a step takes no time"),
+        (
+            "--step-time 6ms --calibration h100-sxm-80gb-vllm",
+            "--calibration says so, too",
+        ),
+        ("--step-time 6ms -pp 2", "stages of a pipeline"),
+    ] {
+        let refused = desk.run(&format!("run ideal-queue {flags}"));
+        assert_eq!(refused.status.code(), Some(2), "{flags}");
+        assert!(text(&refused.stderr).contains(said), "{}", text(&refused.stderr));
+    }
+}
+
+#[test]
+fn a_knee_says_where_a_full_server_serves_less_than_it_saturates_at() {
+    let desk = Desk::new();
+    let words = "knee meta-llama/Llama-3.1-8B-Instruct --gpu h100-sxm --input-len 512 --output-len 256 --max-model-len 8192 \
+                 --request-rate 34 --goodput ttft:500 tpot:50";
+    let knee = json(&desk, words);
+    let full = knee["when_full"]["high"].as_f64().unwrap();
+    assert!(full < knee["saturation"]["low"].as_f64().unwrap(), "{full}");
+    let calm = json(&desk, "knee ideal-queue --goodput ttft:1000");
+    assert!(calm["when_full"].is_null(), "{}", calm["when_full"]);
+}
+
+#[test]
+fn an_overloaded_run_says_what_the_server_serves_and_a_short_one_decides_nothing() {
+    let desk = Desk::new();
+    let over = desk.expect(3, "run quickstart --request-rate 32 --num-prompts 3000");
+    assert!(over.contains("  served      "), "{over}");
+    let short = desk.expect(0, "run quickstart --request-rate 20 --num-prompts 100");
+    assert!(
+        short.contains("promise     NOT DECIDED: 100 % of requests are good"),
+        "{short}"
+    );
+    assert!(!short.contains("promise     kept"), "{short}");
+    let drawn = desk.expect(0, "run quickstart --request-rate 5 --num-prompts 2000");
+    assert!(
+        drawn.contains("a second (5.00 asked: the draw of seed 0)"),
+        "{drawn}"
+    );
+}
