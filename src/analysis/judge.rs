@@ -292,6 +292,7 @@ pub(super) fn judge_beside(
         steady_window_s: window,
         verdict: assessment.verdict,
         reasons,
+        offered_per_s: evidence.offered_per_s(),
         growth_per_s: assessment.growth.lasting_per_s(),
         is_held_back: assessment.growth.is_client,
         intervals,

@@ -44,6 +44,8 @@ pub struct RunResult {
     pub verdict: Verdict,
     /// Sentences behind it, the first is the most important.
     pub reasons: Vec<String>,
+    /// Requests sent per second, from the first to the last.
+    pub offered_per_s: f64,
     /// Growth of the number in the system, requests per second, over the run; under overload that which goes on.
     pub growth_per_s: f64,
     /// What grows is held back in clients, behind a limit on what they have in flight, and not in the system.

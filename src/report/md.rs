@@ -4,7 +4,7 @@ use super::figures::{significant, time};
 use super::tables::{Column, markdown};
 use super::views::ResultMeta;
 use super::{text_answer, text_caveats, text_parts, text_promise};
-use crate::analysis::RunResult;
+use crate::analysis::{RunResult, Verdict};
 
 pub use super::text_knee::knee_markdown as knee;
 
@@ -13,10 +13,10 @@ pub use super::text_knee::knee_markdown as knee;
 pub fn run(result: &RunResult, meta: &ResultMeta) -> String {
     let shown = result.steady.as_ref().unwrap_or(&result.whole);
     let heads = ["mean", "std", "p50", "p90", "p95", "p99"];
-    let mut columns = vec![Column::left(if result.steady.is_some() {
-        "steady state"
-    } else {
-        "whole run"
+    let mut columns = vec![Column::left(match (&result.steady, result.verdict) {
+        (Some(_), Verdict::TooShort) => "middle of the run",
+        (Some(_), _) => "steady state",
+        (None, _) => "whole run",
     })];
     columns.extend(heads.map(Column::right));
     let cell = |value: Option<f64>| value.map_or("–".into(), time);

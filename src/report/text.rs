@@ -7,10 +7,10 @@ use super::figures::{count, counted, percent, significant, time};
 use super::page::Page;
 use super::standing::{collapsed_s, has_no_answers};
 use super::text_answer::{Answer, answered, paint};
-use super::text_latency::latencies;
+use super::text_latency::{interval, latencies};
 use super::views::{ResultMeta, Style, Utilisation};
 use super::{text_caveats, text_parts, text_promise, text_whole};
-use crate::analysis::RunResult;
+use crate::analysis::{RunResult, Verdict};
 use crate::metrics::{Occupancy, Summary};
 
 /// Writes the report of one run.
@@ -55,6 +55,9 @@ fn facts(page: &mut Page, result: &RunResult, shown: &Summary, meta: &ResultMeta
             peak(&result.whole, output),
         ),
     );
+    if let Some(served) = served_when_full(result) {
+        page.fact("served", &served);
+    }
     text_promise::promise(page, result, shown, meta);
     let state = &shown.occupancy;
     page.fact(
@@ -88,6 +91,17 @@ fn facts(page: &mut Page, result: &RunResult, shown: &Summary, meta: &ResultMeta
     if let Some(machine) = machine(shown, meta) {
         page.fact("machine", &machine);
     }
+}
+
+/// What an overloaded server can do: the throughput of the whole run has its filling up and its end in it, too.
+fn served_when_full(result: &RunResult) -> Option<String> {
+    let served = interval(result, "throughput").filter(|_| result.verdict == Verdict::Unstable)?;
+    Some(format!(
+        "{} req/s (95 % [{}, {}]) in the last three quarters of the sending; above is the whole run, which begins empty",
+        significant(served.value),
+        significant(served.low),
+        significant(served.high),
+    ))
 }
 
 /// Requests whose answers wait behind their engine, where they are more than what a way takes.
@@ -178,7 +192,7 @@ mod tests {
     use super::super::text_answer::{Alarm, answer};
     use super::super::views::{Interrupted, RampUp};
     use super::*;
-    use crate::analysis::{Estimate, Verdict};
+    use crate::analysis::Estimate;
     use crate::metrics::ReplicaSummary;
 
     #[test]

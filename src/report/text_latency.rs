@@ -22,8 +22,13 @@ pub(super) fn latencies(page: &mut Page, result: &RunResult, shown: &Summary, me
     points.sort_by(f64::total_cmp);
     let title = match (&result.steady, result.steady_window_s) {
         (Some(steady), Some((from, to))) => {
+            // Of a run that is too short it is not known whether it describes anything but itself.
+            let stretch = match result.verdict {
+                Verdict::TooShort => "middle of the run",
+                _ => "steady state",
+            };
             format!(
-                "steady state, {} to {}, {}",
+                "{stretch}, {} to {}, {}",
                 time(from),
                 time(to),
                 counted(steady.completed, "request")

@@ -33,7 +33,7 @@ pub(super) fn promises(result: &RunResult, shown: &Summary, meta: &ResultMeta) -
         promises.extend(
             meta.promises
                 .iter()
-                .filter_map(|promise| statistic(promise, result, shown)),
+                .filter_map(|promise| statistic(promise, result, shown, meta)),
         );
         let asks_share = !meta.goodput.is_empty() || !meta.classes.is_empty();
         let fewest = fewest_to_keep(meta.attainment);
@@ -48,8 +48,7 @@ pub(super) fn promises(result: &RunResult, shown: &Summary, meta: &ResultMeta) -
                 count(fewest as u64)
             ));
         }
-        let is_open = meta.slo_decided == Some(false);
-        if result.verdict == Verdict::TooShort && is_open && !promises.is_empty() {
+        if is_too_short(result, meta) && !promises.is_empty() {
             promises.push("what these requests saw: too few to tell whether the load keeps it".to_owned());
         }
     }
@@ -64,6 +63,11 @@ fn fewest_to_keep(share: f64) -> f64 {
     }
 }
 
+/// The run is too short to tell whether the promise is kept.
+fn is_too_short(result: &RunResult, meta: &ResultMeta) -> bool {
+    result.verdict == Verdict::TooShort && meta.slo_decided == Some(false)
+}
+
 /// Share of good requests among those that left, one without an answer being none.
 fn share(good: u64, shown: &Summary) -> f64 {
     good as f64 / shown.ended().max(1) as f64
@@ -76,7 +80,7 @@ fn share_promise(result: &RunResult, shown: &Summary, meta: &ResultMeta) -> Opti
     let interval = result.intervals.iter().find(|(name, _)| name == "attainment");
     let interval = interval.filter(|(_, interval)| is_open(interval, asked));
     let doubt = interval.map_or(String::new(), |(_, interval)| doubt(interval, asked));
-    let word = kept(share >= asked, interval.is_some());
+    let word = kept(share >= asked, interval.is_some() || is_too_short(result, meta));
     Some(format!(
         "{word}: {} of requests are good{doubt}, {} are asked",
         percent_beside(share, asked),
@@ -102,7 +106,7 @@ fn doubt(share: &Estimate, asked: f64) -> String {
 }
 
 /// Whether a percentile or a mean stays within its limit; `None` where no request has that latency.
-fn statistic(promise: &Promise, result: &RunResult, shown: &Summary) -> Option<String> {
+fn statistic(promise: &Promise, result: &RunResult, shown: &Summary, meta: &ResultMeta) -> Option<String> {
     let constraint = Constraint {
         metric: match promise.metric.as_str() {
             "ttft" => Metric::Ttft,
@@ -123,9 +127,12 @@ fn statistic(promise: &Promise, result: &RunResult, shown: &Summary) -> Option<S
     let seen = constraint.estimate(result, shown)?;
     let is_kept = seen.value <= promise.limit_s;
     // What lies at its limit keeps it.
-    let is_open = result.quotable().is_some() && seen.low <= promise.limit_s && promise.limit_s < seen.high;
+    let may_be_either =
+        result.quotable().is_some() && seen.low <= promise.limit_s && promise.limit_s < seen.high;
+    // One that is too short has decided at most that a promise is broken.
+    let is_open = may_be_either || (is_too_short(result, meta) && seen.low <= promise.limit_s);
     let relation = if is_kept { "≤" } else { ">" };
-    let doubt = match is_open {
+    let doubt = match may_be_either {
         true => format!(" (95 % {})", time_interval(seen.low, seen.high)),
         false => String::new(),
     };

@@ -15,7 +15,7 @@ const LITTLE_TOLERANCE: f64 = 1e-6;
 
 /// What is known of the whole run only, a line each.
 pub(super) fn facts(page: &mut Page, result: &RunResult, meta: &ResultMeta) {
-    requests(page, &result.whole);
+    requests(page, result, meta);
     if let Some(replicas) = text_replicas::replicas(result) {
         page.fact("replicas", &replicas);
     }
@@ -104,7 +104,33 @@ fn pool(pool: &PoolMeta) -> String {
     )
 }
 
-fn requests(page: &mut Page, whole: &Summary) {
+/// Share by which a draw misses the rate that was asked for, from which it is told.
+const DRAW_MISSES: f64 = 0.01;
+/// Requests from which a draw has a rate.
+const DRAW_MIN: u64 = 100;
+
+/// `, 4.79 a second (5.00 asked: this seed's draw)`, where arrivals are drawn and chance has sent another rate than was asked.
+fn drawn(result: &RunResult, meta: &ResultMeta) -> String {
+    let (asked, sent) = (meta.request_rate, result.offered_per_s);
+    let holds_a_rate = asked.is_finite()
+        && meta.load.is_none()
+        && meta.ramp_up.is_none()
+        && meta.clients <= 1
+        && meta.max_concurrency.is_none();
+    let is_off = (sent / asked - 1.0).abs() > DRAW_MISSES;
+    match holds_a_rate && result.whole.sent >= DRAW_MIN && sent.is_finite() && is_off {
+        true => format!(
+            ", {} a second ({} asked: the draw of seed {})",
+            significant(sent),
+            significant(asked),
+            meta.seed
+        ),
+        false => String::new(),
+    }
+}
+
+fn requests(page: &mut Page, result: &RunResult, meta: &ResultMeta) {
+    let whole = &result.whole;
     let others = [
         ("refused", whole.rejected),
         ("timed out", whole.timed_out),
@@ -122,8 +148,9 @@ fn requests(page: &mut Page, whole: &Summary) {
     page.fact(
         "requests",
         &format!(
-            "{} sent · {} completed{others}",
+            "{} sent{} · {} completed{others}",
             count(whole.sent),
+            drawn(result, meta),
             count(whole.completed)
         ),
     );

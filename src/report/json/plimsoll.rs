@@ -35,6 +35,13 @@ pub(super) fn object(result: &RunResult, meta: &ResultMeta) -> Object {
     object.put("slo_kept", meta.slo_kept);
     if let Some(decided) = meta.slo_decided {
         object.put("slo_decided", decided);
+        // The keys of vLLM's client beside this object are of the whole run.
+        let judged = if result.steady.is_some() {
+            "steady"
+        } else {
+            "whole"
+        };
+        object.put("slo_of", judged);
     }
     object.put("growth_per_s", result.growth_per_s);
     object.put(
