@@ -171,7 +171,20 @@ fn the_columns_of_a_sweep_are_the_keys_of_its_json() {
         "shares_of",
     ];
     assert_eq!(head[head.len() - 6..head.len() - 1], promise);
-    let is_key = |name: &&&str| !name.contains("_model_") && !promise.contains(name);
+    // What is known beside vLLM's keys stands deeper in the JSON.
+    let own = [
+        ("preemptions", "whole/preemptions"),
+        ("kv_usage", "whole/occupancy/kv_usage"),
+        ("kv_usage_max", "whole/occupancy/kv_usage_max"),
+        ("mfu", "utilisation/mfu"),
+        ("usd_per_hour", "cost/usd_per_hour"),
+        (
+            "usd_per_million_output_tokens",
+            "cost/usd_per_million_output_tokens",
+        ),
+    ];
+    let is_own = |name: &str| own.iter().any(|(key, _)| *key == name);
+    let is_key = |name: &&&str| !name.contains("_model_") && !promise.contains(name) && !is_own(name);
     let keys: Vec<&str> = head[1..head.len() - 1].iter().filter(is_key).copied().collect();
     let axis = head[0];
     assert_eq!((axis, head.last()), ("request-rate", Some(&"verdict")));
@@ -192,6 +205,13 @@ fn the_columns_of_a_sweep_are_the_keys_of_its_json() {
             .filter(|(_, value)| !value.is_object() && !value.is_array());
         let plain: std::collections::BTreeSet<&str> = plain.map(|(key, _)| key.as_str()).collect();
         assert_eq!(plain, keys.iter().copied().collect());
+        for (key, place) in own {
+            let at = head.iter().position(|name| *name == key).unwrap();
+            let value = told
+                .pointer(&format!("/{place}"))
+                .and_then(serde_json::Value::as_f64);
+            assert_eq!(cells[at].parse().ok(), value, "{key}");
+        }
         for (key, cell) in keys.iter().zip(&cells[1..]) {
             let value = match &run[*key] {
                 serde_json::Value::Null => String::new(),
@@ -446,4 +466,22 @@ fn a_setting_in_which_two_simulations_differ_is_the_cause_and_nothing_is_guessed
     let saved = std::fs::read(desk.path().join("eager.json")).unwrap();
     let result: serde_json::Value = serde_json::from_slice(&saved).unwrap();
     assert_eq!(result["plimsoll"]["settings"]["engine.enforce_eager"], "true");
+}
+
+#[test]
+fn the_table_of_a_sweep_shows_the_figures_that_are_asked_for() {
+    let desk = Desk::new();
+    let sweep = "sweep quickstart --num-prompts 200 -L request-rate 2,4 --columns";
+    let printed = desk.expect(0, &format!("{sweep} tpot,cost,kv,preemptions,mfu,p95_ttft_ms"));
+    let head: Vec<&str> = printed.lines().nth(1).unwrap().split_whitespace().collect();
+    let asked = "request-rate TPOT p50 p99 $/h $/M out KV KV max preempted MFU TTFT p95 state";
+    assert_eq!(head.join(" "), asked, "{printed}");
+    let output = desk.run(&format!("{sweep} tpot,preemtions"));
+    assert_eq!(output.status.code(), Some(2));
+    let told = text(&output.stderr);
+    let near = "a sweep has no figure `preemtions`; did you mean `preemptions`?";
+    assert!(
+        told.contains(near) && told.contains("figures are ttft, tpot,"),
+        "{told}"
+    );
 }
