@@ -485,3 +485,22 @@ fn the_table_of_a_sweep_shows_the_figures_that_are_asked_for() {
         "{told}"
     );
 }
+
+/// Of the six replicas that there may be four or five are there on average: shares are of those that were there.
+#[test]
+fn shares_of_an_autoscaled_run_are_of_the_replicas_in_service() {
+    let desk = Desk::new();
+    let json: serde_json::Value =
+        serde_json::from_str(&desk.expect(3, "run autoscale --format json")).unwrap();
+    let told = &json["plimsoll"];
+    let number = |value: &serde_json::Value| value.as_f64().unwrap();
+    let worked = told["replicas"].as_array().unwrap().iter();
+    let worked_s: f64 = worked.map(|replica| number(&replica["busy_s"])).sum();
+    let whole = &told["whole"];
+    // The mean number that the share of the time is one of.
+    let replicas = worked_s / number(&whole["duration_s"]) / number(&whole["occupancy"]["busy"]);
+    let paid = number(&told["scaling"]["replicas_mean"]);
+    assert!(replicas > 1.0 && replicas <= paid, "{replicas} of {paid}");
+    let usd = number(&told["cost"]["usd_per_hour"]) * number(&whole["duration_s"]) / 3600.0;
+    assert!((usd - number(&told["scaling"]["usd"])).abs() < 1e-9);
+}
