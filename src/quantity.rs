@@ -19,12 +19,12 @@ pub enum QuantityError {
         example: &'static str,
     },
     /// The number has no unit.
-    #[error("`{text}` has no unit; write it like `{example}`")]
+    #[error("`{text}` has no unit; write it like {}", likely.iter().map(|unit| format!("`{text} {unit}`")).collect::<Vec<_>>().join(" or "))]
     NoUnit {
         /// What was written.
         text: String,
-        /// A right spelling.
-        example: &'static str,
+        /// The units that are likely meant.
+        likely: &'static [&'static str],
     },
     /// The unit measures something else or nothing.
     #[error("`{unit}` in `{text}` is not a unit of {of}; known are {known}")]
@@ -54,32 +54,38 @@ pub enum QuantityError {
 struct Family {
     of: &'static str,
     example: &'static str,
+    likely: &'static [&'static str],
     known: &'static str,
 }
 
 const MEMORY: Family = Family {
     of: "memory",
     example: "80 GB",
+    likely: &["GB"],
     known: "B, kB, MB, GB, TB (powers of ten) and KiB, MiB, GiB, TiB (powers of two)",
 };
 const RATE: Family = Family {
     of: "bandwidth",
     example: "3.35 TB/s",
+    likely: &["GB/s"],
     known: "B/s, kB/s, MB/s, GB/s, TB/s, KiB/s, MiB/s, GiB/s, TiB/s and Mbit/s, Gbit/s, Tbit/s",
 };
 const FLOPS: Family = Family {
     of: "computing rate",
     example: "989.4 TFLOP/s",
+    likely: &["TFLOP/s"],
     known: "GFLOP/s, TFLOP/s, PFLOP/s and GOP/s, TOP/s, POP/s (also FLOPS, OPS)",
 };
 const DURATION: Family = Family {
     of: "time",
     example: "500 ms",
+    likely: &["s", "ms"],
     known: "ns, us (or µs), ms, s, min, h, d",
 };
 const POWER: Family = Family {
     of: "power",
     example: "700 W",
+    likely: &["W"],
     known: "W, kW",
 };
 
@@ -253,8 +259,8 @@ fn split<'a>(text: &'a str, family: &Family) -> Result<(Number<'a>, &'a str), Qu
     let unit = rest.trim_start();
     if unit.is_empty() {
         return Err(QuantityError::NoUnit {
-            text: text.to_string(),
-            example: family.example,
+            text: trimmed.to_string(),
+            likely: family.likely,
         });
     }
     Ok((number, unit))

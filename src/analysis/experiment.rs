@@ -5,6 +5,7 @@
 use super::books::{Books, Both, Nobody};
 use super::bursts::cycle_s;
 use super::conversations::Conversations;
+use super::in_service;
 use super::judge::judge_beside;
 use super::longer::settles_in;
 use super::refusals::{self, RefusedAgain};
@@ -246,10 +247,14 @@ fn simulate_traffic<S: Source, B: Books>(
     if end == End::Overfull {
         overfull(&mut result);
     }
+    let scaling = scaling(scenario, &simulation);
+    if let Some(scaling) = &scaling {
+        in_service::share_out(&mut result, &scaling.in_service, scenario.cluster.replicas);
+    }
     Outcome {
         result,
         counts: simulation.counts(),
-        scaling: scaling(scenario, &simulation),
+        scaling,
         lock_step: simulation.lock_step().cloned(),
         evicted_tokens: simulation.evicted_tokens(),
         is_interrupted: end == End::Interrupted,

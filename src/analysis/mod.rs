@@ -11,6 +11,7 @@ mod experiment;
 mod failures;
 mod generations;
 mod growth;
+mod in_service;
 mod judge;
 pub mod knee;
 mod length;

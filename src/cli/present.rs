@@ -11,7 +11,7 @@ use crate::config::{Provenance, Resolved, RunLength, Server, Slo, SloMetric, Sou
 use crate::cost::{Chunk, StepLoad, Trust};
 use crate::metrics::{Metric, Records, SloLimits};
 use crate::model::Quantization;
-use crate::report::{ClassPromise, Limit, PoolMeta, Promise, RampUp, ResultMeta, ScalingMeta};
+use crate::report::{ClassPromise, Limit, PoolMeta, Promise, RampUp, ResultMeta, ScalingMeta, Utilisation};
 use crate::sim::{Counts, Pool};
 use crate::workload::{Arrivals, Class, Promise as OfClass, mean_rate};
 
@@ -192,6 +192,7 @@ fn meta(resolved: &Resolved, result: &RunResult) -> ResultMeta {
         router: router(resolved),
         gate: Vec::new(),
         scaling: None,
+        usd_per_hour: usd_per_hour(resolved),
         lock_step: None,
         engine: resolved.scenario.first_pool().engine.profile().to_owned(),
         calibration: Some(resolved.calibration.clone()),
@@ -246,17 +247,38 @@ fn models(resolved: &Resolved) -> String {
 
 /// The same of a run with all that came of it: who was turned away and why, and what replicas that came and went cost.
 pub(super) fn meta_of(resolved: &Resolved, outcome: &Outcome) -> ResultMeta {
+    let meta = meta(resolved, &outcome.result);
+    let scaling = outcome.scaling.as_ref();
+    let scaling = scaling.map(|scaling| scaled(resolved, scaling, outcome));
+    let hours = outcome.result.whole.duration_s / 3600.0;
+    let shown = outcome.result.steady.as_ref().unwrap_or(&outcome.result.whole);
     ResultMeta {
         gate: gate(&outcome.counts),
-        scaling: outcome
-            .scaling
-            .as_ref()
-            .map(|scaling| scaled(resolved, scaling, outcome)),
+        usd_per_hour: match &scaling {
+            Some(scaling) => scaling.usd.filter(|_| hours > 0.0).map(|usd| usd / hours),
+            None => meta.usd_per_hour,
+        },
+        // Of the time of those that were there.
+        utilisation: meta.utilisation.map(|used| Utilisation {
+            busy: match &scaling {
+                Some(_) => shown.occupancy.busy,
+                None => used.busy,
+            },
+            ..used
+        }),
+        scaling,
         lock_step: outcome.lock_step.clone(),
         ended_by: remarks::ended_by(outcome),
         notes: [resolved.other_notes(), remarks::of_run(resolved, outcome)].concat(),
-        ..meta(resolved, &outcome.result)
+        ..meta
     }
+}
+
+/// List price of all GPUs in an hour.
+fn usd_per_hour(resolved: &Resolved) -> Option<f64> {
+    let pools = resolved.scenario.pools.iter();
+    let gpus = pools.map(|pool| (pool, f64::from(pool.gpus) * f64::from(pool.replicas)));
+    usd(gpus, None).ok()
 }
 
 /// Requests by what turned them away, as far as any were.

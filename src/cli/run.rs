@@ -383,7 +383,10 @@ fn charts(resolved: &Resolved, outcome: &Outcome) -> Vec<(String, Picture)> {
             "latency".to_owned(),
             chart::latency_distribution(summary, &subject),
         ),
-        ("timeline".to_owned(), chart::timeline(result, &subject)),
+        (
+            "timeline".to_owned(),
+            chart::timeline(result, &subject, outcome.scaling.is_some()),
+        ),
         (
             "itl".to_owned(),
             chart::itl(&[(String::new(), result.series.as_slice())], &subject),

@@ -2,6 +2,7 @@
 
 mod axes;
 mod charts;
+mod shown;
 
 use std::io::Write;
 use std::process::ExitCode;
@@ -19,6 +20,7 @@ use crate::analysis::{Experiment, simulate};
 use crate::calibrate::interval::model_interval_while;
 use crate::report::json::Arrays;
 use crate::report::sweep::SweepRow;
+use crate::report::sweep::columns::Columns;
 use crate::report::sweep_layout::SweepLayout;
 use crate::report::{self, ResultMeta, counted};
 use crate::sweep::{self, Finished};
@@ -48,6 +50,9 @@ pub struct Args {
     /// Leave the model's intervals out of JSON and CSV: one simulation a cell instead of fifteen or so, the others short.
     #[arg(long)]
     pub no_interval: bool,
+    /// What the table shows of each cell: ttft, tpot, itl, e2el, throughput, hits, good, kv, cost, or a figure of the CSV.
+    #[arg(long, value_name = "NAMES", value_delimiter = ',', help_heading = "Output")]
+    pub columns: Vec<String>,
     /// What to write.
     #[command(flatten)]
     pub output: OutputFlags,
@@ -85,6 +90,7 @@ pub fn run(args: &Args, out: &mut dyn Write, terminal: &Terminal) -> anyhow::Res
         Some(text) => partition(text, |name| std::env::var(name).ok())?,
         None => (0, 1),
     };
+    let columns = args.shown()?;
     let nothing_yet = interrupt::at_once();
     let common = Common::read(&args.axes, &args.scenario, &args.output)?;
     let axes = args.varied(common.scenario())?;
@@ -100,6 +106,7 @@ pub fn run(args: &Args, out: &mut dyn Write, terminal: &Terminal) -> anyhow::Res
     let outputs = args.output.resolve(&input.results, Writer::Sweep)?;
     terminal.notes(&input.notes);
     terminal.notes(&outputs.notes);
+    terminal.notes(&args.unshown(outputs.format));
     terminal.notes(&unread(&input.document, &outputs, Writer::Sweep));
     let mut of_cells: Vec<String> = Vec::new();
     for note in plan.runs.iter().flat_map(|cell| &cell.resolved.notes) {
@@ -139,7 +146,19 @@ pub fn run(args: &Args, out: &mut dyn Write, terminal: &Terminal) -> anyhow::Res
     }
     let with_interval = !args.no_interval
         && (outputs.save_result || matches!(outputs.format, Format::Json | Format::Jsonl | Format::Csv));
-    execute(&plan, (&outputs, with_interval), drawn.as_ref(), out, terminal)
+    let told = Told {
+        outputs: &outputs,
+        columns: &columns,
+        with_interval,
+    };
+    execute(&plan, &told, drawn.as_ref(), out, terminal)
+}
+
+/// What is made of the runs.
+struct Told<'a> {
+    outputs: &'a Outputs,
+    columns: &'a Columns,
+    with_interval: bool,
 }
 
 /// That some cells are held up by API servers and not by what is varied, with what is said of the last of those that are behind, if any.
@@ -165,15 +184,16 @@ fn of_front_ends(runs: &[serde_json::Value]) -> Vec<String> {
 /// interrupted goes on where it stopped.
 fn execute(
     plan: &Plan,
-    (outputs, with_interval): (&Outputs, bool),
+    told: &Told<'_>,
     drawn: Option<&(&str, SweepLayout)>,
     out: &mut dyn Write,
     terminal: &Terminal,
 ) -> anyhow::Result<ExitCode> {
+    let outputs = told.outputs;
     let is_jsonl = outputs.format == Format::Jsonl;
     let cells: Vec<sweep::Cell> = plan.cells(is_jsonl.then_some(""));
     let kept = outputs.file.as_deref().filter(|_| is_jsonl);
-    let (all, is_interrupted, unkept) = simulate_all(plan, &cells, kept, (outputs, with_interval), terminal)?;
+    let (all, is_interrupted, unkept) = simulate_all(plan, &cells, kept, told, terminal)?;
     if outputs.save_result {
         terminal.notes(&[format!("saved one result a cell into {}", outputs.result_dir)]);
     }
@@ -181,7 +201,7 @@ fn execute(
     let row = |(cell, run)| plan.row(cell, run);
     let rows = report::sweep::alike(cells.iter().zip(&all).map(row).collect());
     if !is_interrupted || kept.is_none() {
-        put((&cells, &rows), outputs, is_jsonl, out, terminal)?;
+        put((&cells, &rows), told, out, terminal)?;
         if let Some((folder, layout)) = drawn {
             files::save_pictures(folder, &charts::pictures(plan, &rows, layout), terminal)?;
         }
@@ -215,7 +235,7 @@ fn simulate_all(
     plan: &Plan,
     cells: &[sweep::Cell],
     kept: Option<&str>,
-    (outputs, with_interval): (&Outputs, bool),
+    told: &Told<'_>,
     terminal: &Terminal,
 ) -> anyhow::Result<(Vec<serde_json::Value>, bool, Option<std::io::Error>)> {
     let (finished, mut keeper) = match kept {
@@ -227,12 +247,12 @@ fn simulate_all(
         cells,
         finished,
         |cell| match plan.run(cell.index) {
-            Some(planned) => one(planned, outputs, with_interval),
+            Some(planned) => one(planned, told.outputs, told.with_interval),
             None => Ok(plan.refused(cell.index).map(Refused::result).unwrap_or_default()),
         },
-        |told| {
-            progress.at(told.done as u64);
-            keeper.append(told.line);
+        |done| {
+            progress.at(done.done as u64);
+            keeper.append(done.line);
         },
     );
     drop(progress);
@@ -255,26 +275,25 @@ fn simulate_all(
 /// Writes all results, in the order of the cells; a cell that was not run has `null`.
 fn put(
     (cells, rows): (&[sweep::Cell], &[SweepRow<'_>]),
-    outputs: &Outputs,
-    is_jsonl: bool,
+    told: &Told<'_>,
     out: &mut dyn Write,
     terminal: &Terminal,
 ) -> anyhow::Result<()> {
-    let file = outputs.file.as_deref();
-    if is_jsonl {
+    let file = told.outputs.file.as_deref();
+    if told.outputs.format == Format::Jsonl {
         let finished = cells.iter().zip(rows).filter(|(_, row)| !row.run.is_null());
         let (cells, results): (Vec<_>, Vec<_>) = finished.map(|(cell, row)| (cell.clone(), row.run)).unzip();
         return files::put(&sweep::to_jsonl(&cells, &results)?, file, out);
     }
     let width = terminal.width().filter(|_| file.is_none());
-    let text = match outputs.format {
+    let text = match told.outputs.format {
         Format::Csv => report::sweep::csv(rows),
         Format::Json => {
             let results: Vec<_> = rows.iter().map(|row| row.run).collect();
             serde_json::to_string(&results)? + "\n"
         }
-        Format::Md => report::sweep::md(rows),
-        _ => report::sweep::text(rows, width),
+        Format::Md => report::sweep::md(rows, told.columns),
+        _ => report::sweep::text(rows, told.columns, width),
     };
     files::put(&text, file, out)
 }

@@ -95,6 +95,7 @@ fn watts_are_read() {
 #[test]
 fn an_error_says_what_would_be_right() {
     insta::assert_snapshot!(parse_bytes("80").unwrap_err(), @"`80` has no unit; write it like `80 GB`");
+    insta::assert_snapshot!(parse_duration("60").unwrap_err(), @"`60` has no unit; write it like `60 s` or `60 ms`");
     insta::assert_snapshot!(parse_bytes("lots").unwrap_err(), @"`lots` does not begin with a number; write it like `80 GB`");
     insta::assert_snapshot!(parse_bytes("-1 GB").unwrap_err(), @"`-1 GB` does not begin with a number; write it like `80 GB`");
     insta::assert_snapshot!(parse_duration("3 parsecs").unwrap_err(), @"`parsecs` in `3 parsecs` is not a unit of time; known are ns, us (or µs), ms, s, min, h, d");

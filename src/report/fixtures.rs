@@ -80,6 +80,7 @@ pub(super) fn meta() -> ResultMeta {
         router: None,
         gate: Vec::new(),
         scaling: None,
+        usd_per_hour: None,
         lock_step: None,
         engine: "vllm@0.33".into(),
         calibration: Some("h100-sxm-80gb-vllm".into()),

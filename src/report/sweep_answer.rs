@@ -1,6 +1,10 @@
 //! The first line of a sweep: which setting serves the most within the promise, and whether more than chance is behind it.
 //!
-//! Law: what may keep the promise and serves more than the setting that surely keeps it is named beside it.
+//! Law: what may keep the promise and serves more than the setting that surely keeps it is named beside it. What an unstable run
+//! serves is no steady figure, so none is ranked beside one that is not. Where all serve what they are offered, output tells
+//! nothing, and the lowest latencies are named ([`lowest`]).
+
+mod lowest;
 
 use super::figures::{counted, percent, significant};
 use super::sweep::SweepRow;
@@ -41,14 +45,21 @@ pub(super) fn answer(rows: &[SweepRow<'_>]) -> String {
 /// Which run served the most among those that keep the promise, whether more than chance is behind it, and which may keep it
 /// and serves more.
 fn best(rows: &[SweepRow<'_>]) -> String {
-    let groups = settings_apart_from_seeds(rows);
+    let groups = ranked(settings_apart_from_seeds(rows));
     let candidates: Vec<Option<Candidate>> = groups.iter().map(|(_, runs)| together(runs)).collect();
     let is_promised = rows.iter().any(SweepRow::is_promised);
-    let open = rows.iter().filter(|row| row.is_open()).count();
+    let unstable = rows.iter().filter(|row| row.is_unstable()).count();
+    let settled = || rows.iter().filter(|row| !row.is_unstable());
+    let open = settled().filter(|row| row.is_open()).count();
+    let unstable = match unstable {
+        0 => String::new(),
+        1 => "; 1 is unstable".to_owned(),
+        more => format!("; {more} are unstable"),
+    };
     if none_keeps(rows) && open == 0 {
-        return "; none keeps the promise".to_owned();
+        return unstable + "; none keeps the promise";
     }
-    let broken = rows.iter().filter(|row| row.breaks() && !row.is_open()).count();
+    let broken = settled().filter(|row| row.breaks() && !row.is_open()).count();
     let breaks = match broken {
         0 => String::new(),
         1 => "; 1 breaks the promise".to_owned(),
@@ -68,7 +79,13 @@ fn best(rows: &[SweepRow<'_>]) -> String {
     let noise = Noise::of(rows);
     let best = match noise.best(&candidates) {
         Best::NoneKeeps => String::new(),
-        Best::Alike(tokens) => noise.alike(&within, tokens),
+        Best::Alike { least, most } => {
+            let told = noise.alike(&within, least, most);
+            let kept = groups.iter().zip(&candidates);
+            let kept = kept.filter(|(_, one)| one.is_some_and(|one| one.keeps));
+            let kept: Vec<&Setting<'_, '_>> = kept.map(|(group, _)| group).collect();
+            told + &lowest::lowest(&kept) + &lowest::cheapest(&kept)
+        }
         Best::Overlapping {
             index, tokens_per_s, ..
         } => {
@@ -81,7 +98,19 @@ fn best(rows: &[SweepRow<'_>]) -> String {
             within_noise,
         } => most(&within, tokens_per_s, &groups[index]) + &noise.others(within_noise),
     };
-    breaks + &undecided + &best + &more_undecided(&groups, &candidates, noise)
+    unstable + &breaks + &undecided + &best + &more_undecided(&groups, &candidates, noise)
+}
+
+/// The settings that are held against each other: where the queue grows without end a run's output is what the engine can do at
+/// most, whatever it was asked for, so such a setting is not ranked beside one that serves.
+fn ranked<'r, 's>(groups: Vec<Setting<'r, 's>>) -> Vec<Setting<'r, 's>> {
+    let is_unstable = |(_, runs): &Setting<'_, '_>| runs.iter().any(|run| run.is_unstable());
+    let serves = |(_, runs): &Setting<'_, '_>| {
+        (runs.iter()).any(|run| run.is_simulated() && run.verdict() != "no_answers")
+    };
+    let has_settled = groups.iter().any(|group| serves(group) && !is_unstable(group));
+    let kept = |group: &Setting<'_, '_>| !(has_settled && is_unstable(group));
+    groups.into_iter().filter(kept).collect()
 }
 
 /// The setting that serves the most.
@@ -118,25 +147,31 @@ impl Noise {
     /// Which of them stands out. Of so few requests that their number decides nothing is known, however far apart they are.
     fn best(self, candidates: &[Option<Candidate>]) -> Best {
         match (self, sweep::best(candidates)) {
-            (Noise::Number(_), Best::Overlapping { tokens_per_s, .. }) => Best::Alike(tokens_per_s),
+            (Noise::Number(_), Best::Overlapping { tokens_per_s, .. }) => {
+                let kept = candidates.iter().flatten().filter(|one| one.keeps);
+                Best::Alike {
+                    least: kept.map(|one| one.output.0).fold(tokens_per_s, f64::min),
+                    most: tokens_per_s,
+                }
+            }
             (_, best) => best,
         }
     }
 
     /// That none of them stands out.
-    fn alike(self, within: &str, tokens: f64) -> String {
-        let tokens = significant(tokens);
+    fn alike(self, within: &str, least: f64, most: f64) -> String {
+        let tokens = match [least, most].map(significant) {
+            [least, most] if least == most => format!("about {most}"),
+            [least, most] => format!("{least} to {most}"),
+        };
         match self {
             Noise::Number(part) if part < FEW_LEAVE_OPEN => {
-                format!(
-                    "; output{within} alike within {}, about {tokens} tok/s",
-                    percent(part)
-                )
+                format!("; output{within} alike within {}, {tokens} tok/s", percent(part))
             }
-            Noise::Intervals => format!("; output{within} alike within noise, about {tokens} tok/s"),
-            Noise::Little => format!("; output{within} alike within 1 %, about {tokens} tok/s"),
+            Noise::Intervals => format!("; output{within} alike within noise, {tokens} tok/s"),
+            Noise::Little => format!("; output{within} alike within 1 %, {tokens} tok/s"),
             Noise::Number(part) => format!(
-                "; which has the most output{within} cannot be told from so few requests, about {tokens} tok/s ± {}: a longer run tells",
+                "; which has the most output{within} cannot be told from so few requests, {tokens} tok/s ± {}: a longer run tells",
                 percent(part)
             ),
         }
@@ -175,7 +210,7 @@ fn more_undecided(groups: &[Setting<'_, '_>], candidates: &[Option<Candidate>], 
         .collect();
     match noise.best(&open) {
         Best::NoneKeeps => String::new(),
-        Best::Alike(tokens) => {
+        Best::Alike { least, most } => {
             let alike = groups.iter().zip(&open);
             let alike = alike.filter(|(_, one)| one.is_some_and(|one| one.keeps));
             let runs: Vec<&SweepRow<'_>> = alike.flat_map(|((_, runs), _)| runs.iter().copied()).collect();
@@ -185,7 +220,7 @@ fn more_undecided(groups: &[Setting<'_, '_>], candidates: &[Option<Candidate>], 
                 Noise::Intervals | Noise::Little => ", not decided",
             };
             let so_far = so_far(&runs);
-            format!("{}{undecided} ({so_far} so far)", noise.alike("", tokens))
+            format!("{}{undecided} ({so_far} so far)", noise.alike("", least, most))
         }
         Best::One {
             index,
@@ -250,6 +285,17 @@ fn settings_apart_from_seeds<'r, 's>(rows: &'r [SweepRow<'s>]) -> Vec<Setting<'r
 /// the runs lie apart. The promise is kept where every run keeps it. `None` where none has an output.
 fn together(runs: &[&SweepRow<'_>]) -> Option<Candidate> {
     let known: Vec<(f64, f64, f64)> = runs.iter().filter_map(|run| run.output()).collect();
+    let output = pooled(&known)?;
+    let finished = runs.iter().filter(|run| run.is_simulated());
+    Some(Candidate {
+        output,
+        keeps: finished.into_iter().all(|run| run.keeps() && !run.is_open()),
+    })
+}
+
+/// The mean of a figure over runs that differ in their seed, least and most, by the runs' own intervals where all have one, else
+/// by how far the runs lie apart; of one run without an interval, by [`ALIKE_WITHIN`].
+fn pooled(known: &[(f64, f64, f64)]) -> Option<(f64, f64, f64)> {
     let number = known.len() as f64;
     let mut means = Running::default();
     known.iter().for_each(|(value, ..)| means.add(*value));
@@ -274,15 +320,11 @@ fn together(runs: &[&SweepRow<'_>]) -> Option<Candidate> {
         let half = student_t(CONFIDENCE, number - 1.0) * (means.variance() / number).sqrt();
         (half, half)
     };
-    let finished = runs.iter().filter(|run| run.is_simulated());
-    Some(Candidate {
-        output: (
-            means.mean(),
-            means.mean() - half.0.max(least),
-            means.mean() + half.1.max(least),
-        ),
-        keeps: finished.into_iter().all(|run| run.keeps() && !run.is_open()),
-    })
+    Some((
+        means.mean(),
+        means.mean() - half.0.max(least),
+        means.mean() + half.1.max(least),
+    ))
 }
 
 /// Whether there is a promise, and no finished run keeps it.

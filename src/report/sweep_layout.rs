@@ -109,8 +109,12 @@ impl SweepLayout {
         let (fixed, varying): (Vec<Group>, Vec<Group>) = axes.partition(|axis| axis.swept.values.len() < 2);
         let mut groups = together(varying);
         // Runs that differ in their seed alone are one point with an interval.
-        if groups.len() > 1 {
-            groups.retain(|group| !is_named(&group.swept.name, "seed"));
+        match &mut groups[..] {
+            [seeds] if is_named(&seeds.swept.name, "seed") => {
+                seeds.swept.values = vec![format!("{} seeds", seeds.swept.values.len())];
+                seeds.of_cell.fill(0);
+            }
+            _ => groups.retain(|group| !is_named(&group.swept.name, "seed")),
         }
         let mut fixed = fixed.into_iter();
         if groups.is_empty() {
@@ -353,7 +357,16 @@ mod tests {
             seeds.spots.iter().map(|spot| spot.at).collect::<Vec<_>>(),
             [1, 0, 1, 0]
         );
-        assert_eq!(told(&grid(&[("seed", &["1", "2"])]).unwrap()), "seed [1 2]");
+        let alone = grid(&[("seed", &["1", "2"])]).unwrap();
+        assert_eq!(told(&alone), "seed [2 seeds]");
+        assert_eq!(
+            alone.spots,
+            [Spot {
+                pane: 0,
+                line: 0,
+                at: 0
+            }; 2]
+        );
     }
 
     #[test]

@@ -79,11 +79,8 @@ fn facts(page: &mut Page, result: &RunResult, shown: &Summary, meta: &ResultMeta
             percent(state.kv_usage_max),
             percent(state.busy),
             match meta.scaling {
-                Some(_) => format!(
-                    " (shares of all {} replicas, whether they serve or not)",
-                    result.by_replica.len()
-                ),
-                None => String::new(),
+                Some(_) => " (shares of the replicas in service)",
+                None => "",
             },
         ),
     );

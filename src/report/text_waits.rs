@@ -10,17 +10,18 @@ const WAIT_MIN_S: f64 = 1e-3;
 const PREFIXES_SHOWN: usize = 5;
 
 /// Names and sentences of the lines that the report of a run has; none where nobody was overtaken and hits and misses are
-/// not both there.
-pub(super) fn lines(report: &WaitReport) -> Vec<(&'static str, String)> {
+/// not both there. A hit is one in the GPU's own cache: where there are tiers of KV (`has_tiers`) a miss may have loaded its prefix.
+pub(super) fn lines(report: &WaitReport, has_tiers: bool) -> Vec<(&'static str, String)> {
     let mut lines = Vec::new();
     let (hits, misses) = (&report.hits, &report.misses);
     if hits.ttft.count() > 0 && misses.ttft.count() > 0 {
         let figure = |class: &WaitClass| mean_of(&class.ttft);
-        let sentence = format!(
-            "with a cached prefix {}, without {}",
-            figure(hits),
-            figure(misses)
-        );
+        let cached = if has_tiers {
+            "prefix on the GPU"
+        } else {
+            "cached prefix"
+        };
+        let sentence = format!("with a {cached} {}, without {}", figure(hits), figure(misses));
         lines.push(("TTFT", sentence));
     }
     let waited = hits.waits.sum_s() + misses.waits.sum_s();
@@ -33,10 +34,18 @@ pub(super) fn lines(report: &WaitReport) -> Vec<(&'static str, String)> {
                 class.waits.mean_s().map_or("–".into(), time)
             )
         };
+        let [hit, miss, missed] = match has_tiers {
+            true => [
+                "on the GPU",
+                "not there",
+                "found no prefix on the GPU (a tier may have had it)",
+            ],
+            false => ["hits", "misses", "missed"],
+        };
         lines.push((
             "waiting",
             format!(
-                "hits {}, misses {}: {} of requests missed, and did {} of the waiting",
+                "{hit} {}, {miss} {}: {} of requests {missed}, and did {} of the waiting",
                 of(hits),
                 of(misses),
                 percent(requests),
@@ -276,7 +285,7 @@ mod tests {
             overtaken_by: 0,
         };
         report.prefixes = vec![prefix(4, 13.0), prefix(2, 2.0), prefix(1, 1.0)];
-        let told: Vec<String> = lines(&report)
+        let told: Vec<String> = lines(&report, false)
             .iter()
             .map(|(name, sentence)| format!("{name}: {sentence}"))
             .collect();
@@ -285,6 +294,16 @@ mod tests {
         waiting: hits 1.00 s (max 1.50 s), misses 6.50 s (max 9.00 s): 50.0 % of requests missed, and did 86.7 % of the waiting
         overtaken: 50.0 % of requests by later ones; request 17 (prefix 4, a miss) by 1,312 while it waited 9.00 s
         ");
+        // Who loads its prefix from elsewhere misses the GPU's cache, and computes nothing twice.
+        let told: Vec<String> = lines(&report, true).into_iter().map(|line| line.1).collect();
+        assert_eq!(
+            told[..2],
+            [
+                "with a prefix on the GPU 1.10 s (n = 2), without 6.60 s (n = 2)",
+                "on the GPU 1.00 s (max 1.50 s), not there 6.50 s (max 9.00 s): 50.0 % of requests found no prefix on the \
+                 GPU (a tier may have had it), and did 86.7 % of the waiting"
+            ]
+        );
         let tables = waits(&report);
         assert!(
             tables.contains("the worst mean 6.50 times the median one"),
@@ -294,13 +313,13 @@ mod tests {
         for _ in 0..98 {
             report.hits.ttft.record(Picos::from_seconds(1.1), 1);
         }
-        let told = &lines(&report)[0].1;
+        let told = &lines(&report, false)[0].1;
         assert!(
             told.contains("p99 1.11 s, n = 100)") && told.ends_with("6.60 s (n = 2)"),
             "{told}"
         );
         report.caches_prefixes = false;
-        let told = lines(&report).pop().unwrap().1;
+        let told = lines(&report, false).pop().unwrap().1;
         assert!(told.contains("request 17 (prefix 4) by 1,312"), "{told}");
         assert!(!waits(&report).contains("miss"));
     }

@@ -31,8 +31,13 @@ pub(super) fn facts(page: &mut Page, result: &RunResult, meta: &ResultMeta) {
             &format!("{} of cached prefixes", counted(evicted, "token")),
         );
     }
+    // Latencies that stand beside those of a steady stretch, and are none of it, say so themselves.
+    let of = |name: &str| match name {
+        "TTFT" | "waiting" if result.steady.is_some() => "whole run: ",
+        _ => "",
+    };
     for (name, sentence) in text_tiers::lines(result) {
-        page.fact(name, &sentence);
+        page.fact(name, &format!("{}{sentence}", of(name)));
     }
     if let Some(account) = &result.speculation {
         page.fact("drafts", &drafts(account));
@@ -43,8 +48,9 @@ pub(super) fn facts(page: &mut Page, result: &RunResult, meta: &ResultMeta) {
     for (label, line) in text_relays::lines(result) {
         page.fact(label, &line);
     }
-    for (name, sentence) in meta.waits.iter().flat_map(text_waits::lines) {
-        page.fact(name, &sentence);
+    let has_tiers = result.tiers.is_some();
+    for (name, sentence) in (meta.waits.iter()).flat_map(|report| text_waits::lines(report, has_tiers)) {
+        page.fact(name, &format!("{}{sentence}", of(name)));
     }
     let machines: Vec<String> = meta.pools.iter().filter_map(machine_of).collect();
     page.listed("machines", &machines);

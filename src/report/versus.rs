@@ -216,6 +216,12 @@ mod tests {
         let mut same = two();
         same.variants[1].figures = same.variants[0].figures.clone();
         assert!(answer(&same).starts_with("no difference between A and B that 4 seeds would show"));
+        // What is surely there and too small for a word is no difference that seeds would not show.
+        let mut small = same.clone();
+        for tpot in small.variants[1].figures[8].iter_mut().flatten() {
+            *tpot *= 1.001;
+        }
+        assert!(answer(&small).starts_with("no difference above 1 % between A and B"));
         let mut better = two();
         better.variants.swap(0, 1);
         better.variants[1].figures[8] = better.variants[0].figures[8].clone();
@@ -241,6 +247,38 @@ mod tests {
             first.starts_with("B trades: mean TTFT −50 % [−50, −50] (in the steady stretches +100 %"),
             "{first}"
         );
+    }
+
+    #[test]
+    fn the_first_line_and_the_title_begin_with_the_largest_sure_difference() {
+        let at = |key: &str| MEASURES.iter().position(|measure| measure.key == key).unwrap();
+        let mut compared = two();
+        for (variant, seconds) in compared.variants.iter_mut().zip([0.1, 0.019]) {
+            variant.figures[at("p99_itl_s")] = vec![Some(seconds); 4];
+            variant.figures[at("p99_tpot_s")] = vec![Some(0.02 - 0.1 * seconds); 4];
+        }
+        let first = answer(&compared);
+        assert!(
+            first.starts_with("B trades: p99 ITL −81 % [−81, −81], mean TTFT"),
+            "{first}"
+        );
+        assert!(
+            first.contains(", for p99 TPOT +81 % [+81, +81], mean TPOT"),
+            "{first}"
+        );
+        let title = headline(&compared);
+        assert!(
+            title.starts_with(
+                "B is better than A in 2 figures (most p99 ITL −81 % [−81, −81]), worse in 2 (most p99 TPOT"
+            ),
+            "{title}"
+        );
+        compared.variants.push(VariantView {
+            name: "C".to_owned(),
+            ..compared.variants[1].clone()
+        });
+        let title = headline(&compared);
+        assert!(title.starts_with("lowest p99 ITL B (19.0 ms, −81 %"), "{title}");
     }
 
     #[test]

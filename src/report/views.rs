@@ -61,6 +61,8 @@ pub struct ResultMeta {
     pub gate: Vec<(String, u64)>,
     /// What replicas that came and went amounted to.
     pub scaling: Option<ScalingMeta>,
+    /// List price of all GPUs in an hour, US dollars, where replicas come and go on average; `None` where a GPU has none.
+    pub usd_per_hour: Option<f64>,
     /// What stepping together cost ranks that do.
     pub lock_step: Option<LockStepAccount>,
     /// The router between replicas, as a scenario spells it; `None` for one replica.

@@ -21,8 +21,13 @@ pub struct Candidate {
 pub enum Best {
     /// No run keeps the promise.
     NoneKeeps,
-    /// All runs that keep it are within noise of the best; its tokens per second.
-    Alike(f64),
+    /// All runs that keep it are within noise of the best.
+    Alike {
+        /// The fewest tokens per second of any.
+        least: f64,
+        /// The most.
+        most: f64,
+    },
     /// All are within noise of the best, and some too far from it to be called alike.
     Overlapping {
         /// Which is the best, as it was given.
@@ -57,7 +62,10 @@ pub fn best(runs: &[Option<Candidate>]) -> Best {
     let least = kept().map(|(_, (least, ..))| least).fold(tokens_per_s, f64::min);
     let others = alike - 1;
     match others > 0 && alike == kept().count() {
-        true if least >= (1.0 - ALIKE_AT_MOST) * tokens_per_s => Best::Alike(tokens_per_s),
+        true if least >= (1.0 - ALIKE_AT_MOST) * tokens_per_s => Best::Alike {
+            least,
+            most: tokens_per_s,
+        },
         true => Best::Overlapping {
             index,
             tokens_per_s,
@@ -104,7 +112,10 @@ mod tests {
         assert_eq!(best(&[run(1.0, 0.1, false), None]), Best::NoneKeeps);
         assert_eq!(
             best(&[run(100.0, 5.0, true), run(103.0, 5.0, true)]),
-            Best::Alike(103.0)
+            Best::Alike {
+                least: 100.0,
+                most: 103.0
+            }
         );
         assert_eq!(
             best(&[run(100.0, 5.0, true)]),
@@ -129,7 +140,10 @@ mod tests {
         );
         assert_eq!(
             best(&[run(91.0, 50.0, true), run(100.0, 50.0, true)]),
-            Best::Alike(100.0)
+            Best::Alike {
+                least: 91.0,
+                most: 100.0
+            }
         );
     }
 }

@@ -171,7 +171,20 @@ fn the_columns_of_a_sweep_are_the_keys_of_its_json() {
         "shares_of",
     ];
     assert_eq!(head[head.len() - 6..head.len() - 1], promise);
-    let is_key = |name: &&&str| !name.contains("_model_") && !promise.contains(name);
+    // What is known beside vLLM's keys stands deeper in the JSON.
+    let own = [
+        ("preemptions", "whole/preemptions"),
+        ("kv_usage", "whole/occupancy/kv_usage"),
+        ("kv_usage_max", "whole/occupancy/kv_usage_max"),
+        ("mfu", "utilisation/mfu"),
+        ("usd_per_hour", "cost/usd_per_hour"),
+        (
+            "usd_per_million_output_tokens",
+            "cost/usd_per_million_output_tokens",
+        ),
+    ];
+    let is_own = |name: &str| own.iter().any(|(key, _)| *key == name);
+    let is_key = |name: &&&str| !name.contains("_model_") && !promise.contains(name) && !is_own(name);
     let keys: Vec<&str> = head[1..head.len() - 1].iter().filter(is_key).copied().collect();
     let axis = head[0];
     assert_eq!((axis, head.last()), ("request-rate", Some(&"verdict")));
@@ -192,6 +205,13 @@ fn the_columns_of_a_sweep_are_the_keys_of_its_json() {
             .filter(|(_, value)| !value.is_object() && !value.is_array());
         let plain: std::collections::BTreeSet<&str> = plain.map(|(key, _)| key.as_str()).collect();
         assert_eq!(plain, keys.iter().copied().collect());
+        for (key, place) in own {
+            let at = head.iter().position(|name| *name == key).unwrap();
+            let value = told
+                .pointer(&format!("/{place}"))
+                .and_then(serde_json::Value::as_f64);
+            assert_eq!(cells[at].parse().ok(), value, "{key}");
+        }
         for (key, cell) in keys.iter().zip(&cells[1..]) {
             let value = match &run[*key] {
                 serde_json::Value::Null => String::new(),
@@ -446,4 +466,41 @@ fn a_setting_in_which_two_simulations_differ_is_the_cause_and_nothing_is_guessed
     let saved = std::fs::read(desk.path().join("eager.json")).unwrap();
     let result: serde_json::Value = serde_json::from_slice(&saved).unwrap();
     assert_eq!(result["plimsoll"]["settings"]["engine.enforce_eager"], "true");
+}
+
+#[test]
+fn the_table_of_a_sweep_shows_the_figures_that_are_asked_for() {
+    let desk = Desk::new();
+    let sweep = "sweep quickstart --num-prompts 200 -L request-rate 2,4 --columns";
+    let printed = desk.expect(0, &format!("{sweep} tpot,cost,kv,preemptions,mfu,p95_ttft_ms"));
+    let head: Vec<&str> = printed.lines().nth(1).unwrap().split_whitespace().collect();
+    let asked = "request-rate TPOT p50 p99 $/h $/M out KV KV max preempted MFU TTFT p95 state";
+    assert_eq!(head.join(" "), asked, "{printed}");
+    let output = desk.run(&format!("{sweep} tpot,preemtions"));
+    assert_eq!(output.status.code(), Some(2));
+    let told = text(&output.stderr);
+    let near = "a sweep has no figure `preemtions`; did you mean `preemptions`?";
+    assert!(
+        told.contains(near) && told.contains("figures are ttft, tpot,"),
+        "{told}"
+    );
+}
+
+/// Of the six replicas that there may be four or five are there on average: shares are of those that were there.
+#[test]
+fn shares_of_an_autoscaled_run_are_of_the_replicas_in_service() {
+    let desk = Desk::new();
+    let json: serde_json::Value =
+        serde_json::from_str(&desk.expect(3, "run autoscale --format json")).unwrap();
+    let told = &json["plimsoll"];
+    let number = |value: &serde_json::Value| value.as_f64().unwrap();
+    let worked = told["replicas"].as_array().unwrap().iter();
+    let worked_s: f64 = worked.map(|replica| number(&replica["busy_s"])).sum();
+    let whole = &told["whole"];
+    // The mean number that the share of the time is one of.
+    let replicas = worked_s / number(&whole["duration_s"]) / number(&whole["occupancy"]["busy"]);
+    let paid = number(&told["scaling"]["replicas_mean"]);
+    assert!(replicas > 1.0 && replicas <= paid, "{replicas} of {paid}");
+    let usd = number(&told["cost"]["usd_per_hour"]) * number(&whole["duration_s"]) / 3600.0;
+    assert!((usd - number(&told["scaling"]["usd"])).abs() < 1e-9);
 }

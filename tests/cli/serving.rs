@@ -105,7 +105,7 @@ fn variants_are_compared_under_the_same_seeds_and_answer_first() {
     let line = "compare prefix-caching 'on: ' 'off: --no-enable-prefix-caching' --num-prompts 120 --seeds 3";
     let printed = desk.expect(0, line);
     assert!(
-        printed.starts_with("on is better than off, which has mean TTFT +"),
+        printed.starts_with("on is better than off, which has p99 ITL 15.3 times [15.2, 15.4], mean TTFT +"),
         "{printed}"
     );
     assert!(

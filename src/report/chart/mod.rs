@@ -62,7 +62,7 @@ mod tests {
                 "latency",
                 latency_distribution(run.steady.as_ref().unwrap_or(&run.whole), SUBJECT),
             ),
-            ("timeline", timeline(run, SUBJECT)),
+            ("timeline", timeline(run, SUBJECT, false)),
             ("itl", itl(&[(String::new(), run.series.as_slice())], SUBJECT)),
             (
                 "itls",

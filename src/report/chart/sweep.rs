@@ -18,6 +18,7 @@ use super::sweep_marks::{Mark, Told, end_label, join, tell, values};
 
 const LEFT: f64 = 72.0;
 const PANEL_HEIGHT: f64 = 124.0;
+/// From the values under a panel to the next one.
 const PANEL_GAP: f64 = 42.0;
 /// Room right of a panel for the values at the ends of its lines.
 const ENDS: f64 = 60.0;
@@ -51,7 +52,7 @@ pub fn sweep(view: &SweepView) -> Picture {
         top += 34.0;
     }
     let rows = rows(view);
-    let step = PANEL_HEIGHT + PANEL_GAP;
+    let step = PANEL_HEIGHT + foot.height_of_labels(width) + PANEL_GAP;
     for (row, figures) in rows.iter().enumerate() {
         for (column, &(figure, pane)) in figures.iter().enumerate() {
             let left = LEFT + column as f64 * pitch;
@@ -66,8 +67,9 @@ pub fn sweep(view: &SweepView) -> Picture {
             };
             draw(&mut picture, view, &panel, &foot, (figure, pane));
             let is_last = rows.get(row + 1).is_none_or(|next| column >= next.len());
+            foot.labels(&mut picture, &panel);
             if is_last {
-                foot.labels(&mut picture, &panel);
+                foot.title(&mut picture, &panel);
             }
         }
     }
@@ -80,7 +82,8 @@ pub fn sweep(view: &SweepView) -> Picture {
             Colour::GREY,
         );
     }
-    picture.height = top + rows.len() as f64 * step - PANEL_GAP + foot.height(width) + 10.0;
+    picture.height =
+        top + rows.len().saturating_sub(1) as f64 * step + PANEL_HEIGHT + foot.height(width) + 10.0;
     picture
 }
 

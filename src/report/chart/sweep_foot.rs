@@ -104,8 +104,7 @@ impl Foot {
         }
     }
 
-    /// The values under the foot and the name of the axis under them. Numbers that would touch their neighbour are left out;
-    /// words are shortened and set in several rows.
+    /// The values under the foot. Numbers that would touch their neighbour are left out; words are shortened and set in several rows.
     pub(super) fn labels(&self, picture: &mut Picture, panel: &Panel) {
         let rows = self.rows(panel);
         let slot = (panel.right - panel.left) / self.places.len().max(1) as f64;
@@ -127,8 +126,12 @@ impl Foot {
             let y = panel.bottom + 18.0 + LINE * row as f64;
             picture.text((x, y), &label, Font::TICK, Anchor::Middle, Colour::GREY);
         }
+    }
+
+    /// The name of the axis under the values.
+    pub(super) fn title(&self, picture: &mut Picture, panel: &Panel) {
         let middle = (panel.left + panel.right) / 2.0;
-        let y = panel.bottom + 38.0 + LINE * (rows - 1) as f64;
+        let y = panel.bottom + 38.0 + LINE * (self.rows(panel) - 1) as f64;
         picture.text(
             (middle, y),
             &self.name,
@@ -136,6 +139,11 @@ impl Foot {
             Anchor::Middle,
             Colour::INK,
         );
+    }
+
+    /// Height of the values alone.
+    pub(super) fn height_of_labels(&self, panel_width: f64) -> f64 {
+        LINE * self.rows_in(panel_width) as f64
     }
 
     /// Height of labels and name.

@@ -14,9 +14,9 @@ const RIGHT: f64 = 716.0;
 const PANEL_HEIGHT: f64 = 130.0;
 const PANEL_GAP: f64 = 40.0;
 
-/// Draws how full the engine was; stretches cut from the steady-state figures are grey.
+/// Draws how full the engine was, of replicas that come and go (`scales`) those in service; stretches cut from the steady-state figures are grey.
 #[must_use]
-pub fn timeline(result: &RunResult, subject: &str) -> Picture {
+pub fn timeline(result: &RunResult, subject: &str, scales: bool) -> Picture {
     let state = &result.steady.as_ref().unwrap_or(&result.whole).occupancy;
     let title = format!(
         "On average {} sequences run, {} wait and {} of the KV cache is in use",
@@ -57,6 +57,7 @@ pub fn timeline(result: &RunResult, subject: &str) -> Picture {
             // One of them may be full while most are empty.
             heading: match result.by_replica.len() {
                 0 | 1 => "KV blocks in use",
+                _ if scales => "KV blocks in use, of the replicas in service",
                 _ => "KV blocks in use, of all replicas",
             },
             y: Axis::linear(kv, Quantity::Share),

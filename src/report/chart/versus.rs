@@ -231,7 +231,10 @@ mod tests {
     fn the_title_counts_what_is_coloured() {
         // The hit rate moves by more than chance and decides nothing; mean TTFT is better, mean TPOT worse.
         let versus = fixtures::comparison();
-        assert_eq!(headline(&versus), "B is better than A in 1 figure, worse in 1");
+        assert_eq!(
+            headline(&versus),
+            "B is better than A in 1 figure (mean TTFT −50 % [−50, −50]), worse in 1 (mean TPOT +5.0 % [+5.0, +5.1])"
+        );
         let svg = difference(&versus).svg();
         let dots = |colour: &str| {
             let circles = svg.split('<').filter(|tag| tag.starts_with("circle"));

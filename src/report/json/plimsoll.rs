@@ -88,6 +88,9 @@ pub(super) fn object(result: &RunResult, meta: &ResultMeta) -> Object {
     if let Some(scaling) = &meta.scaling {
         object.put("scaling", scaled(scaling));
     }
+    if let Some(usd) = meta.usd_per_hour {
+        object.put("cost", cost(usd, &result.whole));
+    }
     if let Some(account) = &meta.lock_step {
         object.put("lock_step", lock_step(account));
     }
@@ -165,6 +168,17 @@ fn scaled(scaling: &ScalingMeta) -> Object {
     object.put("started", scaling.started);
     object.put("cancelled", scaling.cancelled);
     object.put("drained", scaling.drained);
+    object
+}
+
+/// What an hour costs, and what the whole run's answers do.
+fn cost(usd_per_hour: f64, whole: &Summary) -> Object {
+    let mut object = Object::default();
+    object.put("usd_per_hour", usd_per_hour);
+    let usd = usd_per_hour * whole.duration_s / 3600.0;
+    let tokens = Some(whole.output_tokens as f64).filter(|tokens| *tokens > 0.0);
+    let million = tokens.map(|tokens| usd / (tokens / 1e6));
+    object.put("usd_per_million_output_tokens", million);
     object
 }
 

@@ -2,6 +2,15 @@
 
 use super::*;
 
+/// The usual table.
+fn text(rows: &[SweepRow<'_>], width: Option<usize>) -> String {
+    super::text(rows, &Columns::default(), width)
+}
+
+fn md(rows: &[SweepRow<'_>]) -> String {
+    super::md(rows, &Columns::default())
+}
+
 #[test]
 fn a_row_is_its_axes_and_its_plain_figures() {
     let run: Value = serde_json::from_str(
@@ -306,4 +315,78 @@ fn runs_beside_one_that_is_too_short_are_told_as_a_whole() {
     };
     assert_eq!(rows(&runs), [Some(3.9), Some(3.9)]);
     assert_eq!(rows(&runs[1..]), [Some(4.4)]);
+}
+
+/// Replicas that come and go, or cards of several prices: what a cell costs is part of its answer.
+#[test]
+fn costs_stand_in_csv_always_and_in_the_table_where_they_differ() {
+    let run = |usd_per_hour: f64, scales: bool| {
+        let mut run = serde_json::json!({"output_throughput": 1000.0, "plimsoll": {"verdict": "finite",
+            "cost": {"usd_per_hour": usd_per_hour, "usd_per_million_output_tokens": usd_per_hour / 3.6}}});
+        if scales {
+            run["plimsoll"]["scaling"] = serde_json::json!({"replica_hours": 1.25});
+        }
+        run
+    };
+    let settings = [
+        [("target".to_owned(), "8".to_owned())],
+        [("target".to_owned(), "16".to_owned())],
+    ];
+    let shown = |runs: &[Value]| {
+        let row = |(run, settings)| SweepRow {
+            of_whole: false,
+            settings,
+            run,
+            attainment: None,
+        };
+        let rows: Vec<SweepRow<'_>> = runs
+            .iter()
+            .zip(settings.iter().map(|one| &one[..]))
+            .map(row)
+            .collect();
+        (text(&rows, None), csv(&rows))
+    };
+    let (table, file) = shown(&[run(2.99, false), run(2.99, false)]);
+    assert!(!table.contains("$/h"), "{table}");
+    let head = file.lines().next().unwrap();
+    assert_eq!(
+        head,
+        "target,output_throughput,usd_per_hour,usd_per_million_output_tokens,verdict"
+    );
+    assert!(file.contains(",2.99,0.830"), "{file}");
+    let (table, _) = shown(&[run(2.99, false), run(5.98, false)]);
+    assert!(
+        table.contains("$/h  $/M out") && table.contains("2.99     0.83"),
+        "{table}"
+    );
+    assert!(table.contains("; cheapest 2.99 $/h at target = 8"), "{table}");
+    let (table, file) = shown(&[run(2.99, true), run(2.99, true)]);
+    assert!(table.contains("replica-h   $/h  $/M out"), "{table}");
+    assert!(file.contains("replica_hours,usd_per_hour"), "{file}");
+}
+
+/// What a request finds in its GPU's cache says little of a run whose host keeps the rest.
+#[test]
+fn what_tiers_of_kv_brought_is_found_too() {
+    let run = serde_json::json!({"output_throughput": 1.0, "plimsoll": {"verdict": "stable",
+        "whole": {"cache_queries_tokens": 1000, "cache_hit_tokens": 630},
+        "kv_tiers": {"asked_tokens": 1000, "local_tokens": 633, "host": {"served_tokens": 307},
+            "disk": {"served_tokens": 0}}}});
+    let settings = [("size".to_owned(), "100".to_owned())];
+    let rows = [SweepRow {
+        of_whole: false,
+        settings: &settings,
+        run: &run,
+        attainment: None,
+    }];
+    let shown = text(&rows, None);
+    assert!(
+        shown.contains("hits   found") && shown.contains("63.0 %  94.0 %"),
+        "{shown}"
+    );
+    assert!(
+        csv(&rows).contains("prefix_cache_hit_rate,found_anywhere,"),
+        "{}",
+        csv(&rows)
+    );
 }

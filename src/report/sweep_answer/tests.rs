@@ -43,7 +43,7 @@ fn the_first_line_crowns_what_keeps_the_promise_and_no_noise() {
     ];
     assert_eq!(
         first(&some_alike, Some(0.99)),
-        "4 runs; 2 break the promise; output within it alike within noise, about 103 tok/s"
+        "4 runs; 2 break the promise; output within it alike within noise, 100 to 103 tok/s"
     );
     assert_eq!(first(&runs[1..], Some(0.99)), "1 run; none keeps the promise");
     let mut open = runs.clone();
@@ -68,7 +68,7 @@ fn the_first_line_crowns_what_keeps_the_promise_and_no_noise() {
     let noise = [run(100.0, 1.0, 5.0), run(103.0, 1.0, 5.0)];
     assert_eq!(
         first(&noise, None),
-        "2 runs; output alike within noise, about 103 tok/s"
+        "2 runs; output alike within noise, 100 to 103 tok/s"
     );
     // Of a closed loop in lock-step hardly anything is known, and one still serves two and a half times as much.
     let wide = [run(2200.0, 1.0, 1700.0), run(5510.0, 1.0, 4000.0)];
@@ -164,7 +164,7 @@ fn none_is_crowned_by_so_few_requests() {
     // 1.96 · √(2/300) = 16 %.
     assert_eq!(
         first(&[394.0, 366.0, 397.0], 300, 2.0.into()),
-        "3 runs; which has the most output cannot be told from so few requests, about 397 tok/s ± 16.0 %: a longer run tells"
+        "3 runs; which has the most output cannot be told from so few requests, 366 to 397 tok/s ± 16.0 %: a longer run tells"
     );
     assert_eq!(
         first(&[200.0, 366.0, 397.0], 300, 2.0.into()),
@@ -220,4 +220,114 @@ fn no_seed_is_crowned() {
     let same = [cells[0][1..].to_vec(), cells[1][1..].to_vec()];
     let rows: Vec<SweepRow<'_>> = same.iter().map(Vec::as_slice).zip(&runs).map(row).collect();
     assert!(!answer(&rows).contains("seeds"), "{}", answer(&rows));
+}
+
+/// Rows with one axis each, named `rate`.
+fn first(runs: &[Value], attainment: Option<f64>) -> String {
+    let settings: Vec<_> = (0..runs.len())
+        .map(|at| [("rate".to_owned(), at.to_string())])
+        .collect();
+    let rows: Vec<SweepRow<'_>> = (runs.iter().zip(&settings))
+        .map(|(run, settings)| SweepRow {
+            of_whole: false,
+            settings,
+            run,
+            attainment,
+        })
+        .collect();
+    answer(&rows)
+}
+
+/// Past saturation a run's output is what the engine can do, and its first tokens come after minutes.
+#[test]
+fn no_unstable_run_is_ranked_beside_a_stable_one() {
+    let run = |verdict: &str, tokens: f64| {
+        serde_json::json!({
+            "output_throughput": tokens, "request_throughput": 1.0, "request_goodput": 1.0,
+            "plimsoll": {"verdict": verdict,
+                "intervals_95": {"output_throughput": [tokens - 4.0, tokens + 4.0]}},
+        })
+    };
+    let (slow, fast, over) = (
+        run("stable", 1240.0),
+        run("stable", 5130.0),
+        run("unstable", 6110.0),
+    );
+    assert_eq!(
+        first(&[slow.clone(), fast, over.clone()], None),
+        "3 runs; 1 is unstable; most output 5,130 tok/s at rate = 1"
+    );
+    // Nor is it one of those that are alike.
+    let under = [
+        run("unstable", 121.0),
+        run("stable", 122.0),
+        run("too_short", 126.0),
+    ];
+    assert_eq!(
+        first(&under, None),
+        "3 runs; 1 is unstable; output alike within noise, 122 to 126 tok/s"
+    );
+    assert_eq!(
+        first(&under, Some(0.9)),
+        "3 runs; 1 is unstable; output within the promise alike within noise, 122 to 126 tok/s"
+    );
+    // Nothing else is known where all are; a server that answers nobody is no better.
+    assert_eq!(
+        first(
+            &[run("no_answers", 0.0), run("unstable", 100.0), over.clone()],
+            None
+        ),
+        "3 runs; 2 are unstable; most output 6,110 tok/s at rate = 2"
+    );
+    assert_eq!(
+        first(&[over.clone(), over], Some(0.9)),
+        "2 runs; 2 are unstable; none keeps the promise"
+    );
+    // Offline runs and closed loops have no steady state to miss.
+    let finite = run("finite", 800.0);
+    assert_eq!(
+        first(&[slow, finite], None),
+        "2 runs; most output 1,240 tok/s at rate = 0"
+    );
+}
+
+#[test]
+fn where_all_serve_what_is_offered_the_lowest_latencies_are_named() {
+    let run = |tpot: f64, ttft: f64| {
+        serde_json::json!({
+            "output_throughput": 1000.0, "request_rate": 4.0,
+            "median_tpot_ms": tpot, "median_ttft_ms": ttft,
+            "plimsoll": {"verdict": "stable", "intervals_95": {
+                "output_throughput": [960.0, 1040.0], "p50_tpot_ms": [tpot - 0.03, tpot + 0.03],
+                "p50_ttft_ms": [ttft - 0.5, ttft + 0.5]}},
+        })
+    };
+    let alike = "output alike within noise, about 1,000 tok/s";
+    let drafts = [run(7.12, 32.5), run(4.95, 33.2), run(4.35, 35.0), run(4.9, 39.1)];
+    assert_eq!(
+        first(&drafts, None),
+        format!(
+            "4 runs; {alike}; lowest TPOT p50 4.35 ms at rate = 2; lowest TTFT p50 32.5 ms at rate = 0 (1 other within noise \
+             of it)"
+        )
+    );
+    assert_eq!(
+        first(&[run(7.12, 32.5), run(4.95, 28.1)], None),
+        format!("2 runs; {alike}; lowest TPOT p50 4.95 ms and TTFT p50 28.1 ms at rate = 1")
+    );
+    assert_eq!(
+        first(&[run(7.12, 32.5), run(7.13, 32.1)], None),
+        format!(
+            "2 runs; {alike}; TPOT p50 alike within noise, 7.12 ms to 7.13 ms; TTFT p50 alike within noise, 32.1 ms to 32.5 ms"
+        )
+    );
+    // Of a closed loop output is the answer, and of one figure without an interval nothing is known.
+    for (key, value) in [
+        ("max_concurrency", Value::from(8)),
+        ("median_tpot_ms", 0.0.into()),
+    ] {
+        let mut other = drafts.to_vec();
+        other.iter_mut().for_each(|run| run[key] = value.clone());
+        assert!(!first(&other, None).contains("lowest TPOT"), "{key}");
+    }
 }

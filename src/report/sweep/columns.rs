@@ -1,0 +1,308 @@
+//! The columns of a sweep's table: the usual ones, or figures that are asked for by name.
+//!
+//! A figure's name is its key in CSV and JSON; what people ask for in one word (`tpot`, `cost`) is several. Law: axes come first and
+//! the state last, whatever is asked for, so that no row is without its name and its worth.
+
+use super::SweepRow;
+use crate::nearest::nearest;
+use crate::report::figures::{count, percent, significant, time};
+use crate::report::tables::Column;
+use crate::report::text_sizing::dollars;
+
+/// How a figure is written.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Kind {
+    /// Milliseconds in files.
+    Latency,
+    Number,
+    Count,
+    Share,
+    Dollars,
+}
+
+/// One column.
+#[derive(Clone, Debug, PartialEq, Eq)]
+struct Figure {
+    key: String,
+    heading: String,
+    kind: Kind,
+}
+
+/// Which figures the table shows: those that are asked for, in that order, or else the usual ones.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Columns(Option<Vec<Vec<Figure>>>);
+
+/// A name of no figure.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+#[error("a sweep has no figure `{name}`{}", near.as_ref().map_or(String::new(), |near| format!("; did you mean `{near}`?")))]
+pub struct NoFigure {
+    /// What was asked for.
+    pub name: String,
+    /// The nearest name.
+    pub near: Option<String>,
+}
+
+const METRICS: [(&str, &str); 5] = [
+    ("ttft", "TTFT"),
+    ("tpot", "TPOT"),
+    ("itl", "ITL"),
+    ("e2el", "E2EL"),
+    ("queue_time", "queue"),
+];
+
+const STATISTICS: [&str; 7] = ["mean", "median", "std", "p50", "p90", "p95", "p99"];
+
+/// Other figures: key, heading, and how they are written.
+const OTHERS: [(&str, &str, Kind); 28] = [
+    ("request_throughput", "req/s", Kind::Number),
+    ("output_throughput", "out tok/s", Kind::Number),
+    ("total_token_throughput", "all tok/s", Kind::Number),
+    ("max_output_tokens_per_s", "peak tok/s", Kind::Number),
+    ("request_goodput", "good req/s", Kind::Number),
+    ("duration", "duration, s", Kind::Number),
+    ("completed", "completed", Kind::Count),
+    ("failed", "failed", Kind::Count),
+    ("max_concurrent_requests", "in flight max", Kind::Count),
+    ("total_input_tokens", "tok in", Kind::Count),
+    ("total_output_tokens", "tok out", Kind::Count),
+    ("good_share", "good", Kind::Share),
+    ("prefix_cache_hit_rate", "hits", Kind::Share),
+    ("found_anywhere", "found", Kind::Share),
+    ("preemptions", "preempted", Kind::Count),
+    ("running", "running", Kind::Number),
+    ("running_max", "running max", Kind::Count),
+    ("waiting", "waiting", Kind::Number),
+    ("waiting_max", "waiting max", Kind::Count),
+    ("kv_usage", "KV", Kind::Share),
+    ("kv_usage_max", "KV max", Kind::Share),
+    ("busy", "busy", Kind::Share),
+    ("mfu", "MFU", Kind::Share),
+    ("memory_bandwidth", "bandwidth", Kind::Share),
+    ("replica_hours", "replica-h", Kind::Number),
+    ("usd_per_hour", "$/h", Kind::Dollars),
+    ("usd_per_million_output_tokens", "$/M out", Kind::Dollars),
+    ("steps", "steps", Kind::Count),
+];
+
+/// What one word stands for. Of these a table leaves out what no run has, but for the first.
+const WORDS: [(&str, &[&str]); 12] = [
+    ("ttft", &["median_ttft_ms", "p99_ttft_ms"]),
+    ("tpot", &["median_tpot_ms", "p99_tpot_ms"]),
+    ("itl", &["median_itl_ms", "p99_itl_ms"]),
+    ("e2el", &["median_e2el_ms", "p99_e2el_ms"]),
+    ("queue", &["median_queue_time_ms", "p99_queue_time_ms"]),
+    ("throughput", &["request_throughput", "output_throughput"]),
+    ("tokens", &["total_input_tokens", "total_output_tokens"]),
+    ("good", &["good_share"]),
+    ("hits", &["prefix_cache_hit_rate", "found_anywhere"]),
+    ("kv", &["kv_usage", "kv_usage_max"]),
+    ("bandwidth", &["memory_bandwidth"]),
+    (
+        "cost",
+        &["usd_per_hour", "usd_per_million_output_tokens", "replica_hours"],
+    ),
+];
+
+/// What CSV has beside vLLM's keys.
+pub(super) const OWN_OF_CSV: [&str; 7] = [
+    "preemptions",
+    "kv_usage",
+    "kv_usage_max",
+    "mfu",
+    "replica_hours",
+    "usd_per_hour",
+    "usd_per_million_output_tokens",
+];
+
+impl Columns {
+    /// The figures of these names.
+    ///
+    /// # Errors
+    /// The first that is none.
+    pub fn named(names: &[String]) -> Result<Columns, NoFigure> {
+        if names.is_empty() {
+            return Ok(Columns::default());
+        }
+        let named = |name: &String| group(name).ok_or_else(|| no_figure(name));
+        Ok(Columns(Some(names.iter().map(named).collect::<Result<_, _>>()?)))
+    }
+
+    /// All that can be asked for: words first, then keys.
+    #[must_use]
+    pub fn known() -> String {
+        let words: Vec<&str> = WORDS.iter().map(|(word, _)| *word).collect();
+        let others: Vec<&str> = OTHERS.iter().map(|(key, ..)| *key).collect();
+        let metrics: Vec<&str> = METRICS.iter().map(|(metric, _)| *metric).collect();
+        format!(
+            "{}; {}; and {{{}}}_{{{}}}_ms",
+            words.join(", "),
+            others.join(", "),
+            STATISTICS.join(","),
+            metrics.join(",")
+        )
+    }
+}
+
+fn no_figure(name: &str) -> NoFigure {
+    let latencies = METRICS.iter().flat_map(|(metric, _)| {
+        let keys = STATISTICS.map(|statistic| format!("{statistic}_{metric}_ms"));
+        keys.into_iter()
+    });
+    let latencies: Vec<String> = latencies.collect();
+    let words = WORDS.iter().map(|(word, _)| *word);
+    let others = OTHERS.iter().map(|(key, ..)| *key);
+    let all = words.chain(others).chain(latencies.iter().map(String::as_str));
+    NoFigure {
+        name: name.to_owned(),
+        near: nearest(name, all, 1).first().map(|near| (*near).to_owned()),
+    }
+}
+
+/// The figures of a name.
+fn group(name: &str) -> Option<Vec<Figure>> {
+    let name = name.trim().replace('-', "_").to_lowercase();
+    match WORDS.iter().find(|(word, _)| *word == name) {
+        Some((_, keys)) => {
+            let mut figures: Vec<Figure> = keys.iter().filter_map(|key| figure(key)).collect();
+            // The second of two percentiles says which alone.
+            if let [first, second] = &mut figures[..]
+                && first.kind == Kind::Latency
+            {
+                second.heading = "p99".to_owned();
+            }
+            Some(figures)
+        }
+        None => figure(&name).map(|figure| vec![figure]),
+    }
+}
+
+/// The figure of a key.
+fn figure(key: &str) -> Option<Figure> {
+    if let Some((key, heading, kind)) = OTHERS.iter().find(|(known, ..)| *known == key) {
+        return Some(Figure {
+            key: (*key).to_owned(),
+            heading: (*heading).to_owned(),
+            kind: *kind,
+        });
+    }
+    let (statistic, metric) = key.strip_suffix("_ms")?.split_once('_')?;
+    let (_, name) = METRICS.iter().find(|(known, _)| *known == metric)?;
+    STATISTICS.contains(&statistic).then(|| Figure {
+        key: key.to_owned(),
+        heading: format!("{name} {}", if statistic == "median" { "p50" } else { statistic }),
+        kind: Kind::Latency,
+    })
+}
+
+/// The usual figures of these runs, those only that say something of them.
+fn usual(rows: &[SweepRow<'_>]) -> Vec<Figure> {
+    let mut names = vec!["throughput", "ttft", "tpot", "median_e2el_ms"];
+    names.extend(rows.iter().any(SweepRow::limits_gaps).then_some("p99_itl_ms"));
+    names.extend(super::shares_prefixes(rows).then_some("prefix_cache_hit_rate"));
+    names.extend(super::finds_elsewhere(rows).then_some("found_anywhere"));
+    let scales = rows.iter().any(|row| row.named("replica_hours").is_some());
+    if scales || super::costs_differ(rows) {
+        names.extend(scales.then_some("replica_hours"));
+        let priced = ["usd_per_hour", "usd_per_million_output_tokens"];
+        let has = |key: &&str| rows.iter().any(|row| row.named(key).is_some());
+        names.extend(priced.into_iter().filter(has));
+    }
+    names.push("good_share");
+    names.into_iter().filter_map(group).flatten().collect()
+}
+
+/// The table: its columns, and a line for each finished run.
+pub(super) fn cells(rows: &[SweepRow<'_>], shown: &Columns) -> (Vec<Column>, Vec<Vec<String>>) {
+    let figures = match &shown.0 {
+        None => usual(rows),
+        Some(groups) => {
+            let has = |figure: &Figure| rows.iter().any(|row| row.named(&figure.key).is_some());
+            let told = groups.iter().flat_map(|group| {
+                let (first, others) = group.split_at(1);
+                first.iter().chain(others.iter().filter(move |one| has(one)))
+            });
+            told.cloned().collect()
+        }
+    };
+    let axes = rows.first().map_or(&[][..], |row| row.settings);
+    let mut columns: Vec<Column> = axes.iter().map(|(axis, _)| Column::left(axis)).collect();
+    columns.extend(figures.iter().map(|figure| Column::right(&figure.heading)));
+    columns.push(Column::left("state"));
+    let line = |row: &SweepRow<'_>| {
+        let axes = row.settings.iter().map(|(_, value)| value.clone());
+        let cells = axes.chain(figures.iter().map(|figure| cell(row, figure)));
+        cells.chain([row.state()]).collect()
+    };
+    let finished = rows.iter().filter(|row| row.is_finished());
+    (columns, finished.map(line).collect())
+}
+
+/// A figure of a run, `–` where it has none.
+fn cell(row: &SweepRow<'_>, figure: &Figure) -> String {
+    let none = || "–".to_owned();
+    let Some(value) = row.named(&figure.key) else {
+        return none();
+    };
+    match figure.kind {
+        Kind::Latency => {
+            // vLLM's keys are 0 where nobody was answered, which is no latency.
+            let is_answered = row.verdict() != "no_answers" && row.counted("completed") != Some(0.0);
+            // Answers that leave whole have no gaps.
+            let is_gap = figure.key.contains("_tpot_") || figure.key.contains("_itl_");
+            let has_any = !is_gap || row.figure("p99_tpot_ms") != Some(0.0);
+            if is_answered && has_any {
+                time(value / 1e3)
+            } else {
+                none()
+            }
+        }
+        Kind::Number => significant(value),
+        Kind::Count => count(value.round() as u64),
+        Kind::Share => percent(value),
+        Kind::Dollars => dollars(value),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_figure_is_asked_for_by_its_key_or_by_a_word() {
+        let headings = |name: &str| {
+            let group = group(name)?;
+            Some(
+                group
+                    .into_iter()
+                    .map(|one| one.heading)
+                    .collect::<Vec<_>>()
+                    .join(" | "),
+            )
+        };
+        assert_eq!(headings("tpot").as_deref(), Some("TPOT p50 | p99"));
+        assert_eq!(headings("p95_ttft_ms").as_deref(), Some("TTFT p95"));
+        assert_eq!(headings("median-queue-time-ms").as_deref(), Some("queue p50"));
+        assert_eq!(headings("cost").as_deref(), Some("$/h | $/M out | replica-h"));
+        assert_eq!(headings("kv").as_deref(), Some("KV | KV max"));
+        assert_eq!(headings("mfu").as_deref(), Some("MFU"));
+        assert_eq!(headings("p42_ttft_ms"), None);
+        for (word, keys) in WORDS {
+            assert_eq!(group(word).map(|group| group.len()), Some(keys.len()), "{word}");
+        }
+        for key in OWN_OF_CSV {
+            assert!(figure(key).is_some(), "{key}");
+        }
+    }
+
+    #[test]
+    fn what_is_no_figure_is_refused_with_the_nearest() {
+        let unknown = Columns::named(&["tpot".to_owned(), "preemption".to_owned()]).unwrap_err();
+        assert_eq!(
+            unknown.to_string(),
+            "a sweep has no figure `preemption`; did you mean `preemptions`?"
+        );
+        let far = Columns::named(&["xyzzy".to_owned()]).unwrap_err();
+        assert_eq!(far.to_string(), "a sweep has no figure `xyzzy`");
+        assert_eq!(Columns::named(&[]), Ok(Columns::default()));
+    }
+}
