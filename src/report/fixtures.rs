@@ -81,6 +81,7 @@ pub(super) fn meta() -> ResultMeta {
         gate: Vec::new(),
         scaling: None,
         lock_step: None,
+        rent: None,
         engine: "vllm@0.33".into(),
         calibration: Some("h100-sxm-80gb-vllm".into()),
         num_prompts: None,

@@ -28,6 +28,7 @@ pub(crate) mod tables;
 pub mod text;
 mod text_answer;
 mod text_caveats;
+mod text_cost;
 mod text_knee;
 mod text_latency;
 pub mod text_parts;

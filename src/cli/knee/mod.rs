@@ -26,7 +26,7 @@ use super::plan::{AxisFlags, Common};
 use super::progress::Progress;
 use super::reported::unread;
 use super::terminal::Terminal;
-use super::{files, interrupt, mix, why};
+use super::{files, interrupt, mix, rent, why};
 use crate::analysis::LoadKind;
 use crate::analysis::knee::Knee;
 use crate::config::{
@@ -111,6 +111,7 @@ pub fn run(args: &Args, out: &mut dyn Write, terminal: &Terminal) -> anyhow::Res
         min_rate: args.min_rate,
         max_rate: args.max_rate,
     };
+    args.sizing.check_price(&resolved)?;
     let sizing = args.sizing.of(&resolved, &input.document)?;
     if sizing.is_some() {
         resolved.router_acts();
@@ -137,13 +138,21 @@ pub fn run(args: &Args, out: &mut dyn Write, terminal: &Terminal) -> anyhow::Res
     outputs.check_places()?;
     terminal.notes(&outputs.told);
     if let Some(gpus) = splits {
-        return splits::execute(&input.document, gpus, bracket, &outputs, out, terminal);
+        return splits::execute(
+            &input.document,
+            gpus,
+            (bracket, args.sizing.price),
+            &outputs,
+            out,
+            terminal,
+        );
     }
     let asked = Asked {
         resolved: &resolved,
         document: &input.document,
         bracket,
         sizing,
+        rent: rent::of_pools(&resolved, args.sizing.price),
         ignored: [resolved.ignored.clone(), ignored].concat(),
     };
     execute(&asked, &outputs, out, terminal)
@@ -208,11 +217,6 @@ impl Args {
         }
         problems.extend(self.sizing.problems());
         problems.extend(self.splits.contradicted(self));
-        if self.sizing.price.is_some() && self.sizing.for_rate.is_none() && !self.axes.is_given() {
-            let useless = Diagnostic::new("--price has no effect on the knee of one setting");
-            let help = "give --for-rate, which counts replicas and their cost, or settings to rank: -L tensor-parallel-size 1,2";
-            problems.push(useless.at(Place::Flag("--price".to_owned())).help(help));
-        }
         if self.axes.link && !self.axes.is_given() {
             let useless = Diagnostic::new("--link has no effect without axes: it advances several together");
             let help = "give them: -L gpu l40s,h100 -L tensor-parallel-size 4,1";

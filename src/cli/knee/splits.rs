@@ -7,7 +7,7 @@ use toml::Value;
 
 use super::super::outputs::{Format, Outputs};
 use super::super::progress::Progress;
-use super::super::{Exit, files, interrupt, present, subject};
+use super::super::{Exit, files, interrupt, present, rent, subject};
 use super::one::{find, options};
 use super::{Args, Bracket, Disk, Terminal, precision, run_at};
 use crate::analysis::Outcome;
@@ -89,7 +89,7 @@ impl SplitFlags {
 pub(super) fn execute(
     document: &Document,
     gpus: u32,
-    bracket: Bracket,
+    (bracket, price): (Bracket, Option<f64>),
     outputs: &Outputs,
     out: &mut dyn Write,
     terminal: &Terminal,
@@ -118,7 +118,7 @@ pub(super) fn execute(
             Some((prefill, decode)) => split(document, prefill, decode)?,
             None => all_do_both(document, gpus / each)?,
         };
-        row(&resolved, way, &objective, bracket, terminal)
+        row(&resolved, way, &objective, (bracket, price), terminal)
     };
     let rows = search(&ways, scales(&pair), terminal, try_one)?;
     let splits = Splits {
@@ -128,6 +128,7 @@ pub(super) fn execute(
         promises: promised(&objective, &present::class_promises(&pair)),
         missing: asked - rows.len(),
         rows,
+        price_source: rent::prices(pair.scenario.pools.iter().chain(&together.scenario.pools), price),
         subject: subject::subject(&together),
     };
     let text = match outputs.format {
@@ -295,7 +296,7 @@ fn row(
     resolved: &Resolved,
     split: Option<(u32, u32)>,
     objective: &Objective,
-    bracket: Bracket,
+    (bracket, price): (Bracket, Option<f64>),
     terminal: &Terminal,
 ) -> anyhow::Result<SplitRow> {
     let Some(own_rate) = mean_rate(&resolved.scenario.workload) else {
@@ -329,6 +330,7 @@ fn row(
             .and_then(|there| there.result.relays.as_ref())
             .map(|relays| relays.stage_s(Stage::Transfer) / relays.ttft_s().max(f64::MIN_POSITIVE)),
         costs: there.as_ref().and_then(|there| costs(there, split)),
+        usd_per_hour: rent::of_all(&resolved.scenario.pools, price),
         bound: None,
     })
 }
