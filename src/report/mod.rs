@@ -17,6 +17,7 @@ mod knee_view;
 pub mod knees;
 pub mod md;
 mod page;
+pub mod pairs;
 mod sparkline;
 pub mod splits;
 mod standing;

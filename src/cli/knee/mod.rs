@@ -4,6 +4,7 @@ mod caveats;
 mod classes;
 mod model;
 mod one;
+mod pairs;
 mod rate;
 mod searches;
 mod settings;
@@ -47,6 +48,7 @@ use crate::workload::{Prefix, WorkloadSpec};
   plimsoll knee quickstart -L gpu h100,h200,l40s   # which is the cheapest within the promise
   plimsoll knee quickstart -L gpu h100,l40s -L tensor-parallel-size 1,2 --for-rate 100
   plimsoll knee pd-input-length --disaggregated --gpus 4   # which share of prefill and decode, or neither
+  plimsoll knee pd-input-length --for-rate 40   # how many that prefill and how many that decode are the cheapest
 
 Without arguments: the quickstart scenario. With -L and -S there is a knee for each combination of values, and they are ranked by cost; --charts draws all of them as one picture, and the search of each. With -o FILE.jsonl finished settings are kept as they come: after an interruption the same command goes on from there. A setting that does not fit, or whose values do not go together, is a row that says so; a value that is wrong by itself is an error. --precision is the half-width asked of each rate's mean latencies; the bracket on the rate gets narrower with it. Exit code 3 where no rate (with --for-rate, no number of replicas) keeps the promise, or the model does not fit: with -L and -S, in no setting.")]
 pub struct Args {
@@ -112,16 +114,24 @@ pub fn run(args: &Args, out: &mut dyn Write, terminal: &Terminal) -> anyhow::Res
         max_rate: args.max_rate,
     };
     args.sizing.check_price(&resolved)?;
-    let sizing = args.sizing.of(&resolved, &input.document)?;
-    if sizing.is_some() {
+    let outputs = args.output.resolve(&input.results, Writer::Knee)?;
+    let pair_for = args
+        .sizing
+        .for_rate
+        .filter(|_| pairs::has_pair(&resolved, &input.document));
+    let sizing = match pair_for {
+        Some(_) => pairs::check(&resolved, &outputs).map(|()| None)?,
+        None => args.sizing.of(&resolved, &input.document)?,
+    };
+    if args.sizing.for_rate.is_some() {
         resolved.router_acts();
     }
-    let outputs = args.output.resolve(&input.results, Writer::Knee)?;
     terminal.notes(&input.notes);
     terminal.notes(&resolved.notes);
     terminal.notes(&outputs.notes);
     let unread = unread(&input.document, &outputs, Writer::Knee);
-    let ignored = [unread, set_by_the_search(&resolved)].concat();
+    let of_pairs = pair_for.map(|_| pairs::without_effect(args));
+    let ignored = [unread, set_by_the_search(&resolved), of_pairs.unwrap_or_default()].concat();
     terminal.notes(&ignored);
     if input.document.get("sweep").is_some() {
         terminal.notes(&[
@@ -146,6 +156,11 @@ pub fn run(args: &Args, out: &mut dyn Write, terminal: &Terminal) -> anyhow::Res
             out,
             terminal,
         );
+    }
+    if let Some(rate) = pair_for {
+        let price = args.sizing.price;
+        let asked = (&resolved, &input.document);
+        return pairs::execute(asked, (rate, price), &ignored, &outputs, out, terminal);
     }
     let asked = Asked {
         resolved: &resolved,

@@ -211,7 +211,7 @@ pub(super) fn find(
 }
 
 /// What nobody gave, with the search's own precision in place of a run's length.
-fn assumptions(resolved: &Resolved, precision: &Precision) -> Vec<String> {
+pub(super) fn assumptions(resolved: &Resolved, precision: &Precision) -> Vec<String> {
     let varies = LoadKind::of_scenario(&resolved.scenario) == LoadKind::Varying;
     let mut told: Vec<String> = present::assumptions(resolved)
         .into_iter()

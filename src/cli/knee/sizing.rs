@@ -17,7 +17,7 @@ use crate::report::{Counted, Sizing};
 #[command(next_help_heading = "Sizing")]
 pub struct SizingFlags {
     /// Count the replicas, and their cost, that so many requests per second need in all: the fewest that keep the promise when
-    /// they are simulated behind --router.
+    /// they are simulated behind --router; of prefill and decode pools the cheapest numbers of both.
     #[arg(long, value_name = "RATE", allow_negative_numbers = true)]
     pub for_rate: Option<f64>,
     /// US dollars per GPU-hour, in place of the list price of the GPU's profile.
@@ -270,8 +270,14 @@ fn engines_of_one(resolved: &Resolved, document: &Document) -> Result<u32, Diagn
     let cluster = &resolved.scenario.cluster;
     if resolved.servers.len() > 1 {
         let what = "--for-rate counts replicas that are alike, and the scenario has pools";
-        let help =
-            "search the knee of all pools without --for-rate, or size each pool in a scenario of its own";
+        let help = match cluster.disaggregation.is_some() {
+            true => {
+                "count without -L and -S, and with one pool of each role: [cluster.prefill] and [cluster.decode], or --prefill N --decode N"
+            }
+            false => {
+                "search the knee of all pools without --for-rate, or size each pool in a scenario of its own"
+            }
+        };
         return Err(Diagnostic::new(what).help(help).into());
     }
     let has_several = cluster.replicas > 1 && document.get("cluster.replicas").is_some();
