@@ -504,3 +504,24 @@ fn what_one_replica_of_each_kind_would_not_need_is_not_said_of_every_way() {
     assert!(!told.contains("router = random has no effect"), "{told}");
     assert_eq!(told.matches("KV crosses").count(), 1, "{told}");
 }
+
+/// Ranks in lock-step have a machine as one replica has, and what is pressed on it is named.
+#[test]
+fn data_parallel_ranks_say_what_limits_them() {
+    let desk = Desk::new();
+    let vllm = "deepseek-ai/DeepSeek-V2-Lite --gpu h100 -dp 2 --enable-expert-parallel --max-model-len 8192 --input-len 512 \
+                --output-len 128 --goodput ttft:500 tpot:50";
+    for words in [vllm, "dp-attention"] {
+        let run = json(&desk.expect(
+            0,
+            &format!("run {words} --request-rate 4 --num-prompts 400 --format json"),
+        ));
+        let used = &run["plimsoll"]["utilisation"];
+        for share in ["mfu", "memory_bandwidth", "busy"] {
+            let share = used[share].as_f64().unwrap();
+            assert!(share > 0.0 && share < 1.0, "{words}: {used}");
+        }
+        let found = desk.expect(0, &format!("knee {words} --precision 0.3"));
+        assert!(unfolded(&found).contains("Hardest pressed is "), "{found}");
+    }
+}
