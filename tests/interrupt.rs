@@ -1,4 +1,4 @@
-//! Ctrl-C on the real binary: what was finished is printed and marked, the exit code is 130, and no half file stays.
+//! Ctrl-C and SIGTERM on the real binary: what was finished is printed and marked, the exit code is 130, and no half file stays.
 //!
 //! Nothing here waits for a clock. A command is interrupted once it has said or taken in something, which it does before
 //! work that would last for minutes.
@@ -33,8 +33,12 @@ impl Running {
     }
 
     fn interrupt(&self) {
+        self.signal("-INT");
+    }
+
+    fn signal(&self, name: &str) {
         let killed = Command::new("kill")
-            .args(["-INT", &self.child.id().to_string()])
+            .args([name, &self.child.id().to_string()])
             .status();
         assert!(killed.unwrap().success());
     }
@@ -99,6 +103,36 @@ fn a_run_prints_what_was_simulated_and_says_so() {
     assert_eq!(json["plimsoll"]["interrupted"], true, "{text}");
     let picture = std::fs::read_to_string(folder.path().join("kc/latency.svg")).unwrap();
     assert!(picture.contains("INTERRUPTED"), "{picture}");
+}
+
+#[test]
+fn a_service_manager_and_a_lost_terminal_are_listened_to_as_well() {
+    for signal in ["-TERM", "-HUP"] {
+        let running = Running::start(&format!(
+            "knee {MACHINE} --goodput ttft:500 tpot:50 --precision 0.0005 --format json"
+        ))
+        .has_spoken();
+        running.signal(signal);
+        let (printed, _) = running.ended();
+        let json: serde_json::Value = serde_json::from_str(&printed).unwrap();
+        assert_eq!(json["interrupted"], true, "{signal}");
+    }
+    // Under `nohup` hangups are ignored, and stay so.
+    let folder = tempfile::tempdir().unwrap();
+    let binary = env!("CARGO_BIN_EXE_plimsoll");
+    let words = format!("run {MACHINE} --request-rate 10 --num-prompts 300000");
+    let mut shell = Command::new("sh");
+    shell
+        .args(["-c", &format!("trap '' HUP; exec {binary} {words}")])
+        .current_dir(folder.path())
+        .stdout(Stdio::piped())
+        .stderr(Stdio::piped());
+    let child = shell.spawn().unwrap();
+    let running = Running { folder, child }.has_spoken();
+    running.signal("-HUP");
+    let Output { status, stdout, .. } = running.child.wait_with_output().unwrap();
+    let printed = String::from_utf8(stdout).unwrap();
+    assert!(status.success() && printed.starts_with("stable"), "{printed}");
 }
 
 #[test]

@@ -174,6 +174,56 @@ pub fn usd<'a>(
     hours.into_iter().map(of_pool).sum()
 }
 
+/// What the GPUs of several pools cost while they are there.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Rent {
+    /// Each pool, its GPUs and US dollars an hour of them.
+    pub pools: Vec<(String, u64, f64)>,
+    /// Where the prices are from, as a phrase.
+    pub source: String,
+}
+
+impl Rent {
+    /// Of pools at their list prices, or at one price for all.
+    ///
+    /// # Errors
+    /// The first pool whose GPUs have no price.
+    pub fn of<'a>(pools: &'a [Pool], price: Option<f64>, source: &str) -> Result<Rent, &'a Pool> {
+        let of_pool = |pool: &'a Pool| {
+            let gpus = u64::from(pool.gpus) * u64::from(pool.replicas);
+            Ok((pool.name.clone(), gpus, usd([(pool, gpus as f64)], price)?))
+        };
+        Ok(Rent {
+            pools: pools.iter().map(of_pool).collect::<Result<_, _>>()?,
+            source: source.to_owned(),
+        })
+    }
+
+    /// GPUs of all.
+    #[must_use]
+    pub fn gpus(&self) -> u64 {
+        self.pools.iter().map(|(_, gpus, _)| gpus).sum()
+    }
+
+    /// US dollars an hour of all.
+    #[must_use]
+    pub fn usd_per_hour(&self) -> f64 {
+        self.pools.iter().map(|(.., usd)| usd).sum()
+    }
+
+    /// US dollars per million tokens, of which there are so many a second; `None` where there are none.
+    #[must_use]
+    pub fn usd_per_million(&self, tokens_per_s: f64) -> Option<f64> {
+        usd_per_million(self.usd_per_hour(), tokens_per_s)
+    }
+}
+
+/// US dollars per million tokens where so many a second come out of what costs so much an hour; `None` where none does.
+#[must_use]
+pub fn usd_per_million(usd_per_hour: f64, tokens_per_s: f64) -> Option<f64> {
+    (tokens_per_s > 0.0).then(|| usd_per_hour / (tokens_per_s * 3600.0 / 1e6))
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;

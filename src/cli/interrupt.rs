@@ -1,4 +1,4 @@
-//! Ctrl-C: the first asks the running command to stop at its next safe point, the second ends the program.
+//! Ctrl-C, SIGTERM, and SIGHUP unless it is ignored (`nohup`): the first asks the running command to stop at its next safe point, the second ends the program.
 //!
 //! A terminal and a wrapper (`timeout`, `make`, a notebook) may both send the signal of one key press: what comes within
 //! `ONE_PRESS` of the first is the same one.
@@ -20,8 +20,9 @@ static FIRST: OnceLock<Instant> = OnceLock::new();
 static IS_ASKED: AtomicBool = AtomicBool::new(false);
 static IS_AT_ONCE: AtomicBool = AtomicBool::new(false);
 
-/// Starts to listen. Where the system gives no handler Ctrl-C ends the program at once, as always.
+/// Starts to listen. Where the system gives no handler a signal ends the program at once, as always.
 pub fn listen() {
+    let hangups = Hangups::of_the_caller();
     let _ = ctrlc::set_handler(|| {
         let is_again = FIRST.get_or_init(Instant::now).elapsed() > ONE_PRESS;
         IS_ASKED.store(true, Ordering::SeqCst);
@@ -32,6 +33,44 @@ pub fn listen() {
             quit(b"note: interrupted again\n");
         }
     });
+    hangups.restore();
+}
+
+/// Whether whoever started the program had it ignore hangups, as `nohup` does: the handler takes those as well, and would end
+/// what should go on.
+struct Hangups {
+    #[cfg(unix)]
+    are_ignored: bool,
+}
+
+impl Hangups {
+    #[cfg(unix)]
+    fn of_the_caller() -> Hangups {
+        // SAFETY: `SIG_IGN` is valid of SIGHUP, and no handler of this program is replaced: none was set before.
+        let before = unsafe { libc::signal(libc::SIGHUP, libc::SIG_IGN) };
+        let are_ignored = before == libc::SIG_IGN;
+        if !are_ignored {
+            // SAFETY: what it was before.
+            unsafe { libc::signal(libc::SIGHUP, before) };
+        }
+        Hangups { are_ignored }
+    }
+
+    #[cfg(unix)]
+    fn restore(&self) {
+        if self.are_ignored {
+            // SAFETY: `SIG_IGN` is valid of SIGHUP; the handler stays with the other signals.
+            unsafe { libc::signal(libc::SIGHUP, libc::SIG_IGN) };
+        }
+    }
+
+    #[cfg(not(unix))]
+    fn of_the_caller() -> Hangups {
+        Hangups {}
+    }
+
+    #[cfg(not(unix))]
+    fn restore(&self) {}
 }
 
 /// Whether the user asked to stop.

@@ -37,6 +37,7 @@ mod present;
 pub mod probe;
 mod progress;
 mod remarks;
+mod rent;
 mod reported;
 pub mod run;
 pub mod scenarios;

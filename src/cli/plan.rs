@@ -28,7 +28,8 @@ use crate::sweep;
 #[derive(clap::Args, Clone, Debug, Default)]
 #[command(next_help_heading = "Axes")]
 pub struct AxisFlags {
-    /// An axis by its values: `-L request-rate 4,8,16`.
+    /// An axis by its values: `-L request-rate 4,8,16`. Beside `-L engine vllm,sglang` the longest sequence (`--max-model-len`) and
+    /// the most requests at once (`--max-num-seqs`) are each engine's own.
     #[arg(short = 'L', long = "list", num_args = 2, value_names = ["NAME", "VALUES"])]
     pub lists: Vec<String>,
     /// An axis by its range, ends included: `-S request-rate 2..32 step 2`.

@@ -2,7 +2,7 @@
 
 use super::components::{component, host_share};
 use super::used::{used, utilisation};
-use super::{fronts, mix, pools, remarks};
+use super::{fronts, mix, pools, remarks, rent};
 use crate::analysis::costs::usd;
 use crate::analysis::knee::{Constraint, EngineLimits, Objective, Pressure, Statistic};
 use crate::analysis::{Experiment, Outcome, Precision, RunResult, Scaling, heard};
@@ -194,6 +194,7 @@ fn meta(resolved: &Resolved, result: &RunResult) -> ResultMeta {
         scaling: None,
         usd_per_hour: usd_per_hour(resolved),
         lock_step: None,
+        rent: rent::of_pools(resolved, None),
         engine: resolved.scenario.first_pool().engine.profile().to_owned(),
         calibration: Some(resolved.calibration.clone()),
         num_prompts: workload.num_prompts,

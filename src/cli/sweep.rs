@@ -11,7 +11,7 @@ use super::Exit;
 use super::kept::{Keeper, Kept};
 use super::outputs::{Format, OutputFlags, Outputs, Writer};
 use super::plan::{AxisFlags, Common, Plan, Planned, Refused};
-use super::progress::Progress;
+use super::progress::{self, Progress};
 use super::reported::unread;
 use super::run::{Name, records, save};
 use super::terminal::Terminal;
@@ -324,7 +324,9 @@ fn one(cell: &Planned, outputs: &Outputs, with_interval: bool) -> Result<serde_j
         overloaded_min: OVERLOADED,
         ..present::experiment(&cell.resolved, records(outputs, false))
     };
-    let outcome = simulate(&cell.resolved.scenario, &experiment, |_| !interrupt::is_asked());
+    let outcome = simulate(&cell.resolved.scenario, &experiment, |ended| {
+        progress::goes_on(|| format!("{} of one that runs", counted(ended, "request")))
+    });
     if outcome.is_interrupted {
         return Err(CellError::Interrupted);
     }

@@ -95,6 +95,21 @@ impl Terminal {
         }
     }
 
+    /// A terminal to say progress to, for whoever has none: those who may speak have asked before.
+    pub(super) fn speaking() -> Terminal {
+        Terminal::new(Colour::Never, false)
+    }
+
+    /// Says how far it is, as a line of a log.
+    pub(super) fn progress(self, line: &str) {
+        self.say(line);
+    }
+
+    /// Whether that may be said: nobody is there to see a bar, and nobody asked for quiet.
+    pub(super) fn tells_progress(self) -> bool {
+        !self.is_quiet && !std::io::stderr().is_terminal()
+    }
+
     /// Whether progress may be drawn.
     #[must_use]
     pub fn shows_progress(self) -> bool {

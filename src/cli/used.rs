@@ -1,6 +1,8 @@
 //! How much of the machines a run used: of their peaks while steps ran, and over all the time.
 //!
-//! Left out: servers that are unlike, which have no peak in common, and what several engines share.
+//! Of experts that several engines share each has its part in those that the tokens of all activate, as if all had as many.
+//!
+//! Left out: servers that are unlike, which have no peak in common.
 
 use crate::config::{Resolved, Server};
 use crate::cost::bounds::{WorkSums, work_rates};
@@ -12,8 +14,7 @@ use crate::units::Seconds;
 /// Work done against what the device offers while steps run; `None` where no step ran, and of unlike servers.
 pub(super) fn utilisation(resolved: &Resolved, summary: &Summary) -> Option<Utilisation> {
     match resolved.servers.as_slice() {
-        // Of experts that several engines share, bounds know only the whole.
-        [server] if resolved.scenario.lock_step.is_none() => used(
+        [server] => used(
             server,
             resolved.scenario.first_pool(),
             &summary.work,

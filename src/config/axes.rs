@@ -1,6 +1,7 @@
 //! Sweeps: the axes of a scenario or of flags, and the scenario of every cell.
 
 mod cells;
+mod neutral;
 mod twice;
 
 pub use cells::{Cell, Swept, cells, unreadable, with_values};

@@ -11,7 +11,7 @@ use super::operators::{
     Experts, experts, flops_per_pair, indexer, linears, lm_head, query_bytes_per_token, score_flops, window,
 };
 use super::recurrence::recurrent_work;
-use super::roofline::Placement;
+use super::roofline::{Placement, is_of_mlp};
 use crate::hardware::Device;
 use crate::model::{ModelShape, kv_read_per_token_layer};
 use crate::units::{BytesPerSec, Flops, FlopsPerSec, Seconds};
@@ -51,6 +51,8 @@ pub struct WorkRates {
     pub bandwidth: BytesPerSec,
     ranks: f64,
     stages: f64,
+    /// Data-parallel ranks that share their experts, 1 as a rule: each streams its part of those that the tokens of all activate.
+    sharing: f64,
     experts: Vec<Experts>,
 }
 
@@ -142,14 +144,23 @@ pub fn work_rates(device: &Device, shape: &ModelShape, placement: &Placement) ->
         bandwidth: device.memory_bandwidth * gpus,
         ranks,
         stages: f64::from(placement.stages()),
+        sharing: f64::from(placement.data_parallel.max(1)),
         experts: experts(shape, &device.peaks, tp),
     };
-    for linear in &linears {
+    // What ranks have in common behind their attention each streams a slice of.
+    let slices = if placement.gathers_mlp {
+        placement.data_parallel
+    } else {
+        1
+    };
+    let sliced = self::linears(shape, &device.peaks, tp * slices);
+    for (linear, sliced) in linears.iter().zip(&sliced) {
+        let streamed = if is_of_mlp(linear) { sliced } else { linear };
         let layers = ranks * f64::from(linear.layers);
         let flops = layers * linear.shape(1).flops();
         rates.flops_per_token += flops;
         rates.compute_s_per_token += flops / (gpus * roof(device, linear.format.kernel).0);
-        rates.bytes_per_step += layers * linear.shape(0).bytes();
+        rates.bytes_per_step += layers * streamed.shape(0).bytes();
         rates.bytes_per_token += layers * (linear.shape(1).bytes() - linear.shape(0).bytes());
     }
     for experts in &rates.experts {
@@ -220,11 +231,12 @@ impl WorkRates {
         self.bytes_per_step + self.bytes_per_sampling_step + self.ranks * self.routed_weight_bytes(tokens)
     }
 
+    /// Of experts that ranks share, those of a step in which all ranks have so many tokens.
     fn routed_weight_bytes(&self, tokens: f64) -> f64 {
-        self.experts
-            .iter()
-            .map(|experts| f64::from(experts.layers) * expert_weight_bytes(experts, tokens))
-            .sum()
+        let all = tokens * self.sharing;
+        let layers = self.experts.iter();
+        let layers = layers.map(|experts| f64::from(experts.layers) * expert_weight_bytes(experts, all));
+        layers.sum::<f64>() / self.sharing
     }
 
     /// Floating-point operations of a run.

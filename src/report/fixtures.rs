@@ -82,6 +82,7 @@ pub(super) fn meta() -> ResultMeta {
         scaling: None,
         usd_per_hour: None,
         lock_step: None,
+        rent: None,
         engine: "vllm@0.33".into(),
         calibration: Some("h100-sxm-80gb-vllm".into()),
         num_prompts: None,

@@ -6,6 +6,7 @@ use super::views::{
     ClassPromise, ClassTails, Counted, KneePoint, KneeView, Limit, Promise, Quantiles, Sizing,
 };
 use super::words::EngineWords;
+use crate::analysis::costs::Rent;
 use crate::analysis::knee::{CountEnding, Fleet, Knee, Point, Sending};
 use crate::calibrate::interval::FigureInterval;
 use crate::cost::Trust;
@@ -39,6 +40,8 @@ pub struct KneeContext {
     pub metadata: Vec<(String, String)>,
     /// The rate that replicas are counted for, without its fleet.
     pub sizing: Option<Sizing>,
+    /// What the pools cost, or why that is not known; `None` where it is not told.
+    pub rent: Option<Result<Rent, String>>,
     /// The rates are means of a load that changes on purpose (a trace, a day curve, a ramp).
     pub load_varies: bool,
     /// What the engine calls its limits.
@@ -78,6 +81,7 @@ impl KneeView {
             metadata,
             sizing,
             load_varies,
+            rent,
             words,
             max_concurrency,
             min_rate,
@@ -101,7 +105,9 @@ impl KneeView {
         if !knee.converged && !is_interrupted {
             notes.extend(not_narrowed(knee));
         }
+        let at_knee = tokens_at_knee(knee, !beside.is_empty());
         KneeView {
+            rent,
             subject,
             points: knee.points.iter().map(point).collect(),
             knee: knee.within_slo,
@@ -111,7 +117,8 @@ impl KneeView {
             max_concurrency,
             limited_by: limited_by(knee, &classes, load_varies, words, &pools),
             breaks_first: breaks_first(knee),
-            output_tokens_per_s: output_at_knee(knee, !beside.is_empty()),
+            prompt_tokens_per_s: at_knee.map(|(prompt, _)| prompt),
+            output_tokens_per_s: at_knee.map(|(_, output)| output),
             answers_cut: share_at_knee(knee, |point| point.answers_cut),
             too_long: share_at_knee(knee, |point| point.lost.too_long),
             sending: knee.sending(),
@@ -269,13 +276,13 @@ fn tokens_each(point: &Point, has_others: bool) -> Option<(f64, f64)> {
     Some((input * each, output * each))
 }
 
-/// Output tokens per second at the highest rate within the promise: those of a request as the nearest run had them.
-fn output_at_knee(knee: &Knee, has_others: bool) -> Option<f64> {
+/// Prompt and output tokens per second at the highest rate within the promise: those of a request as the nearest run had them.
+fn tokens_at_knee(knee: &Knee, has_others: bool) -> Option<(f64, f64)> {
     let rate = knee.within_slo?.value;
-    let (_, output) = knee
+    let (prompt, output) = knee
         .up_to(rate)
         .find_map(|point| tokens_each(point, has_others))?;
-    Some(rate * output)
+    Some((rate * prompt, rate * output))
 }
 
 /// A share of the point at the knee, or else at saturation; 0 where there is neither.

@@ -3,7 +3,9 @@
 use std::fmt::Write;
 
 use super::figures::{interval_outwards, percent, significant, significant_down, time};
+use super::text_sizing::dollars;
 use crate::analysis::Estimate;
+use crate::analysis::costs::usd_per_million;
 
 /// One way to share the replicas out.
 #[derive(Clone, Debug, PartialEq)]
@@ -23,6 +25,8 @@ pub struct SplitRow {
     pub transfer_share: Option<f64>,
     /// What a request costs there.
     pub costs: Option<Costs>,
+    /// US dollars an hour of its GPUs, where all have a price.
+    pub usd_per_hour: Option<f64>,
     /// A rate that it cannot exceed, where that is below what another way reaches: it was not searched.
     pub bound: Option<f64>,
 }
@@ -54,12 +58,20 @@ impl SplitRow {
             busy: None,
             transfer_share: None,
             costs: None,
+            usd_per_hour: None,
             bound: Some(bound),
         }
     }
 
     pub(crate) fn rate(&self) -> f64 {
         self.within_slo.map_or(0.0, |rate| rate.value)
+    }
+
+    /// US dollars per million output tokens at its rate.
+    #[must_use]
+    pub fn usd_per_million_output_tokens(&self) -> Option<f64> {
+        let tokens_per_s = self.within_slo?.value * self.costs?.output_tokens;
+        usd_per_million(self.usd_per_hour?, tokens_per_s)
     }
 
     fn name(&self) -> String {
@@ -83,6 +95,8 @@ pub struct Splits {
     pub rows: Vec<SplitRow>,
     /// Ways that were not tried because the search was interrupted.
     pub missing: usize,
+    /// Where the prices are from; empty where none is known.
+    pub price_source: String,
     /// What is simulated.
     pub subject: String,
     /// The arithmetic is asked for.
@@ -272,8 +286,8 @@ pub fn text(splits: &Splits) -> String {
     let _ = writeln!(text);
     let _ = writeln!(
         text,
-        "  {:<24} {:>8}  {:>16}  {:>9}  {:>6} {:>6}  {:>8}  breaks first",
-        "replicas", "req/s", "95 %", "saturates", "P busy", "D busy", "transfer"
+        "  {:<22} {:>8}  {:>16}  {:>9}  {:>6} {:>6}  {:>8}  {:>7}  breaks first",
+        "replicas", "req/s", "95 %", "saturates", "P busy", "D busy", "transfer", "$/M out"
     );
     let best = splits.best_split().map(SplitRow::rate);
     for row in &splits.rows {
@@ -296,7 +310,7 @@ pub fn text(splits: &Splits) -> String {
             |(prefill, decode)| (percent(prefill), percent(decode)),
         );
         let line = format!(
-            "{mark} {:<24} {:>8}  {:>16}  {:>9}  {:>6} {:>6}  {:>8}  {}",
+            "{mark} {:<22} {:>8}  {:>16}  {:>9}  {:>6} {:>6}  {:>8}  {:>7}  {}",
             row.name(),
             rate,
             interval,
@@ -304,6 +318,7 @@ pub fn text(splits: &Splits) -> String {
             busy.0,
             busy.1,
             row.transfer_share.map_or_else(dash, percent),
+            row.usd_per_million_output_tokens().map_or_else(dash, dollars),
             match row.bound {
                 Some(_) => "cannot win",
                 None => row.breaks.as_deref().unwrap_or(""),
@@ -325,6 +340,9 @@ pub fn text(splits: &Splits) -> String {
         let _ = writeln!(text);
     }
     let _ = writeln!(text, "simulated {}", splits.subject);
+    if !splits.price_source.is_empty() {
+        let _ = writeln!(text, "prices    {}", wrapped(&splits.price_source));
+    }
     text
 }
 
@@ -349,14 +367,14 @@ fn wrapped(words: &str) -> String {
 /// The same for other programs: a row a split, full precision.
 #[must_use]
 pub fn csv(splits: &Splits) -> String {
-    let mut text = "prefill,decode,both,rate,rate_low,rate_high,saturation,prefill_busy,decode_busy,transfer_share,breaks,bound\n".to_owned();
+    let mut text = "prefill,decode,both,rate,rate_low,rate_high,saturation,prefill_busy,decode_busy,transfer_share,breaks,bound,usd_per_hour,usd_per_million_output_tokens\n".to_owned();
     let cell = |value: Option<f64>| value.map_or_else(String::new, |value| value.to_string());
     for row in &splits.rows {
         let (prefill, decode) = row.split.unwrap_or((0, 0));
         let both = if row.split.is_none() { splits.replicas } else { 0 };
         let _ = writeln!(
             text,
-            "{prefill},{decode},{both},{},{},{},{},{},{},{},{},{}",
+            "{prefill},{decode},{both},{},{},{},{},{},{},{},{},{},{},{}",
             cell(row.within_slo.map(|rate| rate.value)),
             cell(row.within_slo.map(|rate| rate.low)),
             cell(row.within_slo.map(|rate| rate.high)),
@@ -366,120 +384,12 @@ pub fn csv(splits: &Splits) -> String {
             cell(row.transfer_share),
             row.breaks.as_deref().unwrap_or(""),
             cell(row.bound),
+            cell(row.usd_per_hour),
+            cell(row.usd_per_million_output_tokens()),
         );
     }
     text
 }
 
 #[cfg(test)]
-mod tests {
-    use super::*;
-
-    fn row(split: Option<(u32, u32)>, rate: f64, breaks: &str) -> SplitRow {
-        let estimate = Estimate {
-            value: rate,
-            low: rate * 0.95,
-            high: rate * 1.05,
-        };
-        SplitRow {
-            split,
-            within_slo: (rate > 0.0).then_some(estimate),
-            saturation: None,
-            breaks: Some(breaks.to_owned()),
-            busy: Some((0.5, 0.9)),
-            transfer_share: split.map(|_| 0.125),
-            costs: Some(Costs {
-                prompt_s: split.map(|_| 0.1),
-                output_tokens: 200.0,
-                tpot_s: 0.01,
-                itl_s: [0.01, 0.05],
-                transfer: split.map(|_| (268_435_456.0, 0.0012)),
-            }),
-            bound: None,
-        }
-    }
-
-    fn splits(rows: Vec<SplitRow>) -> Splits {
-        Splits {
-            missing: 0,
-            gpus: 4,
-            replicas: 4,
-            promises: "p99 TPOT ≤ 50 ms".to_owned(),
-            rows,
-            subject: "a model".to_owned(),
-            explains: false,
-        }
-    }
-
-    #[test]
-    fn the_first_line_and_the_reason_follow_the_rates() {
-        let all = |both| {
-            splits(vec![
-                row(Some((1, 3)), 10.0, "p99 TTFT"),
-                row(Some((2, 2)), 12.0, "p99 TTFT"),
-                row(None, both, "p99 TPOT"),
-            ])
-        };
-        let first = |both| text(&all(both)).lines().next().unwrap_or_default().to_owned();
-        assert_eq!(
-            first(8.0),
-            "4 GPUs: APART HELPS by 50.0 %: 2 prefill + 2 decode 12.0 req/s, all 4 doing both 8.00 req/s"
-        );
-        assert_eq!(
-            first(16.0),
-            "4 GPUs: APART HURTS by 25.0 %: 2 prefill + 2 decode 12.0 req/s, all 4 doing both 16.0 req/s"
-        );
-        assert!(text(&all(8.0)).contains("where all do both, p99 TPOT breaks first"));
-        assert!(text(&all(8.0)).lines().all(|line| line.chars().count() <= 110));
-        let mut prefill = all(16.0);
-        prefill.rows[1].busy = Some((0.8, 0.9));
-        assert!(text(&prefill).contains("at 2:2 the prefill pool is the limit, busy 80.0 % where p99 TTFT"));
-        // Half of the time it waits for prompts, and a late first token is not its.
-        assert!(text(&all(16.0)).contains("at 2:2 the prefill pool is busy only 50.0 %"));
-        // A decode pool at its limit leaves the other's time unused.
-        let mut decode = all(16.0);
-        decode.rows[1].breaks = Some("p99 TPOT".to_owned());
-        assert!(text(&decode).contains("the prefill pool is busy only 50.0 %"));
-        assert_eq!(
-            first(11.5),
-            "4 GPUs: NOT DECIDED whether apart is better, the intervals overlap: 2 prefill + 2 decode 12.0 req/s, all 4 \
-             doing both 11.5 req/s"
-        );
-        assert!(first(0.0).contains("only apart is the promise kept"));
-        let none = splits(vec![row(Some((1, 3)), 0.0, ""), row(None, 0.0, "")]);
-        assert!(!none.is_kept());
-        assert!(
-            text(&none).starts_with("NO RATE") && !text(&none).contains('▶'),
-            "none is best"
-        );
-    }
-
-    #[test]
-    fn a_way_that_cannot_win_says_so_and_the_arithmetic_adds_up() {
-        let pruned = SplitRow {
-            bound: Some(5.0),
-            breaks: None,
-            ..row(Some((1, 3)), 0.0, "")
-        };
-        let mut all = splits(vec![
-            pruned,
-            row(Some((2, 2)), 12.0, "p99 TTFT"),
-            row(None, 8.0, "p99 TPOT"),
-        ]);
-        all.explains = true;
-        let text = text(&all);
-        assert!(text.contains("≤ 5.00"), "{text}");
-        // Broken into lines somewhere.
-        let words = text.split_whitespace().collect::<Vec<_>>().join(" ");
-        assert!(
-            words.contains("12.0 req/s × 100 ms of prompt = 1.20 prefill replicas at work of 2"),
-            "{text}"
-        );
-        assert!(
-            words.contains("12.0 req/s × 200 tokens × 10.0 ms TPOT / 2 = 12.0 sequences"),
-            "{text}"
-        );
-        assert!(text.lines().all(|line| line.chars().count() <= 120), "{text}");
-        assert!(csv(&all).lines().nth(1).is_some_and(|line| line.ends_with(",5")));
-    }
-}
+mod tests;

@@ -7,9 +7,9 @@ use super::figures::{
 use super::page::Page;
 use super::sparkline::sparkline;
 use super::tables::{Column, markdown};
-use super::text_sizing;
 use super::undone::{answers_cut, too_long};
 use super::views::{ClassPromise, KneePoint, KneeView, Limit, Promise, Quantiles, Style};
+use super::{text_cost, text_sizing};
 use crate::analysis::knee::{Sending, WhenFull};
 use crate::analysis::{Estimate, Verdict};
 use crate::calibrate::interval::FigureInterval;
@@ -164,6 +164,10 @@ fn first_lines(page: &mut Page, view: &KneeView, style: Style) {
         .map(|sizing| text_sizing::lines(sizing, view.is_interrupted, view.only_client().is_some()));
     for (name, sentence) in qualified.into_iter().flatten() {
         page.listed(name, &[sentence]);
+    }
+    if let Some(rent) = &view.rent {
+        let per_s = view.prompt_tokens_per_s.zip(view.output_tokens_per_s);
+        page.fact("cost", &text_cost::line(rent, per_s));
     }
     let asked = asked(view);
     if !asked.is_empty() {

@@ -6,7 +6,7 @@ use super::figures::{count, counted, percent, significant};
 use super::page::Page;
 use super::text::of_peaks;
 use super::views::{PoolMeta, ResultMeta, ScalingMeta};
-use super::{text_relays, text_replicas, text_tiers, text_waits};
+use super::{text_cost, text_relays, text_replicas, text_tiers, text_waits};
 use crate::analysis::RunResult;
 use crate::metrics::{LittleCheck, SpeculationSummary, Summary};
 
@@ -44,6 +44,9 @@ pub(super) fn facts(page: &mut Page, result: &RunResult, meta: &ResultMeta) {
     }
     if let Some(scaling) = &meta.scaling {
         page.fact("scaling", &scaled(scaling));
+    }
+    if let Some(rent) = &meta.rent {
+        page.fact("cost", &text_cost::line(rent, text_cost::tokens_per_s(result)));
     }
     for (label, line) in text_relays::lines(result) {
         page.fact(label, &line);

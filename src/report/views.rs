@@ -4,6 +4,7 @@
 
 use jiff::civil::DateTime;
 
+use crate::analysis::costs::Rent;
 use crate::analysis::knee::{ClientLimit, Count, Demand, Fleet, Sending, WhenFull};
 use crate::analysis::{Estimate, Verdict};
 use crate::calibrate::interval::{FigureInterval, ModelInterval};
@@ -65,6 +66,8 @@ pub struct ResultMeta {
     pub usd_per_hour: Option<f64>,
     /// What stepping together cost ranks that do.
     pub lock_step: Option<LockStepAccount>,
+    /// What several pools cost, or why that is not known; `None` of one, and of replicas that come and go.
+    pub rent: Option<Result<Rent, String>>,
     /// The router between replicas, as a scenario spells it; `None` for one replica.
     pub router: Option<String>,
     /// `vllm@0.33`.
@@ -269,6 +272,8 @@ pub struct KneeView {
     pub limited_by: Option<String>,
     /// The same in a word or two: `TTFT p99`.
     pub breaks_first: String,
+    /// Prompt tokens per second at the knee, those that are answered beside its rate with them.
+    pub prompt_tokens_per_s: Option<f64>,
     /// Output tokens per second at the knee, those that are answered beside its rate with them.
     pub output_tokens_per_s: Option<f64>,
     /// Share of the output tokens asked for that the engine's context cuts off there; 0 without such a rate.
@@ -301,6 +306,8 @@ pub struct KneeView {
     pub beside: Vec<String>,
     /// How many replicas a rate needs, where that was asked.
     pub sizing: Option<Sizing>,
+    /// What the pools cost, or why that is not known; `None` where it is not told.
+    pub rent: Option<Result<Rent, String>>,
 }
 
 impl KneeView {

@@ -504,3 +504,52 @@ fn what_one_replica_of_each_kind_would_not_need_is_not_said_of_every_way() {
     assert!(!told.contains("router = random has no effect"), "{told}");
     assert_eq!(told.matches("KV crosses").count(), 1, "{told}");
 }
+
+/// The length of the context has a name of its own in each engine, and means the same.
+#[test]
+fn settings_that_engines_share_are_said_to_each_in_its_own_words() {
+    let desk = Desk::new();
+    let words = "meta-llama/Llama-3.1-8B-Instruct --gpu h100 --input-len 512 --output-len 64 --goodput ttft:500 tpot:50 \
+                 --max-model-len 8192 --max-num-seqs 32 --request-rate 4 -L engine vllm,sglang,tensorrt-llm";
+    let planned = desk.expect(0, &format!("sweep {words} --dry-run"));
+    for own in [
+        "max_model_len = 8192",
+        "context_length = 8192",
+        "max_seq_len = 8192",
+        "max_num_seqs = 32",
+        "max_running_requests = 32",
+        "max_batch_size = 32",
+    ] {
+        assert!(planned.contains(own), "{own} in {planned}");
+    }
+    let found = desk.expect(
+        0,
+        &format!("knee {words} --max-rate 5 --precision 0.2 --format csv"),
+    );
+    assert_eq!(found.matches(",kept,").count(), 3, "{found}");
+    // Of one engine another's flag stays an error.
+    let one = words.replace("-L engine vllm,sglang,tensorrt-llm", "--engine sglang");
+    let output = desk.run(&format!("run {one}"));
+    assert!(text(&output.stderr).contains("SGLang calls it --context-length 8192"));
+}
+
+/// Ranks in lock-step have a machine as one replica has, and what is pressed on it is named.
+#[test]
+fn data_parallel_ranks_say_what_limits_them() {
+    let desk = Desk::new();
+    let vllm = "deepseek-ai/DeepSeek-V2-Lite --gpu h100 -dp 2 --enable-expert-parallel --max-model-len 8192 --input-len 512 \
+                --output-len 128 --goodput ttft:500 tpot:50";
+    for words in [vllm, "dp-attention"] {
+        let run = json(&desk.expect(
+            0,
+            &format!("run {words} --request-rate 4 --num-prompts 400 --format json"),
+        ));
+        let used = &run["plimsoll"]["utilisation"];
+        for share in ["mfu", "memory_bandwidth", "busy"] {
+            let share = used[share].as_f64().unwrap();
+            assert!(share > 0.0 && share < 1.0, "{words}: {used}");
+        }
+        let found = desk.expect(0, &format!("knee {words} --precision 0.3"));
+        assert!(unfolded(&found).contains("Hardest pressed is "), "{found}");
+    }
+}

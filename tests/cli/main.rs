@@ -1,5 +1,6 @@
 //! The real binary from end to end: exit codes, first lines, what it writes, and that the same input gives the same bytes.
 
+mod apart;
 mod axes;
 mod classes;
 mod ideal;

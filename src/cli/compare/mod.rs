@@ -7,7 +7,7 @@ use std::process::ExitCode;
 
 use super::disk::Disk;
 use super::outputs::{Format, OutputFlags, Writer};
-use super::progress::Progress;
+use super::progress::{self, Progress};
 use super::run::or_quickstart;
 use super::terminal::Terminal;
 use super::{Exit, files, interrupt, present, remarks, subject};
@@ -303,7 +303,9 @@ fn simulate_all(planned: &[Planned], seeds: u32, terminal: &Terminal) -> Vec<Vec
             ..present::experiment(resolved, Records::Requests)
         };
         let mut waits = Waits::default();
-        let outcome = simulate_watched(&scenario, &experiment, &mut waits, |_| !interrupt::is_asked());
+        let outcome = simulate_watched(&scenario, &experiment, &mut waits, |ended| {
+            progress::goes_on(|| format!("{} of one that runs", crate::report::counted(ended, "request")))
+        });
         if outcome.is_interrupted {
             return None;
         }

@@ -4,6 +4,7 @@ mod caveats;
 mod classes;
 mod model;
 mod one;
+mod pairs;
 mod rate;
 mod searches;
 mod settings;
@@ -26,7 +27,7 @@ use super::plan::{AxisFlags, Common};
 use super::progress::Progress;
 use super::reported::unread;
 use super::terminal::Terminal;
-use super::{files, interrupt, mix, why};
+use super::{files, interrupt, mix, rent, why};
 use crate::analysis::LoadKind;
 use crate::analysis::knee::Knee;
 use crate::config::{
@@ -47,6 +48,7 @@ use crate::workload::{Prefix, WorkloadSpec};
   plimsoll knee quickstart -L gpu h100,h200,l40s   # which is the cheapest within the promise
   plimsoll knee quickstart -L gpu h100,l40s -L tensor-parallel-size 1,2 --for-rate 100
   plimsoll knee pd-input-length --disaggregated --gpus 4   # which share of prefill and decode, or neither
+  plimsoll knee pd-input-length --for-rate 40   # how many that prefill and how many that decode are the cheapest
 
 Without arguments: the quickstart scenario. With -L and -S there is a knee for each combination of values, and they are ranked by cost; --charts draws all of them as one picture, and the search of each. With -o FILE.jsonl finished settings are kept as they come: after an interruption the same command goes on from there. A setting that does not fit, or whose values do not go together, is a row that says so; a value that is wrong by itself is an error. --precision is the half-width asked of each rate's mean latencies; the bracket on the rate gets narrower with it. Exit code 3 where no rate (with --for-rate, no number of replicas) keeps the promise, or the model does not fit: with -L and -S, in no setting.")]
 pub struct Args {
@@ -111,16 +113,25 @@ pub fn run(args: &Args, out: &mut dyn Write, terminal: &Terminal) -> anyhow::Res
         min_rate: args.min_rate,
         max_rate: args.max_rate,
     };
-    let sizing = args.sizing.of(&resolved, &input.document)?;
-    if sizing.is_some() {
+    args.sizing.check_price(&resolved)?;
+    let outputs = args.output.resolve(&input.results, Writer::Knee)?;
+    let pair_for = args
+        .sizing
+        .for_rate
+        .filter(|_| pairs::has_pair(&resolved, &input.document));
+    let sizing = match pair_for {
+        Some(_) => pairs::check(&resolved, &outputs).map(|()| None)?,
+        None => args.sizing.of(&resolved, &input.document)?,
+    };
+    if args.sizing.for_rate.is_some() {
         resolved.router_acts();
     }
-    let outputs = args.output.resolve(&input.results, Writer::Knee)?;
     terminal.notes(&input.notes);
     terminal.notes(&resolved.notes);
     terminal.notes(&outputs.notes);
     let unread = unread(&input.document, &outputs, Writer::Knee);
-    let ignored = [unread, set_by_the_search(&resolved)].concat();
+    let of_pairs = pair_for.map(|_| pairs::without_effect(args));
+    let ignored = [unread, set_by_the_search(&resolved), of_pairs.unwrap_or_default()].concat();
     terminal.notes(&ignored);
     if input.document.get("sweep").is_some() {
         terminal.notes(&[
@@ -137,13 +148,26 @@ pub fn run(args: &Args, out: &mut dyn Write, terminal: &Terminal) -> anyhow::Res
     outputs.check_places()?;
     terminal.notes(&outputs.told);
     if let Some(gpus) = splits {
-        return splits::execute(&input.document, gpus, bracket, &outputs, out, terminal);
+        return splits::execute(
+            &input.document,
+            gpus,
+            (bracket, args.sizing.price),
+            &outputs,
+            out,
+            terminal,
+        );
+    }
+    if let Some(rate) = pair_for {
+        let price = args.sizing.price;
+        let asked = (&resolved, &input.document);
+        return pairs::execute(asked, (rate, price), &ignored, &outputs, out, terminal);
     }
     let asked = Asked {
         resolved: &resolved,
         document: &input.document,
         bracket,
         sizing,
+        rent: rent::of_pools(&resolved, args.sizing.price),
         ignored: [resolved.ignored.clone(), ignored].concat(),
     };
     execute(&asked, &outputs, out, terminal)
@@ -208,11 +232,6 @@ impl Args {
         }
         problems.extend(self.sizing.problems());
         problems.extend(self.splits.contradicted(self));
-        if self.sizing.price.is_some() && self.sizing.for_rate.is_none() && !self.axes.is_given() {
-            let useless = Diagnostic::new("--price has no effect on the knee of one setting");
-            let help = "give --for-rate, which counts replicas and their cost, or settings to rank: -L tensor-parallel-size 1,2";
-            problems.push(useless.at(Place::Flag("--price".to_owned())).help(help));
-        }
         if self.axes.link && !self.axes.is_given() {
             let useless = Diagnostic::new("--link has no effect without axes: it advances several together");
             let help = "give them: -L gpu l40s,h100 -L tensor-parallel-size 4,1";

@@ -1,6 +1,6 @@
 //! How far a knee may be off because the step time's parameters are, where that can be told.
 
-use super::super::{interrupt, present};
+use super::super::{present, progress};
 use super::rate::POINT;
 use crate::analysis::knee::{Knee, Objective};
 use crate::analysis::{LoadKind, Verdict, simulate};
@@ -66,7 +66,9 @@ pub(super) fn uncertainty(
         experiment.stops_when_precise = false;
         // A rate that breaks the promise need not be simulated to its end.
         experiment.bad_max = bad_max(objective).filter(|_| !is_whole);
-        let outcome = simulate(&scenario, &experiment, |_| !interrupt::is_asked());
+        let outcome = simulate(&scenario, &experiment, |_| {
+            progress::goes_on(|| "how far the model may be off".to_owned())
+        });
         if outcome.is_interrupted {
             return false;
         }

@@ -5,6 +5,7 @@ use super::super::{failures, fronts, interrupt, mix, present, subject};
 use super::caveats::{self, Caveats};
 use super::rate::{LONGEST, POINT, judged, long_enough, met, precision};
 use super::{Bracket, classes, model, sizing};
+use crate::analysis::costs::Rent;
 use crate::analysis::knee::{Knee, Objective, SearchOptions, search};
 use crate::analysis::{LoadKind, Precision, silent_classes};
 use crate::calibrate::interval::FigureInterval;
@@ -20,6 +21,8 @@ pub(super) struct Asked<'a> {
     pub(super) document: &'a Document,
     pub(super) bracket: Bracket,
     pub(super) sizing: Option<Sizing>,
+    /// What its pools cost, where that is told beside the knee.
+    pub(super) rent: Option<Result<Rent, String>>,
     /// What was given and has no effect.
     pub(super) ignored: Vec<String>,
 }
@@ -208,7 +211,7 @@ pub(super) fn find(
 }
 
 /// What nobody gave, with the search's own precision in place of a run's length.
-fn assumptions(resolved: &Resolved, precision: &Precision) -> Vec<String> {
+pub(super) fn assumptions(resolved: &Resolved, precision: &Precision) -> Vec<String> {
     let varies = LoadKind::of_scenario(&resolved.scenario) == LoadKind::Varying;
     let mut told: Vec<String> = present::assumptions(resolved)
         .into_iter()
@@ -268,6 +271,7 @@ fn view(
         label: resolved.report.label.clone(),
         metadata: resolved.report.metadata.clone(),
         sizing,
+        rent: asked.rent.clone(),
         load_varies: LoadKind::of_scenario(&resolved.scenario) == LoadKind::Varying,
         words: EngineWords::of(&resolved.scenario.first_pool().engine),
         pools: pools(resolved),

@@ -1,6 +1,6 @@
 //! One rate of a search: how long its run is, and what is read off it.
 
-use super::super::{interrupt, present};
+use super::super::{present, progress};
 use super::classes;
 use crate::analysis::knee::{Objective, Point};
 use crate::analysis::{
@@ -8,6 +8,8 @@ use crate::analysis::{
 };
 use crate::config::Resolved;
 use crate::metrics::Records;
+use crate::report::counted;
+use crate::report::figures::significant;
 use crate::workload::{Arrivals, Prefix, endless, with_rate};
 
 /// Half-width that one point of the search asks for, and the requests that it may cost: a search looks at some twenty
@@ -68,7 +70,14 @@ pub(super) fn run_at(resolved: &Resolved, rate: f64, precision: Precision) -> Ou
         ..precision
     };
     experiment.stops_when_precise = !varies;
-    simulate(&scenario, &experiment, |_| !interrupt::is_asked())
+    simulate(&scenario, &experiment, |ended| {
+        progress::goes_on(|| at(rate, ended))
+    })
+}
+
+/// `at 14.2 req/s 131,072 requests`: how far a run is.
+fn at(rate: f64, ended: u64) -> String {
+    format!("at {} req/s {}", significant(rate), counted(ended, "request"))
 }
 
 /// One rate, with enough requests of every class.

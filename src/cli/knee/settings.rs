@@ -8,14 +8,14 @@ use serde_json::Value;
 use super::super::outputs::{Format, Outputs, Writer};
 use super::super::plan::{Common, Plan, Planned};
 use super::super::reported::unread;
-use super::super::{Exit, cells, files, interrupt, mix, present, subject};
+use super::super::{Exit, cells, files, interrupt, mix, present, rent, subject};
 use super::one::Asked;
 use super::searches::{Setting, search_all};
 use super::{Args, Bracket, Terminal, no_promise, set_by_the_search};
 use crate::config::axes::{Axis, Cell};
 use crate::config::{Assembled, Diagnostic, Diagnostics, Place, Resolved};
 use crate::report::chart::{self, Picture};
-use crate::report::figures::{count, counted, significant};
+use crate::report::figures::{count, counted};
 use crate::report::knees::{self, KneeRow, Knees, Ranking};
 use crate::report::{self, KneeView, Sizing};
 use crate::sweep;
@@ -78,6 +78,7 @@ pub(super) fn execute(
             document: &settings[cell.index].document,
             bracket,
             sizing,
+            rent: None,
             ignored: of_cell.map(Vec::as_slice).concat(),
         };
         (cell, asked)
@@ -241,24 +242,8 @@ fn say(input: &Assembled, plan: &Plan, outputs: &Outputs, unread: &[String], ter
 
 /// Where the prices are from, each card once.
 fn prices(plan: &Plan, price: Option<f64>) -> String {
-    if let Some(price) = price {
-        return format!("{} $ per GPU-hour, as given", significant(price));
-    }
-    let mut told: Vec<String> = Vec::new();
     let pools = plan.runs.iter().flat_map(|cell| &cell.resolved.scenario.pools);
-    for pool in pools {
-        let Some(price) = &pool.price else {
-            continue;
-        };
-        let one = format!("{} {:.2} ({})", pool.device, price.usd_per_hour, price.date);
-        if !told.contains(&one) {
-            told.push(one);
-        }
-    }
-    match told.is_empty() {
-        true => String::new(),
-        false => format!("assumed list prices, $ per GPU-hour: {}", told.join(", ")),
-    }
+    rent::prices(pools, price)
 }
 
 /// Writes all settings in any other form than lines of JSON.

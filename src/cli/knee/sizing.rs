@@ -17,7 +17,7 @@ use crate::report::{Counted, Sizing};
 #[command(next_help_heading = "Sizing")]
 pub struct SizingFlags {
     /// Count the replicas, and their cost, that so many requests per second need in all: the fewest that keep the promise when
-    /// they are simulated behind --router.
+    /// they are simulated behind --router; of prefill and decode pools the cheapest numbers of both.
     #[arg(long, value_name = "RATE", allow_negative_numbers = true)]
     pub for_rate: Option<f64>,
     /// US dollars per GPU-hour, in place of the list price of the GPU's profile.
@@ -47,6 +47,31 @@ impl SizingFlags {
         });
         let all = [super::no_rate("--for-rate", self.for_rate), too_low, no_price];
         all.into_iter().flatten().collect()
+    }
+
+    /// Refuses a price that nothing is paid by, or that is not that of all GPUs.
+    ///
+    /// # Errors
+    /// One setting of one pool without a rate to count for, and pools of unlike cards.
+    pub(super) fn check_price(self, resolved: &Resolved) -> Result<(), Diagnostics> {
+        let devices = || resolved.servers.iter().map(|server| &server.device.id);
+        let are_unlike = devices().any(|device| Some(device) != devices().next());
+        let (what, help) = match (resolved.servers.len() > 1, self.for_rate) {
+            _ if self.price.is_none() => return Ok(()),
+            (true, _) if are_unlike => (
+                "--price is one price for every GPU-hour, and the pools have cards that cost unlike amounts",
+                "leave it out: each card then has the list price of its profile; for your own put what \
+                 `plimsoll hw show GPU --format toml` says into a file, change its usd_per_hour, and give the file's path in place of \
+                 the name",
+            ),
+            (false, None) => (
+                "--price has no effect on the knee of one setting",
+                "give --for-rate, which counts replicas and their cost, or settings to rank: -L tensor-parallel-size 1,2",
+            ),
+            _ => return Ok(()),
+        };
+        let problem = Diagnostic::new(what).at(Place::Flag("--price".to_owned()));
+        Err(problem.help(help).into())
     }
 
     /// What was asked, for this scenario's replica.
@@ -245,8 +270,14 @@ fn engines_of_one(resolved: &Resolved, document: &Document) -> Result<u32, Diagn
     let cluster = &resolved.scenario.cluster;
     if resolved.servers.len() > 1 {
         let what = "--for-rate counts replicas that are alike, and the scenario has pools";
-        let help =
-            "search the knee of all pools without --for-rate, or size each pool in a scenario of its own";
+        let help = match cluster.disaggregation.is_some() {
+            true => {
+                "count without -L and -S, and with one pool of each role: [cluster.prefill] and [cluster.decode], or --prefill N --decode N"
+            }
+            false => {
+                "search the knee of all pools without --for-rate, or size each pool in a scenario of its own"
+            }
+        };
         return Err(Diagnostic::new(what).help(help).into());
     }
     let has_several = cluster.replicas > 1 && document.get("cluster.replicas").is_some();

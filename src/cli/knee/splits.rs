@@ -7,7 +7,7 @@ use toml::Value;
 
 use super::super::outputs::{Format, Outputs};
 use super::super::progress::Progress;
-use super::super::{Exit, files, interrupt, present, subject};
+use super::super::{Exit, files, interrupt, present, rent, subject};
 use super::one::{find, options};
 use super::{Args, Bracket, Disk, Terminal, precision, run_at};
 use crate::analysis::Outcome;
@@ -18,6 +18,9 @@ use crate::report::breaks_first;
 use crate::report::splits::{self, Costs, SplitRow, Splits};
 use crate::report::{ClassPromise, Limit, json};
 use crate::workload::{Arrivals, Prefix, mean_rate};
+
+/// What sets the numbers of a split.
+const FLAG: &str = "--disaggregated";
 
 /// More GPUs make more splits than anybody reads.
 const GPUS_MAX: u32 = 64;
@@ -89,14 +92,14 @@ impl SplitFlags {
 pub(super) fn execute(
     document: &Document,
     gpus: u32,
-    bracket: Bracket,
+    (bracket, price): (Bracket, Option<f64>),
     outputs: &Outputs,
     out: &mut dyn Write,
     terminal: &Terminal,
 ) -> anyhow::Result<ExitCode> {
     let together = all_do_both(document, 1)?;
     let each = together.placement.gpus();
-    let pair = split(document, 1, 1)?;
+    let pair = split(document, (1, 1), FLAG)?;
     let of = |pool: usize| pair.scenario.pools[pool].gpus;
     let ways: Vec<(u32, u32)> = (1..=gpus / of(0))
         .filter_map(|prefill| {
@@ -115,10 +118,10 @@ pub(super) fn execute(
     let asked = ways.len() + 1;
     let try_one = |way: Option<(u32, u32)>| {
         let resolved = match way {
-            Some((prefill, decode)) => split(document, prefill, decode)?,
+            Some(way) => split(document, way, FLAG)?,
             None => all_do_both(document, gpus / each)?,
         };
-        row(&resolved, way, &objective, bracket, terminal)
+        row(&resolved, way, &objective, (bracket, price), terminal)
     };
     let rows = search(&ways, scales(&pair), terminal, try_one)?;
     let splits = Splits {
@@ -128,6 +131,7 @@ pub(super) fn execute(
         promises: promised(&objective, &present::class_promises(&pair)),
         missing: asked - rows.len(),
         rows,
+        price_source: rent::prices(pair.scenario.pools.iter().chain(&together.scenario.pools), price),
         subject: subject::subject(&together),
     };
     let text = match outputs.format {
@@ -251,9 +255,9 @@ pub(super) fn one_of_each(document: &Document) -> anyhow::Result<Resolved> {
     if !problems.is_empty() {
         return Err(Diagnostics(problems).into());
     }
-    let mut pair = split(document, 1, 1)?;
+    let mut pair = split(document, (1, 1), FLAG)?;
     // What has no effect on one replica each may have one on the other ways.
-    if let Ok(several) = split(document, 2, 2) {
+    if let Ok(several) = split(document, (2, 2), FLAG) {
         let (lone, ignored) = std::mem::take(&mut pair.ignored)
             .into_iter()
             .partition(|sentence| !several.ignored.contains(sentence));
@@ -265,12 +269,16 @@ pub(super) fn one_of_each(document: &Document) -> anyhow::Result<Resolved> {
 }
 
 /// The scenario with so many replicas of each role.
-fn split(document: &Document, prefill: u32, decode: u32) -> anyhow::Result<Resolved> {
+pub(super) fn split(
+    document: &Document,
+    (prefill, decode): (u32, u32),
+    flag: &str,
+) -> anyhow::Result<Resolved> {
     let mut document = document.clone();
     document.remove("cluster.replicas");
     for (key, replicas) in [("prefill", prefill), ("decode", decode)] {
         let key = format!("cluster.{key}.replicas");
-        document.set(&key, Value::Integer(replicas.into()), "--disaggregated");
+        document.set(&key, Value::Integer(replicas.into()), flag);
     }
     Ok(resolve(document, &Disk)?)
 }
@@ -295,7 +303,7 @@ fn row(
     resolved: &Resolved,
     split: Option<(u32, u32)>,
     objective: &Objective,
-    bracket: Bracket,
+    (bracket, price): (Bracket, Option<f64>),
     terminal: &Terminal,
 ) -> anyhow::Result<SplitRow> {
     let Some(own_rate) = mean_rate(&resolved.scenario.workload) else {
@@ -329,6 +337,7 @@ fn row(
             .and_then(|there| there.result.relays.as_ref())
             .map(|relays| relays.stage_s(Stage::Transfer) / relays.ttft_s().max(f64::MIN_POSITIVE)),
         costs: there.as_ref().and_then(|there| costs(there, split)),
+        usd_per_hour: rent::of_all(&resolved.scenario.pools, price),
         bound: None,
     })
 }
@@ -400,7 +409,7 @@ fn promised(objective: &Objective, classes: &[ClassPromise]) -> String {
 }
 
 /// Mean share of time in which a step ran, of the pools; twice the same where all do both.
-fn busy(outcome: &Outcome, split: Option<(u32, u32)>) -> (f64, f64) {
+pub(super) fn busy(outcome: &Outcome, split: Option<(u32, u32)>) -> (f64, f64) {
     let result = &outcome.result;
     let span_s = result.whole.duration_s.max(f64::MIN_POSITIVE);
     let replicas = &result.by_replica;

@@ -1,6 +1,6 @@
 //! The cells of a sweep: every combination of values, and the flags that a command with these values has.
 
-use super::{Axis, CELLS_MAX, set_flag, set_key, twice};
+use super::{Axis, CELLS_MAX, neutral, set_flag, set_key, twice};
 use crate::config::diagnostic::{Diagnostic, Diagnostics};
 use crate::config::document::Document;
 use crate::config::flags::ScenarioFlags;
@@ -125,6 +125,7 @@ pub fn with_values(
             Err(wrong) => problems.extend(wrong),
         }
     }
+    neutral::in_the_engine_s_words(&mut flags, &mut swept);
     match problems.is_empty() {
         true => Ok((flags, swept)),
         false => Err(Diagnostics(problems)),

@@ -327,7 +327,7 @@ impl Operators {
 const SAMPLING_PASSES: f64 = 7.0;
 
 /// Whether a linear layer is behind the attention: of a dense layer, of shared experts, or the choice of experts.
-fn is_of_mlp(linear: &Linear) -> bool {
+pub(in crate::cost) fn is_of_mlp(linear: &Linear) -> bool {
     const NAMES: [&str; 9] = [
         "gate_up_proj",
         "up_proj",

@@ -43,6 +43,7 @@ use drafter::Passes;
 use host::{HostTerms, Launch};
 use indexer::IndexerTerms;
 use kernels::Operators;
+pub(super) use kernels::is_of_mlp;
 use recurrence::RecurrentTerms;
 use tables::{NOT_CAPTURED, look_up, padding_table};
 

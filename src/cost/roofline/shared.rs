@@ -112,6 +112,28 @@ mod tests {
         (own.expect("the calibration is whole"), shared)
     }
 
+    /// Two ranks with four tokens each stream together what one does of eight, and their own dense layers.
+    #[test]
+    fn ranks_stream_the_experts_that_the_tokens_of_all_activate() {
+        let (shape, _) = crate::model::find("deepseek-ai/DeepSeek-V2-Lite").expect("it is bundled");
+        let of = |data_parallel: u32, gathers_mlp: bool| {
+            let placement = Placement {
+                data_parallel,
+                gathers_mlp,
+                ..placement()
+            };
+            crate::cost::bounds::work_rates(&device("h100"), &shape, &placement)
+        };
+        let (one, two, gathered) = (of(1, false), of(2, false), of(2, true));
+        let dense = one.weight_bytes(0.0);
+        let both = 2.0 * dense + one.weight_bytes(8.0) - dense;
+        assert!((2.0 * two.weight_bytes(4.0) / both - 1.0).abs() < 1e-12);
+        assert_eq!(two.flops_per_token, one.flops_per_token);
+        // Dense layers and shared experts are behind the attention, and each has half of them.
+        assert!(gathered.bytes_per_step < two.bytes_per_step);
+        assert_eq!(gathered.flops_per_token, one.flops_per_token);
+    }
+
     #[test]
     fn more_tokens_never_take_less() {
         for whole in [false, true] {

@@ -2,6 +2,7 @@
 
 use super::value::{Object, Value};
 use crate::analysis::Estimate;
+use crate::analysis::costs::Rent;
 use crate::analysis::knee::{CountEnding, Crew};
 use crate::report::trust::trust_word;
 use crate::report::views::{ClassPromise, Counted, KneePoint, KneeView, Quantiles, Sizing, verdict_word};
@@ -31,6 +32,10 @@ pub(super) fn object(view: &KneeView) -> Object {
     }
     if let Some(asked) = &view.sizing {
         object.put("sizing", Value::Object(sizing(asked)));
+    }
+    if let Some(rent) = &view.rent {
+        let tokens_per_s = view.prompt_tokens_per_s.zip(view.output_tokens_per_s);
+        object.put("cost", Value::Object(rented(rent, tokens_per_s)));
     }
     object.put("knee", estimate(view.knee));
     object.put("saturation", estimate(view.saturation));
@@ -178,6 +183,26 @@ fn counted(object: &mut Object, asked: &Sizing) {
             object.put("tried", Value::List(count.tried.iter().map(crew).collect()));
         }
     }
+}
+
+/// What several pools cost, with prompt and output tokens per second where they are known; keys are `null` where the price is not.
+pub(super) fn rented(rent: &Result<Rent, String>, tokens_per_s: Option<(f64, f64)>) -> Object {
+    let mut object = Object::default();
+    let known = rent.as_ref().ok();
+    object.put("gpus", known.map(Rent::gpus));
+    object.put("usd_per_hour", known.map(Rent::usd_per_hour));
+    let per_million = |tokens: fn((f64, f64)) -> f64| known?.usd_per_million(tokens(tokens_per_s?));
+    object.put("usd_per_million_output_tokens", per_million(|(_, output)| output));
+    object.put(
+        "usd_per_million_tokens",
+        per_million(|(prompt, output)| prompt + output),
+    );
+    let mut each = Object::default();
+    for (name, _, usd) in known.into_iter().flat_map(|rent| &rent.pools) {
+        each.put(name, *usd);
+    }
+    object.put("usd_per_hour_by_pool", Value::Object(each));
+    object
 }
 
 pub(super) fn estimate(estimate: Option<Estimate>) -> Value {

@@ -6,6 +6,7 @@
 
 mod knee;
 mod knees;
+mod pairs;
 mod parts;
 mod plimsoll;
 mod splits;
@@ -15,6 +16,7 @@ mod waits;
 
 pub use self::knee::knee;
 pub use self::knees::{cost_of, knee_setting, knee_settings};
+pub use self::pairs::pairs;
 pub use self::splits::splits;
 use self::value::{Object, Value};
 use super::views::ResultMeta;

@@ -1,12 +1,13 @@
 //! What the client's keys cannot say: the verdict, the steady state with intervals, audits, trust and assumptions.
 
 use super::super::standing::run_word;
+use super::super::text_cost;
 use super::super::trust::trust_word;
 use super::super::turns::Turns;
 use super::super::views::{PoolMeta, Promise, ResultMeta, ScalingMeta, Utilisation};
 use super::value::{Object, Value};
 use super::{FORMAT_VERSION, distribution_ms};
-use super::{parts, tiers, waits};
+use super::{knee, parts, tiers, waits};
 use crate::analysis::{Estimate, RunResult};
 use crate::calibrate::interval::{FigureInterval, ModelInterval};
 use crate::cluster::LockStepAccount;
@@ -88,8 +89,13 @@ pub(super) fn object(result: &RunResult, meta: &ResultMeta) -> Object {
     if let Some(scaling) = &meta.scaling {
         object.put("scaling", scaled(scaling));
     }
-    if let Some(usd) = meta.usd_per_hour {
-        object.put("cost", cost(usd, &result.whole));
+    match (&meta.rent, meta.usd_per_hour) {
+        (Some(rent), _) => object.put(
+            "cost",
+            Value::Object(knee::rented(rent, text_cost::tokens_per_s(result))),
+        ),
+        (None, Some(usd)) => object.put("cost", cost(usd, &result.whole)),
+        (None, None) => {}
     }
     if let Some(account) = &meta.lock_step {
         object.put("lock_step", lock_step(account));

@@ -44,6 +44,11 @@ fn way(row: &SplitRow, replicas: u32) -> Object {
     object.put("prefill_busy", optional(row.busy.map(|busy| busy.0)));
     object.put("decode_busy", optional(row.busy.map(|busy| busy.1)));
     object.put("transfer_share_of_ttft", optional(row.transfer_share));
+    object.put("usd_per_hour", optional(row.usd_per_hour));
+    object.put(
+        "usd_per_million_output_tokens",
+        optional(row.usd_per_million_output_tokens()),
+    );
     if let Some(costs) = &row.costs {
         object.put("costs", Value::Object(costs_of(costs)));
     }

@@ -1,0 +1,377 @@
+//! How many replicas that prefill and how many that decode a rate needs: the cheapest pair, what was tried about it, and on what it
+//! rests.
+
+use super::figures::{count, counted, percent, significant, time};
+use super::page::Page;
+use super::tables::{Column, markdown};
+use super::text_caveats::{assumed, trust_lines};
+use super::text_sizing::dollars;
+use super::views::Style;
+use crate::analysis::costs::usd_per_million;
+use crate::analysis::knee::{Pair, PairEnding, Point};
+use crate::cost::Trust;
+
+/// A pair that was tried.
+#[derive(Clone, Debug, PartialEq)]
+pub struct PairRow {
+    /// Its replicas and their run.
+    pub pair: Pair,
+    /// GPUs of both pools.
+    pub gpus: u64,
+    /// US dollars an hour of them; `None` where a card has no price.
+    pub usd_per_hour: Option<f64>,
+    /// Share of time in which a step ran, of the prefill pool and of the decode pool.
+    pub busy: Option<(f64, f64)>,
+}
+
+/// A search for the cheapest pair.
+#[derive(Clone, Debug, PartialEq)]
+pub struct PairSizing {
+    /// Requests per second in all.
+    pub rate: f64,
+    /// How it ended.
+    pub ending: PairEnding,
+    /// All that were tried, the cheapest first.
+    pub rows: Vec<PairRow>,
+    /// The pair that was tried first.
+    pub start: (u64, u64),
+    /// Requests a second that one replica of each pool could serve at most, by their balance; `None` where it is not known.
+    pub each_per_s: Option<(f64, f64)>,
+    /// The cards of both pools.
+    pub gpu: [String; 2],
+    /// GPUs of one replica of each.
+    pub gpus_each: [u64; 2],
+    /// What stands before replicas of a pool.
+    pub router: Option<String>,
+    /// Where the prices are from; empty where none is known.
+    pub price_source: String,
+    /// All that is promised, one phrase each.
+    pub promises: Vec<String>,
+    /// What has no rate and is sent beside it; empty where all have one.
+    pub beside: Vec<String>,
+    /// What was simulated.
+    pub subject: String,
+    /// How well each component of the step time is known.
+    pub trust: Vec<(String, Trust)>,
+    /// Defaults and substitutions, as sentences.
+    pub assumptions: Vec<String>,
+    /// What else must be known, as sentences.
+    pub notes: Vec<String>,
+    /// What was given and has no effect, as sentences.
+    pub ignored: Vec<String>,
+    /// The user stopped it.
+    pub is_interrupted: bool,
+}
+
+impl PairRow {
+    fn name(&self) -> String {
+        format!("{} + {}", count(self.pair.prefill), count(self.pair.decode))
+    }
+}
+
+impl PairSizing {
+    /// The cheapest that was seen to keep the promise.
+    #[must_use]
+    pub fn best(&self) -> Option<&PairRow> {
+        match self.ending {
+            PairEnding::Found { prefill, decode, .. } => self.row(prefill, decode),
+            _ => None,
+        }
+    }
+
+    fn row(&self, prefill: u64, decode: u64) -> Option<&PairRow> {
+        let mut rows = self.rows.iter();
+        rows.find(|row| (row.pair.prefill, row.pair.decode) == (prefill, decode))
+    }
+
+    /// Whether all that is cheaper is ruled out.
+    #[must_use]
+    pub fn is_cheapest(&self) -> bool {
+        matches!(
+            self.ending,
+            PairEnding::Found {
+                is_cheapest: true,
+                ..
+            }
+        )
+    }
+
+    /// GPUs of the cheapest pair that is not seen to break the promise beyond the sampling error, and of the cheapest that is seen to
+    /// keep it beyond it; `None` where none of those tried is.
+    #[must_use]
+    pub fn gpus_95(&self) -> (Option<u64>, Option<u64>) {
+        let is_possible = |row: &&PairRow| may_keep(&row.pair.point) && !self.is_ruled_out(&row.pair);
+        let least = self.rows.iter().find(is_possible);
+        let most = self.rows.iter().find(|row| row.pair.point.is_sure());
+        (least.map(|row| row.gpus), most.map(|row| row.gpus))
+    }
+
+    /// Whether a pair with no fewer of either was seen to break the promise beyond the sampling error.
+    fn is_ruled_out(&self, pair: &Pair) -> bool {
+        let has_no_fewer = |other: &Pair| other.prefill >= pair.prefill && other.decode >= pair.decode;
+        let mut rows = self.rows.iter();
+        rows.any(|row| has_no_fewer(&row.pair) && !may_keep(&row.pair.point))
+    }
+
+    /// US dollars of the best per million output tokens, and per million of all tokens.
+    #[must_use]
+    pub fn usd_per_million(&self) -> Option<(f64, f64)> {
+        let best = self.best()?;
+        let (usd, point) = (best.usd_per_hour?, &best.pair.point);
+        let (prompt, output) = point.tokens_each?;
+        // What is answered beside the rate has tokens, too, and is paid with it.
+        let answered = point.throughput.filter(|_| !self.beside.is_empty());
+        let rate = answered.map_or(self.rate, |answered| answered.value);
+        usd_per_million(usd, rate * output).zip(usd_per_million(usd, rate * (prompt + output)))
+    }
+
+    /// `2 prefill + 3 decode replicas for 30.0 req/s  (95 % [5, 6] GPUs)   5 × H100-SXM-80GB, 14.95 $/h, 0.52 $/M output tokens`.
+    fn answer(&self) -> String {
+        let rate = significant(self.rate);
+        let Some(best) = self.best() else {
+            return match self.ending {
+                _ if self.is_interrupted => {
+                    format!("INTERRUPTED before any pair kept the promise at {rate} req/s")
+                }
+                PairEnding::TooMany => {
+                    format!("NO NUMBERS of prefill and decode replicas keep the promise at {rate} req/s")
+                }
+                PairEnding::Untold => format!(
+                    "NOT KNOWN: runs have too few requests to tell who keeps the promise at {rate} req/s"
+                ),
+                _ => format!(
+                    "NOT FOUND: the search ran out of runs before a pair kept the promise at {rate} req/s"
+                ),
+            };
+        };
+        let (prefill, decode) = (best.pair.prefill, best.pair.decode);
+        let gpus = [prefill * self.gpus_each[0], decode * self.gpus_each[1]];
+        let cards = match self.gpu[0] == self.gpu[1] {
+            true => format!("{} × {}", count(best.gpus), self.gpu[0]),
+            false => format!(
+                "{} × {} + {} × {}",
+                count(gpus[0]),
+                self.gpu[0],
+                count(gpus[1]),
+                self.gpu[1]
+            ),
+        };
+        let (fewest, most) = self.gpus_95();
+        let mut text = format!(
+            "{}{} prefill + {} decode replicas for {rate} req/s  (95 % [{}, {}] GPUs)   {cards}",
+            match (self.is_interrupted, self.is_cheapest()) {
+                (true, _) => "INTERRUPTED, until then: ",
+                (false, true) => "",
+                (false, false) => "OUT OF RUNS, until then: ",
+            },
+            count(prefill),
+            count(decode),
+            fewest.map_or("–".to_owned(), count),
+            most.map_or("not bounded".to_owned(), count),
+        );
+        if let Some(usd) = best.usd_per_hour {
+            text += &format!(", {} $/h", dollars(usd));
+        }
+        if let Some((output, _)) = self.usd_per_million() {
+            text += &format!(", {} $/M output tokens", dollars(output));
+        }
+        text
+    }
+
+    /// What qualifies the answer: (name, sentence).
+    fn lines(&self) -> Vec<(&'static str, String)> {
+        let mut lines = vec![("counted", self.counted())];
+        if let Some((_, all)) = self.usd_per_million() {
+            let told = format!(
+                "{} $ per million tokens, prompts and outputs; {}",
+                dollars(all),
+                self.price_source
+            );
+            lines.push(("cost", told));
+        } else if self.best().is_some_and(|best| best.usd_per_hour.is_none()) {
+            let told = "a GPU's profile has no price: the fewest GPUs are looked for; give --price";
+            lines.push(("cost", told.to_owned()));
+        }
+        let each = self.each_per_s.map_or(String::new(), |(prefill, decode)| {
+            format!(
+                ", by the balance of the pools: at most {} req/s of a replica that prefills, {} of one that decodes",
+                significant(prefill),
+                significant(decode)
+            )
+        });
+        let (prefill, decode) = self.start;
+        lines.push((
+            "began",
+            format!("with {} + {}{each}", count(prefill), count(decode)),
+        ));
+        let beside = match self.beside.is_empty() {
+            true => String::new(),
+            false => format!(
+                "; and beside the rate, once before all of them, what has none: {}",
+                self.beside.join(", ")
+            ),
+        };
+        lines.push((
+            "supposes",
+            format!(
+                "that more replicas of either pool serve no worse, so that a pair which breaks the promise rules out all with no more of \
+                 either: nearly true, so the pairs about the answer were tried, too. Replicas of a pool that are alike, and none that \
+                 fails{beside}"
+            ),
+        ));
+        lines
+    }
+
+    /// What was simulated, and the nearest pairs that are cheaper.
+    fn counted(&self) -> String {
+        let told = |row: &PairRow| format!("{} {}", row.name(), fate(&row.pair.point));
+        let seen: Vec<String> = match self.best() {
+            None => self.rows.last().map(told).into_iter().collect(),
+            Some(best) => {
+                let (prefill, decode) = (best.pair.prefill, best.pair.decode);
+                let about = [(prefill, decode), (prefill - 1, decode), (prefill, decode - 1)];
+                about
+                    .iter()
+                    .filter_map(|&(prefill, decode)| self.row(prefill, decode))
+                    .map(told)
+                    .collect()
+            }
+        };
+        let behind = self
+            .router
+            .as_ref()
+            .map_or(String::new(), |router| format!(", each pool behind {router}"));
+        format!(
+            "by simulating {} with all {} req/s{behind}: {}",
+            counted(self.rows.len() as u64, "pair"),
+            significant(self.rate),
+            seen.join(", ")
+        )
+    }
+}
+
+/// Whether a run keeps the promise, is not seen to break it beyond the sampling error, or does not tell.
+fn may_keep(point: &Point) -> bool {
+    point.may_be_within() || (point.is_unknown && point.keeps_up())
+}
+
+/// `keeps the promise (99.2 % good)`.
+fn fate(point: &Point) -> String {
+    let share = point.attainment.filter(|_| point.keeps_up());
+    let share = share.map_or(String::new(), |share| format!(" ({} good)", percent(share.value)));
+    format!("{}{share}", state(point))
+}
+
+fn state(point: &Point) -> &'static str {
+    match point {
+        _ if point.is_sure() => "keeps the promise",
+        _ if point.is_within() => "keeps the promise, by less than its sampling error",
+        _ if !point.keeps_up() => "does not: not all is served",
+        _ if point.is_unknown => "does not tell: too few requests",
+        _ if point.may_be_within() => "does not, by less than its sampling error",
+        _ => "does not",
+    }
+}
+
+/// Writes the answer, what it rests on, and every pair that was tried.
+#[must_use]
+pub fn text(sizing: &PairSizing, style: Style) -> String {
+    let mut page = Page::new(style);
+    let code = if sizing.is_cheapest() { 32 } else { 31 };
+    page.answer(&match style.color {
+        true => format!("\u{1b}[1;{code}m{}\u{1b}[0m", sizing.answer()),
+        false => sizing.answer(),
+    });
+    for (name, sentence) in sizing.lines() {
+        page.fact(name, &sentence);
+    }
+    page.fact("SLO", &sizing.promises.join(", "));
+    page.fact("simulated", &sizing.subject);
+    page.listed("trust", &trust_lines(&sizing.trust));
+    page.listed("note", &sizing.notes);
+    assumed(&mut page, &sizing.assumptions);
+    page.line("");
+    let (columns, rows) = cells(sizing);
+    page.table(&columns, &rows, 2);
+    page.into_text()
+}
+
+/// The same in Markdown.
+#[must_use]
+pub fn md(sizing: &PairSizing) -> String {
+    let (columns, rows) = cells(sizing);
+    format!("**{}**\n\n{}", sizing.answer(), markdown(&columns, &rows))
+}
+
+fn cells(sizing: &PairSizing) -> (Vec<Column>, Vec<Vec<String>>) {
+    let heads = [
+        "prefill", "decode", "GPUs", "$/h", "attain", "TTFT p99", "TPOT p99", "P busy", "D busy",
+    ];
+    let mut columns: Vec<Column> = heads.iter().map(|head| Column::right(head)).collect();
+    columns.push(Column::left("promise"));
+    let best = sizing.best().map(PairRow::name);
+    let dash = || "–".to_owned();
+    let row = |row: &PairRow| {
+        let point = &row.pair.point;
+        let mark = if best.as_ref() == Some(&row.name()) {
+            "▶ "
+        } else {
+            ""
+        };
+        let p99 = |pair: Option<(f64, f64)>| pair.map_or_else(dash, |(_, p99)| time(p99));
+        let busy = row.busy;
+        vec![
+            format!("{mark}{}", count(row.pair.prefill)),
+            count(row.pair.decode),
+            count(row.gpus),
+            row.usd_per_hour.map_or_else(dash, dollars),
+            point.attainment.map_or_else(dash, |share| percent(share.value)),
+            p99(point.ttft_s),
+            p99(point.tpot_s),
+            busy.map_or_else(dash, |(prefill, _)| percent(prefill)),
+            busy.map_or_else(dash, |(_, decode)| percent(decode)),
+            state(point).to_owned(),
+        ]
+    };
+    (columns, sizing.rows.iter().map(row).collect())
+}
+
+/// A row a pair, full precision.
+#[must_use]
+pub fn csv(sizing: &PairSizing) -> String {
+    let head = [
+        "for_rate",
+        "prefill",
+        "decode",
+        "gpus",
+        "usd_per_hour",
+        "attainment",
+        "p99_ttft_ms",
+        "p99_tpot_ms",
+        "prefill_busy",
+        "decode_busy",
+        "kept",
+        "is_answer",
+    ];
+    let best = sizing.best().map(|row| row.pair.clone());
+    let cell = |value: Option<f64>| value.map_or_else(String::new, |value| value.to_string());
+    let ms = |pair: Option<(f64, f64)>| cell(pair.map(|(_, p99)| p99 * 1e3));
+    let rows = sizing.rows.iter().map(|row| {
+        let point = &row.pair.point;
+        vec![
+            sizing.rate.to_string(),
+            row.pair.prefill.to_string(),
+            row.pair.decode.to_string(),
+            row.gpus.to_string(),
+            cell(row.usd_per_hour),
+            cell(point.attainment.map(|share| share.value)),
+            ms(point.ttft_s),
+            ms(point.tpot_s),
+            cell(row.busy.map(|busy| busy.0)),
+            cell(row.busy.map(|busy| busy.1)),
+            point.is_within().to_string(),
+            (best.as_ref() == Some(&row.pair)).to_string(),
+        ]
+    });
+    super::csv::write(&head, rows)
+}
