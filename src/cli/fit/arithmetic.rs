@@ -3,9 +3,10 @@
 use std::io::Write;
 
 use super::drafts::{speculation, tokens_per_decode};
+use super::loading;
 use super::states;
 use super::text::{kv_per_token, requests};
-use super::{TYPICAL_OUTPUT, TYPICAL_PROMPT, loading};
+use super::typical::Typical;
 use crate::cli::figures::{grouped, short, with_unit};
 use crate::config::Capacity;
 use crate::engine::ceilings::Ceilings;
@@ -19,11 +20,12 @@ pub(super) fn write_arithmetic(
     out: &mut dyn Write,
     question: &Capacity,
     plan: &MemoryPlan,
+    typical: Typical,
     ceilings: &Ceilings,
 ) -> anyhow::Result<()> {
     let lines = memory_lines(question, plan)
         .into_iter()
-        .chain(request_lines(question, plan))
+        .chain(request_lines(question, plan, typical))
         .chain(roof_lines(question, ceilings))
         .chain(question.break_even.iter().flat_map(loading::arithmetic));
     for (what, arithmetic) in lines {
@@ -169,8 +171,7 @@ fn storage(model: &ModelShape) -> String {
     }
 }
 
-fn request_lines(question: &Capacity, plan: &MemoryPlan) -> Vec<(&'static str, String)> {
-    let options = &question.options;
+fn request_lines(question: &Capacity, plan: &MemoryPlan, typical: Typical) -> Vec<(&'static str, String)> {
     let groups = plan.layout.groups.count();
     let blocks = |tokens: u32| {
         let blocks = grouped(plan.blocks_of_request(tokens));
@@ -182,7 +183,7 @@ fn request_lines(question: &Capacity, plan: &MemoryPlan) -> Vec<(&'static str, S
         )
     };
     let mut lines = vec![
-        ("  KV per token", kv_per_token(&question.model, options)),
+        ("  KV per token", kv_per_token(question, plan)),
         (
             "  KV blocks",
             format!(
@@ -203,7 +204,10 @@ fn request_lines(question: &Capacity, plan: &MemoryPlan) -> Vec<(&'static str, S
             ),
         ),
         ("  worst case", blocks(question.max_model_len)),
-        ("  typical", blocks(TYPICAL_PROMPT + TYPICAL_OUTPUT)),
+        (
+            "  typical",
+            format!("{}: {}", typical.origin(), blocks(typical.tokens(question))),
+        ),
     ];
     let kinds = plan.layout.groups.windows.iter().map(|kind| {
         format!(
