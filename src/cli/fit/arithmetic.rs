@@ -13,6 +13,7 @@ use crate::engine::ceilings::Ceilings;
 use crate::engine::memory::{MemoryOptions, MemoryPlan, bytes_per_logit};
 use crate::model::{ModelShape, Quantization};
 use crate::quantity::{format_flops, format_rate};
+use crate::report::drafts;
 use crate::units::Bytes;
 
 /// Every line is `what   arithmetic = result`.
@@ -241,7 +242,9 @@ fn roof_lines(question: &Capacity, ceilings: &Ceilings) -> Vec<(&'static str, St
         Some(_) => format!(" × {tokens:.2} tokens"),
         None => String::new(),
     };
-    vec![
+    let told = speculation(question).and_then(|speculation| drafts::acceptance(&speculation.acceptance));
+    let mut lines: Vec<(&'static str, String)> = told.map(|told| ("  drafts", told)).into_iter().collect();
+    lines.extend([
         (
             "  prefill roof",
             format!(
@@ -271,7 +274,8 @@ fn roof_lines(question: &Capacity, ceilings: &Ceilings) -> Vec<(&'static str, St
                 ceilings.ridge_tokens
             ),
         ),
-    ]
+    ]);
+    lines
 }
 
 /// `, and 0.74 GiB of the drafter`, where there is one.
