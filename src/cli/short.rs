@@ -41,10 +41,14 @@ pub(super) fn with_short_help(cli: Command) -> Command {
         .fold(cli, |cli, name| cli.mut_subcommand(name, shortened))
 }
 
+/// Bytes of a clause that says something: the commands that a flag is of do not.
+const SHORTEST: usize = 12;
+
 /// The first clause of a flag's help.
 fn first(told: &str) -> &str {
     let ends = ["; ", ". ", ": ", " ("];
-    let end = ends.iter().filter_map(|end| told.find(end)).min();
+    let found = ends.iter().filter_map(|end| told.find(end));
+    let end = found.filter(|at| *at >= SHORTEST).min();
     &told[..end.unwrap_or(told.len())]
 }
 
