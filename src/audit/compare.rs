@@ -153,6 +153,9 @@ impl Cause {
     }
 }
 
+/// Figures from which on no two measurements agree in every digit by chance.
+const SAME_FROM: usize = 3;
+
 /// One run against another.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Comparison {
@@ -172,6 +175,8 @@ pub struct Comparison {
     pub causes: Vec<Cause>,
     /// What differs in how the two were run and stands in no cause, as where nothing moved.
     pub unlike: Vec<String>,
+    /// Both are the same measurement: no figure differs in any digit.
+    pub is_same: bool,
     /// Why no figure can be compared; where it is said there are no figures and no causes.
     pub nothing: Option<String>,
 }
@@ -196,6 +201,7 @@ pub fn compare(predicted: &Measured, measured: &Measured) -> Comparison {
         remarks: Vec::new(),
         causes: Vec::new(),
         unlike: Vec::new(),
+        is_same: false,
         nothing: unanswered(predicted, measured),
     };
     if comparison.nothing.is_some() {
@@ -217,6 +223,10 @@ pub fn compare(predicted: &Measured, measured: &Measured) -> Comparison {
     let is_said = |what: &String| comparison.causes.iter().any(|cause| cause.words.contains(what));
     comparison.unlike = said::all_that_differs(predicted, measured);
     comparison.unlike.retain(|what| !is_said(what));
+    let mut figures = comparison.figures.iter();
+    comparison.is_same = comparison.unlike.is_empty()
+        && comparison.figures.len() >= SAME_FROM
+        && figures.all(|figure| figure.predicted == figure.measured);
     if comparison.figures.is_empty() {
         comparison.nothing = Some("no figure is in both results".to_owned());
     }

@@ -233,11 +233,11 @@ fn store_host(
         ));
     }
     // Terms from other cards' runs are another server's.
-    let is_measured = request.runs.iter().any(|run| is_own(run, request)) && !doubts::is_doubtful(fitted);
-    own.trust = if is_measured {
-        Trust::Calibrated
-    } else {
-        Trust::Prior
+    let is_measured = request.runs.iter().any(|run| is_own(run, request));
+    own.trust = match (doubts::is_doubtful(fitted), is_measured) {
+        (true, _) => Trust::Doubtful,
+        (false, true) => Trust::Calibrated,
+        (false, false) => Trust::Prior,
     };
     calibration.host.insert(request.engine.clone(), own);
     add_host(evidence, fitted, &request.engine);
@@ -275,7 +275,7 @@ fn add_host(evidence: &mut Evidence, fitted: &HostFit, engine: &str) {
     let doubts = doubts::doubts_of_host(fitted);
     // What a doubtful fit says of its own precision is worth nothing.
     let of_host = fitted.next.clone().filter(|_| doubts.is_empty());
-    evidence.remarks.extend(doubts);
+    evidence.doubts.extend(doubts);
     evidence.families.clone_from(&fitted.families);
     let next = evidence.next_measurement.take().into_iter();
     let all: Vec<String> = next.chain(of_host).collect();
@@ -318,7 +318,8 @@ fn evidence(request: &Request, blocks: &[BlockFit]) -> Evidence {
         seed: request.options.seed,
         unidentified: blocks.iter().flat_map(names).collect(),
         next_measurement: next::measurement(blocks),
-        remarks: blocks.iter().filter_map(|block| block.doubt.clone()).collect(),
+        doubts: blocks.iter().filter_map(|block| block.doubt.clone()).collect(),
+        remarks: Vec::new(),
         inputs,
         blocks: blocks
             .iter()

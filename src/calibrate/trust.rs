@@ -65,7 +65,7 @@ pub fn mark(fitted: &mut Calibrated, base: &Calibration, of_source: Trust) {
     }
     let known = calibration.host.values_mut();
     known
-        .filter(|host| host.trust != Trust::Prior)
+        .filter(|host| host.trust < Trust::Prior)
         .for_each(|host| host.trust = of_source);
     if let Some(evidence) = &mut calibration.evidence {
         evidence.remarks.extend(remarks);
@@ -105,6 +105,7 @@ fn word(trust: Trust) -> &'static str {
         Trust::Calibrated => "calibrated",
         Trust::Prior => "prior",
         Trust::RooflineOnly => "roofline_only",
+        Trust::Doubtful => "doubtful",
     }
 }
 

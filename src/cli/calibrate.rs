@@ -44,8 +44,8 @@ use said::SaidArgs;
   plimsoll calibrate a.json b.json --gpu h200 --scenario a.json=short.toml --scenario b.json=long.toml
   plimsoll run … --calibration h100.toml
 
-Exit codes: 0 fitted, 1 no parameter was (the file says what is believed instead) or the machine failed (a file that cannot
-be written), 2 a file or a flag is wrong, nothing to fit, 130 interrupted; nothing is written after 2 and 130.")]
+Exit codes: 0 fitted, 1 no parameter was (nothing is written), what was fitted to is impossible (the file and all runs with it say
+so), or the machine failed (a file that cannot be written), 2 a file or a flag is wrong, nothing to fit, 130 interrupted; nothing is written after 2 and 130.")]
 pub struct Args {
     /// Kernel tables, a probe's output, results of benchmark tools, the course's tables; `-` reads standard input.
     #[arg(required = true, value_name = "FILE")]
@@ -192,6 +192,7 @@ pub fn run(args: &Args, out: &mut dyn Write, terminal: &Terminal) -> anyhow::Res
         return Ok(Exit::Interrupted.into());
     };
     finish(&mut fitted, &request.base, args, &device);
+    doubt(&mut fitted.calibration, args.engine_name(), &read.told);
     if !read.predictions.is_empty() {
         let of = of_predictions(fitted.calibration, &read.predictions, is_measured_too);
         // Predictions that scaled the kernels decided those, too.
@@ -202,7 +203,11 @@ pub fn run(args: &Args, out: &mut dyn Write, terminal: &Terminal) -> anyhow::Res
         terminal.notes(&[predicted(&read.predictions)]);
     }
     let toml = file_text(&fitted, &device);
-    if let Some(path) = &args.output {
+    let has_learnt = fitted.identified() > 0 || !read.predictions.is_empty();
+    // What a probe measured on the card is worth a file whatever else was fitted.
+    let is_worth_a_file = has_learnt || request.kept.is_some();
+    let written = args.output.as_ref().filter(|_| is_worth_a_file);
+    if let Some(path) = written {
         files::write(Path::new(path), toml.as_bytes())?;
     }
     let report = match args.format.as_str() {
@@ -210,17 +215,28 @@ pub fn run(args: &Args, out: &mut dyn Write, terminal: &Terminal) -> anyhow::Res
         _ => calibrated::text(&device.id, &fitted, &read.told),
     };
     out.write_all(report.as_bytes())?;
-    match &args.output {
-        None if args.format == "text" => {
+    let is_possible = read.told.impossible.is_empty();
+    match (written, &args.output) {
+        (Some(path), _) => terminal.notes(&[match is_possible {
+            true => format!("wrote {path}; use it with `plimsoll run … --calibration {path}`"),
+            false => format!(
+                "wrote {path}, in which the host is marked doubtful, since what it was fitted to is impossible; every run with it says so"
+            ),
+        }]),
+        (None, Some(path)) => terminal.notes(&[format!(
+            "{path} was not written: the measurements decide no parameter, so that it would hold what is believed without them"
+        )]),
+        (None, None) if args.format == "text" => {
             terminal.notes(&["nothing was written; -o FILE.toml writes the calibration".to_owned()]);
         }
-        Some(path) => terminal.notes(&[format!(
-            "wrote {path}; use it with `plimsoll run … --calibration {path}`"
-        )]),
-        None => {}
+        (None, None) => {}
     }
-    let has_learnt = fitted.identified() > 0 || !read.predictions.is_empty();
-    Ok(if has_learnt { Exit::Ok } else { Exit::Failure }.into())
+    Ok(if has_learnt && is_possible {
+        Exit::Ok
+    } else {
+        Exit::Failure
+    }
+    .into())
 }
 
 /// What is to be fitted, of all that was read.
@@ -394,6 +410,24 @@ fn finish(fitted: &mut Calibrated, base: &Calibration, args: &Args, device: &Dev
     provenance.notes = args.note.clone();
     let of_source = provenance.source.trust();
     trust::mark(fitted, base, of_source);
+}
+
+/// Figures that contradict each other are none to trust a host by, however well it meets them.
+fn doubt(calibration: &mut Calibration, engine: &str, told: &Told) {
+    let Some(evidence) = calibration
+        .evidence
+        .as_mut()
+        .filter(|_| !told.impossible.is_empty())
+    else {
+        return;
+    };
+    let impossible = told.impossible.iter();
+    evidence
+        .doubts
+        .extend(impossible.map(|(place, what)| format!("{place} is impossible: {what}")));
+    if let Some(host) = calibration.host.get_mut(engine) {
+        host.trust = Trust::Doubtful;
+    }
 }
 
 /// What a calibration says that rests on predictions.

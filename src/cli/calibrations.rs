@@ -206,6 +206,9 @@ fn in_full(calibration: &Calibration, width: Option<usize>) -> String {
         text += &format!(" note: {note}\n");
     }
     let evidence = calibration.evidence.as_ref();
+    for doubt in evidence.map_or(&[][..], |evidence| &evidence.doubts) {
+        text += &format!(" DOUBTFUL: {doubt}\n");
+    }
     for remark in evidence.map_or(&[][..], |evidence| &evidence.remarks) {
         text += &format!(" note: {remark}\n");
     }

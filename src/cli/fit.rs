@@ -6,6 +6,7 @@ mod json;
 mod loading;
 mod states;
 mod text;
+mod typical;
 
 use std::io::Write;
 use std::process::ExitCode;
@@ -16,16 +17,14 @@ use super::terminal::Terminal;
 use super::{Exit, interrupt};
 use crate::config::flags::{ScenarioFlags, SpeculationFlags};
 use crate::config::raw::{RawCluster, RawEngine, RawModel, RawSglang, RawTrtllm};
+use crate::config::scalar::Count;
 use crate::config::{Capacity, assemble, capacity};
 use crate::engine::EngineSpec;
 use crate::engine::memory::{DoesNotFit, ESTIMATES_OFF, MemoryPlan};
 use crate::units::Bytes;
 use json::{does_not_fit_json, fits_json};
 use text::{folded, write_assumed, write_notes, write_text};
-
-/// A chat turn as the course and many benchmarks have it.
-const TYPICAL_PROMPT: u32 = 1024;
-const TYPICAL_OUTPUT: u32 = 128;
+use typical::Typical;
 
 /// Does the model fit, and what is the most the hardware could do?
 ///
@@ -39,7 +38,7 @@ const TYPICAL_OUTPUT: u32 = 128;
   plimsoll fit --gpu h100 --serve-cmd \"vllm serve Qwen/Qwen3-8B --max-model-len 32k\"
   plimsoll fit ./my-model/config.json --gpu hardware_profiles/mine.toml --format json
 
-Flags, defaults and refusals are those of run, knee and sweep; a scenario's traffic has no part in it. Exit code 3: it does not fit; the message names the smallest changes that do.")]
+Flags, defaults and refusals are those of run, knee and sweep; of a scenario's traffic only the mean length counts. Exit code 3: it does not fit; the message names the smallest changes that do.")]
 pub struct Args {
     /// Model, or scenario: Hugging Face id, the path of a config.json or of its folder, or a scenario.
     #[arg(value_name = "MODEL|SCENARIO")]
@@ -65,6 +64,12 @@ pub struct Args {
     /// A whole `vllm serve …`, `python -m sglang.launch_server …` or `trtllm-serve …` command to take model and engine flags from.
     #[arg(long, value_name = "COMMAND", help_heading = "Pasted commands")]
     pub serve_cmd: Option<String>,
+    /// Prompt tokens of a usual request, of which fit tells how many run at once; without it the mean of the scenario's traffic, or 1,024.
+    #[arg(long, value_name = "TOKENS", help_heading = "Traffic")]
+    pub input_len: Option<Count>,
+    /// Output tokens of a usual request; without it the mean of the scenario's traffic, or 128.
+    #[arg(long, value_name = "TOKENS", help_heading = "Traffic")]
+    pub output_len: Option<Count>,
     /// Print the arithmetic line by line.
     #[arg(long, help_heading = "Output")]
     pub why: bool,
@@ -110,10 +115,11 @@ pub fn run(args: &Args, out: &mut dyn Write, terminal: &Terminal) -> anyhow::Res
                     a pool has of its own is left out";
         question.notes.push(note.to_owned());
     }
+    let typical = Typical::of(args, &question);
     let text = match (&question.plan, args.format.as_str()) {
-        (Ok(plan), "json") => format!("{:#}\n", fits_json(&question, plan)),
+        (Ok(plan), "json") => format!("{:#}\n", fits_json(&question, plan, typical)),
         (Err(error), "json") => format!("{:#}\n", does_not_fit_json(&question, error)),
-        (Ok(plan), _) => text_of(&question, plan, args.why)?,
+        (Ok(plan), _) => text_of(&question, plan, typical, args.why)?,
         (Err(error), _) => misfit_text(&question, error)?,
     };
     let width = terminal.width().filter(|_| args.format == "text");
@@ -143,15 +149,10 @@ fn misfit_text(question: &Capacity, error: &DoesNotFit) -> anyhow::Result<String
 }
 
 /// What fits, for people.
-fn text_of(question: &Capacity, plan: &MemoryPlan, why: bool) -> anyhow::Result<String> {
+fn text_of(question: &Capacity, plan: &MemoryPlan, typical: Typical, why: bool) -> anyhow::Result<String> {
     let mut text = Vec::new();
-    write_text(&mut text, question, plan, why)?;
+    write_text(&mut text, question, plan, typical, why)?;
     Ok(String::from_utf8(text)?)
-}
-
-/// Tokens of a typical request, as far as the context takes them.
-fn typical(question: &Capacity) -> u32 {
-    (TYPICAL_PROMPT + TYPICAL_OUTPUT).min(question.max_model_len)
 }
 
 /// The most sequences that run at once, and the engine's word for that.

@@ -42,6 +42,7 @@ mod reported;
 pub mod run;
 pub mod scenarios;
 pub mod schema;
+mod short;
 mod subject;
 pub mod sweep;
 pub mod terminal;
@@ -92,7 +93,8 @@ impl Exit {
         (
             Exit::Failure,
             "failure: a full disk, a broken conservation law, a livelock, a run in which no request was answered, or none was sent; of audit \
-             and conform: something was found; of diff: a figure is beyond --tolerance; of calibrate: nothing was fitted",
+             and conform: something was found; of diff: a figure is beyond --tolerance; of calibrate: nothing was fitted, or what was fitted to \
+             is impossible",
         ),
         (
             Exit::BadInput,
@@ -383,6 +385,11 @@ fn parse(args: &[String]) -> Result<Parsed, clap::Error> {
             argv::last_wins(sub, argv::Replaced::Single)
         })
     });
+    // Only then: what `--help` prints under headings stands there without.
+    let rules = match args.iter().any(|arg| arg == "-h") {
+        true => short::with_short_help(rules),
+        false => rules,
+    };
     let repeated = speaking
         .and_then(|name| rules.find_subcommand(&name))
         .map(|sub| argv::repeated(&normal.args, sub, argv::Replaced::Single));

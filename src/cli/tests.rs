@@ -88,3 +88,23 @@ fn spellings_of_vllm_are_accepted_where_its_flags_are() {
     let (.., several) = parse_line("run m --input-len -5 --output-len x").unwrap();
     assert_eq!(several.unwrap().0.len(), 3);
 }
+
+#[test]
+fn the_short_help_is_one_screen_and_names_the_long_one() {
+    let told = |line: &str| parse_line(line).map(|_| ()).unwrap_err().render().to_string();
+    for command in ["fit", "run", "knee", "sweep", "compare"] {
+        let (short, long) = (told(&format!("{command} -h")), told(&format!("{command} --help")));
+        assert!(short.lines().count() <= 50, "{command}:\n{short}");
+        assert!(
+            short.contains("--gpu") && short.contains("--help has all "),
+            "{command}:\n{short}"
+        );
+        assert!(
+            !short.contains("--kv-cache-dtype-skip-layers"),
+            "{command}:\n{short}"
+        );
+        assert!(long.contains("--kv-cache-dtype-skip-layers"), "{command}");
+        assert!(long.contains("Model:\n"), "{command}: headings");
+    }
+    assert!(told("run -h").contains("--request-rate"));
+}

@@ -60,7 +60,7 @@ pub struct Args {
     pub block_size: Option<u32>,
 
     /// With --working-set: draw the curve, SVG and PNG, into a folder
-    #[arg(long, value_name = "DIR", requires = "working_set")]
+    #[arg(long, value_name = "DIR")]
     pub charts: Option<String>,
 
     /// What to print
@@ -118,6 +118,13 @@ pub fn run(args: &Args, out: &mut dyn Write, terminal: &Terminal) -> anyhow::Res
     let target = args.fit.as_deref().filter(|target| *target != Path::new("-"));
     if args.fit.is_some() && target.is_none() && args.format == Output::Json {
         bail!("`--fit -` prints the workload as TOML: `--format json` goes with a file, --fit FILE.toml");
+    }
+    if args.charts.is_some() && !args.working_set {
+        bail!(
+            "`--charts` draws the curve of --working-set, and nothing else of a trace\n  help: add --working-set; what the trace's arrivals do \
+             to a server is drawn by `plimsoll run MODEL --gpu GPU --trace {} --charts DIR`",
+            args.file.display()
+        );
     }
     // A description is printed whole, and a fit is written whole.
     let nothing_yet = interrupt::at_once();

@@ -93,6 +93,9 @@ pub struct Args {
     /// Draw predicted against measured into this SVG, or PNG by its name: runs where a table is given, else kernels.
     #[arg(long, value_name = "FILE.svg")]
     pub chart: Option<String>,
+    /// Draw the same, SVG and PNG, into a folder.
+    #[arg(long, value_name = "DIR")]
+    pub charts: Option<String>,
 }
 
 /// How scores are printed.
@@ -237,12 +240,15 @@ pub fn run(args: &Args, out: &mut dyn Write, terminal: &Terminal) -> anyhow::Res
     if is_interrupted {
         return Ok(Exit::Interrupted.into());
     }
-    match (&args.chart, &scored, &kernels) {
-        (Some(path), Some(scored), _) => {
-            draw(&validated::chart(&scored.overall, &scored.rows), path, terminal)?;
-        }
-        (Some(path), None, Some(kernels)) => draw(&validated_kernels::chart(kernels), path, terminal)?,
-        _ => {}
+    match (&scored, &kernels) {
+        (Some(scored), _) => draw(
+            "errors",
+            || validated::chart(&scored.overall, &scored.rows),
+            args,
+            terminal,
+        )?,
+        (None, Some(kernels)) => draw("kernels", || validated_kernels::chart(kernels), args, terminal)?,
+        (None, None) => {}
     }
     let is_modelled = scored.is_some_and(|scored| scored.overall.modelled > 0)
         || kernels.is_some_and(|kernels| !kernels.rows.is_empty());
@@ -415,10 +421,9 @@ fn by_request(
         Format::Csv => validated_requests::csv(&compared),
     };
     files::put(&text, args.output.as_deref(), out)?;
-    if let Some(path) = &args.chart {
-        let subject = format!("{}, {}", row.setup.family, row.setup.workload);
-        draw(&validated_requests::chart(&compared, &subject), path, terminal)?;
-    }
+    let subject = format!("{}, {}", row.setup.family, row.setup.workload);
+    let picture = || validated_requests::chart(&compared, &subject);
+    draw("state", picture, args, terminal)?;
     Ok(Exit::Ok.into())
 }
 
@@ -435,6 +440,9 @@ fn check_places(args: &Args) -> anyhow::Result<()> {
             files::check_file(Path::new(path), flag)?;
         }
     }
+    if let Some(folder) = &args.charts {
+        files::check_folder(Path::new(folder))?;
+    }
     if let Some(ending) = args.chart.as_deref().and_then(ending)
         && !matches!(ending.as_str(), "svg" | "png")
     {
@@ -450,15 +458,19 @@ fn ending(path: &str) -> Option<String> {
     Some(Path::new(path).extension()?.to_str()?.to_ascii_lowercase())
 }
 
-/// SVG, or PNG by its name.
-fn draw(picture: &Picture, path: &str, terminal: &Terminal) -> anyhow::Result<()> {
-    let bytes = if ending(path).as_deref() == Some("png") {
-        picture.png()
-    } else {
-        picture.svg().into_bytes()
-    };
-    files::write(Path::new(path), &bytes)?;
-    terminal.notes(&[format!("drew {path}")]);
+/// Into a file, as SVG, or PNG by its name; into a folder as both.
+fn draw(name: &str, picture: impl Fn() -> Picture, args: &Args, terminal: &Terminal) -> anyhow::Result<()> {
+    if let Some(path) = &args.chart {
+        let bytes = match ending(path).as_deref() {
+            Some("png") => picture().png(),
+            _ => picture().svg().into_bytes(),
+        };
+        files::write(Path::new(path), &bytes)?;
+        terminal.notes(&[format!("drew {path}")]);
+    }
+    if let Some(folder) = &args.charts {
+        files::save_pictures(folder, &[(name, picture())], terminal)?;
+    }
     Ok(())
 }
 

@@ -5,6 +5,7 @@ use crate::analysis::RunResult;
 use crate::config::Resolved;
 use crate::cost::{Breakdown, StepLoad};
 use crate::metrics::{LittleCheck, ReplicaSummary, Summary, WorkCounters};
+use crate::report::drafts;
 use crate::report::figures::{bytes_per_s, flops_per_s, percent, significant, time};
 use crate::report::{counted, trust_mark};
 use crate::sim::{Pool, Role};
@@ -91,7 +92,9 @@ fn sections(pool: &Pool, work: &WorkCounters, (cached, new): Prompt, ranks: u32)
     let budget = pool.engine.prompt_tokens_per_step().max(1);
     let before = new.saturating_sub(budget) / 2;
     let prefill = pools::mean_prefill_step(pool, work, cached + before, new - before);
-    let mut text = String::new();
+    let speculation = pool.engine.vllm().and_then(|config| config.speculation.as_ref());
+    let drafts = speculation.and_then(|speculation| drafts::acceptance(&speculation.acceptance));
+    let mut text = drafts.map_or(String::new(), |told| format!("\ndrafts: {told}\n"));
     // A replica that only prefills has no decode step to explain.
     if pool.role != Role::Prefill {
         let sequences = counted(u64::from(decode.decode_seqs), "sequence");

@@ -111,6 +111,13 @@ pub(super) fn calibration(
         judge.wrong_help(key, "is of a faster card", name.clone(), help);
         return None;
     }
+    let doubts = asked.evidence.iter().flat_map(|evidence| &evidence.doubts);
+    let doubts: Vec<&str> = doubts.map(String::as_str).collect();
+    if !doubts.is_empty() {
+        judge
+            .notes
+            .push(format!("calibration {name} is DOUBTFUL: {}", doubts.join("; ")));
+    }
     let mut trust = asked.trust();
     let made_on = asked.provenance.gpu.clone();
     let is_shipped = !is_path(name, ".toml");

@@ -1,6 +1,6 @@
 //! What decides whether a model fits, judged as a whole run's input is: the same keys, defaults and refusals.
 //!
-//! Left out: traffic, promises and step times, which a scenario may hold and memory does not depend on.
+//! Left out: promises and step times, which a scenario may hold and memory does not depend on, and all of its traffic but the mean lengths.
 
 use super::cluster::{self, REPLICAS_MAX};
 use super::diagnostic::Diagnostics;
@@ -9,9 +9,10 @@ use super::files::Files;
 use super::judge::{Judge, Provenance};
 use super::raw::RawScenario;
 use super::remedies::Asked;
+use super::resolve::underlay;
 use super::{
     blocks, calibrated, expert_parallel, formats, lmcache, lockstep, longest, machine, pipeline, ranks,
-    serving, sglang, skipped, yarn,
+    serving, sglang, skipped, workload, yarn,
 };
 use crate::analysis::{BreakEven, break_even};
 use crate::engine::EngineSpec;
@@ -53,6 +54,8 @@ pub struct Capacity {
     pub notes: Vec<String>,
     /// Loading KV against computing it, where there are tiers of KV and the model fits.
     pub break_even: Option<BreakEven>,
+    /// Prompt and answer of a request in the mean of the traffic, where there is any.
+    pub mean_request: Option<(f64, f64)>,
 }
 
 /// Judges the machine's part of an input. Pipeline stages are counted here even where no run simulates them.
@@ -62,8 +65,10 @@ pub struct Capacity {
 pub fn capacity(document: Document, files: &dyn Files) -> Result<Capacity, Diagnostics> {
     let pools = document.get("cluster.pools").and_then(toml::Value::as_array);
     let pools = pools.map_or(0, Vec::len);
+    let mean_request = mean_request(document.clone(), files);
     let (document, role) = first_server(document);
     let mut found = count(document.clone(), role, files)?;
+    found.mean_request = mean_request;
     if pools > 1 {
         let note = format!("the first of the {pools} pools is counted: each is a server of its own");
         found.notes.insert(0, note);
@@ -80,6 +85,14 @@ pub fn capacity(document: Document, files: &dyn Files) -> Result<Capacity, Diagn
         misfit.remedies = asked.remedies();
     }
     Ok(found)
+}
+
+/// Prompt and answer in the mean, shared prefixes included; nothing where the input has no traffic, or a wrong one, which a run refuses.
+fn mean_request(mut document: Document, files: &dyn Files) -> Option<(f64, f64)> {
+    underlay(&mut document, files, &mut Vec::new()).ok()?;
+    let (mut judge, raw) = Judge::new(document);
+    let (spec, _) = workload::resolve(&mut judge, &raw.workload, files)?;
+    Some(workload::mean_request(&spec, |_| true))
 }
 
 /// The input of the one server, or of the first pool's, and what it does.
@@ -242,6 +255,7 @@ pub(super) fn count(mut document: Document, role: Role, files: &dyn Files) -> Re
         provenance: judge.provenance,
         notes: judge.notes,
         break_even: told,
+        mean_request: None,
     })
 }
 

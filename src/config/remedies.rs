@@ -90,8 +90,9 @@ impl Asked<'_> {
             self.more_gpus_and_shorter_context(&[]),
             self.more_gpus(&[]),
         ];
-        let found: Vec<Remedy> = candidates.into_iter().flatten().collect();
+        let mut found: Vec<Remedy> = candidates.into_iter().flatten().collect();
         if !found.is_empty() {
+            found.extend(self.next_larger().filter(|larger| !found.contains(larger)));
             return found;
         }
         // Four bits come late, since they take a checkpoint of their own, and several nodes last.
@@ -203,13 +204,27 @@ impl Asked<'_> {
         (low * unit >= self.least_context).then_some(found)
     }
 
-    /// Larger groups of ranks; where the heads cannot be divided by what was asked for, smaller ones after those.
+    fn is_divided(&self) -> bool {
+        self.model
+            .indivisible_heads(self.options.tensor_parallel)
+            .is_none()
+    }
+
+    /// Larger groups of ranks; where the heads cannot be divided by what was asked for, all others, of which the smallest cost least.
     fn other_ranks(&self) -> impl Iterator<Item = u32> {
-        let asked = self.options.tensor_parallel;
-        let is_divided = self.model.indivisible_heads(asked).is_none();
-        let larger = RANKS.into_iter().filter(move |&ranks| ranks > asked);
-        let smaller = RANKS.into_iter().rev();
-        larger.chain(smaller.filter(move |&ranks| !is_divided && ranks < asked))
+        let (asked, is_divided) = (self.options.tensor_parallel, self.is_divided());
+        RANKS
+            .into_iter()
+            .filter(move |&ranks| ranks > asked || !is_divided && ranks < asked)
+    }
+
+    /// The nearest larger group, where the heads cannot be divided by what was asked for: who asked for three GPUs may want no fewer.
+    fn next_larger(&self) -> Option<Remedy> {
+        let larger = RANKS
+            .into_iter()
+            .filter(|&ranks| ranks > self.options.tensor_parallel);
+        let mut larger = larger.filter(|_| !self.is_divided());
+        larger.find_map(|count| self.tried(&[ranks(count)]))
     }
 
     /// The nearest of the other groups of ranks.
@@ -234,7 +249,7 @@ impl Asked<'_> {
     fn more_stages(&self) -> Option<Remedy> {
         let (tensor_parallel, stages) = (self.options.tensor_parallel, self.options.pipeline_parallel);
         let divides = |count: &u32| self.model.indivisible_heads(*count).is_none();
-        let is_divided = divides(&tensor_parallel);
+        let is_divided = self.is_divided();
         // A node may have fewer GPUs than eight.
         let groups = RANKS.into_iter().rev().filter(divides);
         let groups: Vec<u32> = groups

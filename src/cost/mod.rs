@@ -371,4 +371,6 @@ pub enum Trust {
     Prior,
     /// Datasheet ceilings only.
     RooflineOnly,
+    /// Fitted to measurements that the fit does not meet, or that cannot be.
+    Doubtful,
 }

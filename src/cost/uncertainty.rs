@@ -325,7 +325,7 @@ fn without_evidence(trust: Trust) -> f64 {
         Trust::Measured => 0.05,
         Trust::Calibrated => 0.08,
         Trust::Prior => 0.16,
-        Trust::RooflineOnly => 0.35,
+        Trust::RooflineOnly | Trust::Doubtful => 0.35,
     }
 }
 

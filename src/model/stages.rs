@@ -39,12 +39,24 @@ impl ModelShape {
     /// The parts of the model on so many stages.
     #[must_use]
     pub fn stages(&self, stages: u32) -> Vec<ModelStage> {
+        let parts = self.layers_of_stages(stages);
+        let last = parts.len() - 1;
+        let part = |(at, counts): (usize, &Vec<u32>)| ModelStage {
+            shape: self.with_layers(counts),
+            is_first: at == 0,
+            is_last: at == last,
+        };
+        parts.iter().enumerate().map(part).collect()
+    }
+
+    /// How many layers of each group lie on each of so many stages.
+    #[must_use]
+    pub fn layers_of_stages(&self, stages: u32) -> Vec<Vec<u32>> {
         let shares = stage_layers(self.layer_count(), stages);
         let mut left: Vec<u32> = self.layers.iter().map(|group| group.count).collect();
-        let (mut layers_left, last) = (self.layer_count(), shares.len() - 1);
+        let mut layers_left = self.layer_count();
         let dense_first = self.dense_comes_first(shares[0]);
-        let mut parts = Vec::new();
-        for (at, &share) in shares.iter().enumerate() {
+        let of_stage = |&share: &u32| {
             let counts = match dense_first {
                 true => in_order(&left, share),
                 false => evenly(&left, layers_left, share),
@@ -53,13 +65,9 @@ impl ModelShape {
                 *left -= count;
             }
             layers_left -= share;
-            parts.push(ModelStage {
-                shape: self.with_layers(&counts),
-                is_first: at == 0,
-                is_last: at == last,
-            });
-        }
-        parts
+            counts
+        };
+        shares.iter().map(of_stage).collect()
     }
 
     /// Layers of several shapes are spread over stages by a rule, not by their place.

@@ -119,13 +119,7 @@ pub fn text(gpu: &str, fitted: &Calibrated, told: &Told) -> String {
     if !(evidence.remarks.is_empty() && told.left.is_empty() && told.took.is_empty()) {
         text.push('\n');
     }
-    // Doubts stand above already.
-    let doubted = doubts(fitted);
-    for remark in evidence
-        .remarks
-        .iter()
-        .filter(|remark| !doubted.contains(*remark))
-    {
+    for remark in &evidence.remarks {
         text += &format!(" note: {remark}\n");
     }
     let took: Vec<String> = told.took.iter().map(|took| format!(" took: {took}\n")).collect();

@@ -33,6 +33,10 @@ fn moved(comparisons: &[Comparison]) -> String {
         by_cause.then_with(|| a.1.distance().total_cmp(&b.1.distance()))
     });
     let Some((comparison, figure, cause)) = most else {
+        if comparisons.iter().all(|one| one.is_same) {
+            return "nothing moved: the two are the same measurement, no figure differs in any digit"
+                .to_owned();
+        }
         let unlike = comparisons.iter().find(|one| !one.unlike.is_empty());
         let though = unlike.map_or(String::new(), |one| format!(", but {}", not_alike(one)));
         return format!("nothing moved by more than chance{though}");
@@ -174,6 +178,10 @@ pub fn text(comparisons: &[Comparison], alone: &[String]) -> String {
                 .as_ref()
                 .map(|together| format!("note: {}", judged(together))),
         );
+        if comparison.is_same {
+            lines.push("note: the same measurement twice tells nothing of chance".to_owned());
+            continue;
+        }
         lines.extend(comparison.remarks.iter().map(|remark| format!("note: {remark}")));
         lines.extend(
             comparison
@@ -216,6 +224,7 @@ fn table(figures: &[Moved], roles: Roles) -> Vec<String> {
     let marks = figures.iter().map(|figure| match (figure.few, figure.is_real()) {
         (Some(few), _) => format!("  the largest of {few}"),
         (None, true) => String::new(),
+        (None, false) if figure.predicted == figure.measured => "  the same".to_owned(),
         (None, false) => "  within chance".to_owned(),
     });
     let marks = std::iter::once(String::new()).chain(marks);
@@ -256,7 +265,7 @@ fn cells(figure: &Moved) -> [String; 5] {
         value(figure, figure.predicted),
         value(figure, figure.measured),
         signed(figure.change()),
-        figure.chance().map_or("?".to_owned(), between),
+        figure.chance().map_or("–".to_owned(), between),
     ]
 }
 

@@ -10,6 +10,7 @@ pub mod compared;
 pub mod conformed;
 pub mod csv;
 pub mod diffed;
+pub mod drafts;
 pub mod figures;
 pub mod json;
 mod knee_limit;

@@ -2,7 +2,8 @@
 
 use crate::cost::Trust;
 
-/// Points of trust out of three: measured here, calibrated on this GPU, a similar GPU's parameters, datasheet only.
+/// Points of trust out of three: measured here, calibrated on this GPU, a similar GPU's parameters, datasheet only. None: what was measured
+/// speaks against it.
 #[must_use]
 pub fn trust_mark(trust: Trust) -> &'static str {
     match trust {
@@ -10,6 +11,7 @@ pub fn trust_mark(trust: Trust) -> &'static str {
         Trust::Calibrated => "●●○",
         Trust::Prior => "●◐○",
         Trust::RooflineOnly => "●○○",
+        Trust::Doubtful => "○○○",
     }
 }
 
@@ -21,6 +23,7 @@ pub fn trust_word(trust: Trust) -> &'static str {
         Trust::Calibrated => "calibrated",
         Trust::Prior => "prior",
         Trust::RooflineOnly => "roofline only",
+        Trust::Doubtful => "DOUBTFUL",
     }
 }
 
@@ -31,6 +34,7 @@ pub(super) fn trust_of(word: &str) -> Option<Trust> {
         Trust::Calibrated,
         Trust::Prior,
         Trust::RooflineOnly,
+        Trust::Doubtful,
     ];
     all.into_iter().find(|trust| trust_word(*trust) == word)
 }

@@ -32,9 +32,17 @@ fn fitted(folder: &Path, lines: &[String], gpu: &str) -> (String, Calibration) {
         "out.toml",
     ];
     let ran = plimsoll(folder, &args);
-    // 1 where nothing was fitted.
-    assert!(matches!(ran.status.code(), Some(0 | 1)), "{}", text(&ran.stderr));
-    let file = std::fs::read_to_string(folder.join("out.toml")).unwrap();
+    // 1 where nothing was fitted: no file is written then.
+    let code = ran.status.code();
+    assert!(matches!(code, Some(0 | 1)), "{}", text(&ran.stderr));
+    let file = std::fs::read_to_string(folder.join("out.toml")).ok();
+    assert_eq!(file.is_some(), code == Some(0), "{}", text(&ran.stderr));
+    let file = file.unwrap_or_else(|| {
+        let told = plimsoll(folder, &[&args[..6], &["--format", "json"]].concat());
+        let told: serde_json::Value = serde_json::from_slice(&told.stdout).unwrap();
+        toml::to_string(&told["calibration"]).unwrap()
+    });
+    std::fs::remove_file(folder.join("out.toml")).ok();
     (text(&ran.stdout), Calibration::parse("out", &file).unwrap())
 }
 
@@ -71,7 +79,7 @@ fn impossible_kernels_are_doubted_and_a_prior() {
         form.bandwidth_efficiency < 1.0 && form.compute_efficiency < 1.0,
         "{form:?}"
     );
-    assert!(written.evidence.unwrap().remarks[0].contains("faster than"));
+    assert!(written.evidence.unwrap().doubts[0].contains("faster than"));
     let of_another = products(|mut cells| {
         cells[0] = "l4".to_owned();
         cells

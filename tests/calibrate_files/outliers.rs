@@ -74,7 +74,8 @@ fn fitted(folder: &Path, files: &[&str]) -> (String, toml::Table) {
     args.extend(files);
     args.extend(["--gpu", "H100-SXM-80GB", "--allow-predictions", "-o", "own.toml"]);
     let ran = plimsoll(folder, &args);
-    assert!(ran.status.success(), "{}", text(&ran.stderr));
+    // 1 where what was scaled contradicts itself.
+    assert!(matches!(ran.status.code(), Some(0 | 1)), "{}", text(&ran.stderr));
     let file = std::fs::read_to_string(folder.join("own.toml")).unwrap();
     (text(&ran.stdout), file.parse().unwrap())
 }
@@ -214,7 +215,7 @@ fn a_server_that_is_faster_than_its_card_is_doubted() {
         said.contains("off in the median after the fit, and runs repeat within 3 %"),
         "{said}"
     );
-    assert_eq!(file["host"]["vllm"]["trust"].as_str(), Some("prior"), "{said}");
+    assert_eq!(file["host"]["vllm"]["trust"].as_str(), Some("doubtful"), "{said}");
     let mut args = files.to_vec();
     args.push("--fit-bandwidth");
     let (said, _) = fitted(folder, &args);

@@ -168,7 +168,7 @@ fn models_of_two_sizes_tell_a_card_from_a_host() {
         said.contains("--fit-bandwidth H100-SXM-80GB seeks that factor"),
         "{said}"
     );
-    assert_eq!(file["host"]["vllm"]["trust"].as_str(), Some("prior"), "{said}");
+    assert_eq!(file["host"]["vllm"]["trust"].as_str(), Some("doubtful"), "{said}");
     files.push("--fit-bandwidth");
     let (said, file) = fit(folder, &files);
     assert!(!said.contains("DOUBTFUL"), "{said}");
@@ -228,12 +228,44 @@ fn what_cannot_be_is_no_measurement() {
         let duration = result["duration"].as_f64().unwrap();
         result.insert("duration".to_owned(), (duration / 1e3).into());
     });
-    let (said, _) = fit(folder, &["c1.json", "c16.json"]);
+    let ran = plimsoll(
+        folder,
+        &[
+            "calibrate",
+            "--gpu",
+            "H100-SXM-80GB",
+            "-o",
+            "own.toml",
+            "c1.json",
+            "c16.json",
+        ],
+    );
+    let said = text(&ran.stdout);
+    assert_eq!(ran.status.code(), Some(1), "{said}");
     let second = said.lines().nth(1).unwrap();
     assert!(
         second.starts_with("IMPOSSIBLE: c16.json: ") && second.contains("contradict each other"),
         "{said}"
     );
+    // Whoever uses the file is told, in the line of trust and with the reason.
+    assert!(text(&ran.stderr).contains("the host is marked doubtful"));
+    for command in [
+        "run --request-rate 4 --num-prompts 200",
+        "knee --goodput ttft:1000 --precision 0.2",
+    ] {
+        let line = format!(
+            "{command} --quiet --model {LARGE} --gpu H100-SXM-80GB --max-model-len 4096 --random-input-len 512 --random-output-len 128 \
+             --calibration own.toml"
+        );
+        let ran = plimsoll(folder, &line.split_whitespace().collect::<Vec<_>>());
+        let told = text(&ran.stdout);
+        assert!(told.contains("○○○ host DOUBTFUL"), "{told}{}", text(&ran.stderr));
+        let told = told.split_whitespace().collect::<Vec<_>>().join(" ");
+        assert!(
+            told.contains("calibration own.toml is DOUBTFUL: c16.json is impossible: "),
+            "{told}"
+        );
+    }
 }
 
 /// `vllm bench latency` saves seconds; milliseconds in it are told as such, by the name of its field.

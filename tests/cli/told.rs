@@ -516,6 +516,47 @@ fn the_bound_of_bandwidth_is_a_tokens_where_a_step_brings_several() {
     );
 }
 
+/// α is of drafts whose predecessors stood; what vLLM logs is of all, and both are told with what they have to do with each other.
+#[test]
+fn what_is_accepted_is_told_with_its_arithmetic() {
+    let desk = Desk::new();
+    let drafts = "--spec-method eagle3 --spec-tokens 3 --acceptance-rate 0.7";
+    let told = desk.expect(0, &format!("{SMALL} {drafts} --why"));
+    let told = told.split_whitespace().collect::<Vec<_>>().join(" ");
+    for words in [
+        "tokens a verification = 1 + ",
+        "accepted ÷ drafted as vLLM logs it",
+        "1 + α + α² + α³ with α = 0.700 is 1 + 0.700 + 0.490 + 0.343 = 2.53 tokens a verification",
+        "÷ 3 = 51.1 % of all drafts stand, which vLLM logs as `Avg Draft acceptance rate`",
+    ] {
+        assert!(told.contains(words), "`{words}` is not in\n{told}");
+    }
+    let fit = format!("fit meta-llama/Llama-3.1-8B-Instruct --gpu h100 {drafts} --why");
+    assert!(desk.expect(0, &fit).contains("1 + α + α² + α³"));
+    assert!(desk.expect(0, "run --help").contains("Avg Draft acceptance rate"));
+}
+
+/// A trace says what is wrong with numbers where Azure has dates, and what its pictures are of.
+#[test]
+fn a_trace_with_seconds_under_azures_header_is_told_what_to_write() {
+    let desk = Desk::new();
+    let rows = "TIMESTAMP,ContextTokens,GeneratedTokens\n0.5,100,10\n1.5,200,20\n";
+    std::fs::write(desk.path().join("mine.csv"), rows).unwrap();
+    let refused = desk.run("trace mine.csv");
+    let told = crate::text(&refused.stderr);
+    assert_eq!(refused.status.code(), Some(2), "{told}");
+    assert!(
+        told.contains("`arrived_at,num_prefill_tokens,num_decode_tokens` over columns with seconds"),
+        "{told}"
+    );
+    assert!(!told.contains("leave it out"), "{told}");
+    let told = crate::text(&desk.run("trace mine.csv --charts drawn").stderr);
+    assert!(
+        told.contains("add --working-set") && told.contains("--trace mine.csv"),
+        "{told}"
+    );
+}
+
 /// A fleet that idles half of the time uses half of what it uses while it is busy.
 #[test]
 fn what_is_used_is_told_of_busy_time_and_of_all_time() {

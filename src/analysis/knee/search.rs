@@ -24,6 +24,9 @@ pub struct SearchOptions {
     pub rate_min: f64,
     /// No rate above this is tried.
     pub rate_max: f64,
+    /// Neighbours about the knee, up to saturation, end up no further apart than by this factor, for whoever reads the curve; `None`
+    /// leaves them as the search tried them.
+    pub apart: Option<f64>,
 }
 
 impl Default for SearchOptions {
@@ -36,6 +39,7 @@ impl Default for SearchOptions {
             points_max: 40,
             rate_min: 0.0,
             rate_max: f64::INFINITY,
+            apart: None,
         }
     }
 }
@@ -92,6 +96,9 @@ pub fn search(evaluate: impl FnMut(f64, u64) -> Option<Point>, options: &SearchO
     tried.fill(options);
     // Where no rate is within the objective there is no knee to narrow down, and whoever looked everywhere knows that.
     let is_none = !tried.is_spent() && !tried.points.iter().any(Point::is_within);
+    if let Some(apart) = options.apart {
+        tried.fill(apart);
+    }
     Knee::of(tried.points, (knee || is_none) && saturation)
 }
 
@@ -299,6 +306,35 @@ impl<F: FnMut(f64, u64) -> Option<Point>> Tried<F> {
             }
             let rate = self.next_rate(low, high, tolerance);
             self.run(rate);
+        }
+    }
+
+    /// Tries rates between neighbours that are far apart, from the last octave below the knee to the last rate that is kept up with. They
+    /// are to be looked at and decide nothing: one that speaks against the brackets, by chance, is forgotten, and ends it.
+    fn fill(&mut self, apart: f64) {
+        let Some(within) = self.points.iter().rposition(Point::is_within) else {
+            return;
+        };
+        let knee = self.points[within].rate;
+        let has_end = self.points.iter().any(|point| point.verdict == Verdict::Finite);
+        while !has_end && !self.is_spent() {
+            let mut pairs = self.points.windows(2);
+            let gap = pairs.find(|pair| {
+                let is_about = pair[0].rate >= knee / EXPANSION && pair[1].keeps_up();
+                is_about && pair[1].rate > apart * pair[0].rate
+            });
+            let Some(rate) = gap.map(|pair| (pair[0].rate * pair[1].rate).sqrt()) else {
+                return;
+            };
+            let keeps_up = self.run(rate);
+            let place = self.points.iter().position(|point| point.rate == rate);
+            let Some(place) = place else { return };
+            let point = &self.points[place];
+            let is_as_known = point.is_within() == (rate < knee) && (rate < knee || !point.may_be_within());
+            if !keeps_up || !is_as_known {
+                self.points.remove(place);
+                return;
+            }
         }
     }
 

@@ -84,7 +84,7 @@ fn what_was_run_otherwise_is_said_where_nothing_moved() {
     };
     let alike = "nothing moved by more than chance";
     let but = |what: &str| format!("{alike}, but they were not run alike: {what}");
-    assert_eq!(told(&|_, _| {}), alike);
+    assert!(told(&|_, _| {}).starts_with("nothing moved: the two are the same measurement"));
     assert_eq!(
         told(&|setup, clients| setup.load = Load::Closed { clients }),
         but("load: 1 in flight against 64 in flight")

@@ -481,3 +481,22 @@ fn a_step_that_is_longer_at_the_median_and_shorter_on_average_is_not_blamed() {
     assert!(told(1.1).contains("step-time"), "{}", told(1.1));
     assert!(!told(0.9).contains("step-time"), "{}", told(0.9));
 }
+
+#[test]
+fn the_same_file_twice_is_the_same_measurement() {
+    let twice = compare(&run(), &run());
+    assert!(twice.is_same && twice.causes.is_empty());
+    let text = crate::report::diffed::text(&[twice], &[]);
+    assert!(
+        text.starts_with("nothing moved: the two are the same measurement, no figure differs in any digit\n"),
+        "{text}"
+    );
+    assert!(text.contains("note: the same measurement twice tells nothing of chance") && !text.contains('?'));
+    let mut other = run();
+    other.ttft = stats(0.041, 0.036, 0.090, 0.015);
+    assert!(!compare(&run(), &other).is_same);
+    // Run in another way, and nothing moved: two measurements.
+    let mut other = run();
+    other.setup.load = Load::Closed { clients: 10 };
+    assert!(!compare(&run(), &other).is_same);
+}

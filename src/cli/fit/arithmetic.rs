@@ -3,15 +3,17 @@
 use std::io::Write;
 
 use super::drafts::{speculation, tokens_per_decode};
+use super::loading;
 use super::states;
 use super::text::{kv_per_token, requests};
-use super::{TYPICAL_OUTPUT, TYPICAL_PROMPT, loading};
+use super::typical::Typical;
 use crate::cli::figures::{grouped, short, with_unit};
 use crate::config::Capacity;
 use crate::engine::ceilings::Ceilings;
 use crate::engine::memory::{MemoryOptions, MemoryPlan, bytes_per_logit};
 use crate::model::{ModelShape, Quantization};
 use crate::quantity::{format_flops, format_rate};
+use crate::report::drafts;
 use crate::units::Bytes;
 
 /// Every line is `what   arithmetic = result`.
@@ -19,11 +21,12 @@ pub(super) fn write_arithmetic(
     out: &mut dyn Write,
     question: &Capacity,
     plan: &MemoryPlan,
+    typical: Typical,
     ceilings: &Ceilings,
 ) -> anyhow::Result<()> {
     let lines = memory_lines(question, plan)
         .into_iter()
-        .chain(request_lines(question, plan))
+        .chain(request_lines(question, plan, typical))
         .chain(roof_lines(question, ceilings))
         .chain(question.break_even.iter().flat_map(loading::arithmetic));
     for (what, arithmetic) in lines {
@@ -169,8 +172,7 @@ fn storage(model: &ModelShape) -> String {
     }
 }
 
-fn request_lines(question: &Capacity, plan: &MemoryPlan) -> Vec<(&'static str, String)> {
-    let options = &question.options;
+fn request_lines(question: &Capacity, plan: &MemoryPlan, typical: Typical) -> Vec<(&'static str, String)> {
     let groups = plan.layout.groups.count();
     let blocks = |tokens: u32| {
         let blocks = grouped(plan.blocks_of_request(tokens));
@@ -182,7 +184,7 @@ fn request_lines(question: &Capacity, plan: &MemoryPlan) -> Vec<(&'static str, S
         )
     };
     let mut lines = vec![
-        ("  KV per token", kv_per_token(&question.model, options)),
+        ("  KV per token", kv_per_token(question, plan)),
         (
             "  KV blocks",
             format!(
@@ -203,7 +205,10 @@ fn request_lines(question: &Capacity, plan: &MemoryPlan) -> Vec<(&'static str, S
             ),
         ),
         ("  worst case", blocks(question.max_model_len)),
-        ("  typical", blocks(TYPICAL_PROMPT + TYPICAL_OUTPUT)),
+        (
+            "  typical",
+            format!("{}: {}", typical.origin(), blocks(typical.tokens(question))),
+        ),
     ];
     let kinds = plan.layout.groups.windows.iter().map(|kind| {
         format!(
@@ -237,7 +242,9 @@ fn roof_lines(question: &Capacity, ceilings: &Ceilings) -> Vec<(&'static str, St
         Some(_) => format!(" × {tokens:.2} tokens"),
         None => String::new(),
     };
-    vec![
+    let told = speculation(question).and_then(|speculation| drafts::acceptance(&speculation.acceptance));
+    let mut lines: Vec<(&'static str, String)> = told.map(|told| ("  drafts", told)).into_iter().collect();
+    lines.extend([
         (
             "  prefill roof",
             format!(
@@ -267,7 +274,8 @@ fn roof_lines(question: &Capacity, ceilings: &Ceilings) -> Vec<(&'static str, St
                 ceilings.ridge_tokens
             ),
         ),
-    ]
+    ]);
+    lines
 }
 
 /// `, and 0.74 GiB of the drafter`, where there is one.

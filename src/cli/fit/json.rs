@@ -3,7 +3,8 @@
 use serde_json::{Value, json};
 
 use super::drafts::{speculation, tokens_per_decode};
-use super::{assumed, loading, states, tight, too_long, typical, windows};
+use super::typical::Typical;
+use super::{assumed, loading, states, tight, too_long, windows};
 use crate::config::Capacity;
 use crate::engine::ceilings::shared_ceilings;
 use crate::engine::memory::{DoesNotFit, MemoryPlan};
@@ -31,7 +32,7 @@ fn question_json(question: &Capacity) -> Value {
         "max_num_seqs": limits.map(|limits| limits.0),
         "max_num_batched_tokens": limits.map(|limits| limits.1),
         "enforce_eager": options.enforce_eager,
-        "kv_bytes_per_token": options.kv_bytes_per_token(&question.model).0,
+        "kv_bytes_per_token": options.kv_bytes_per_token(&question.model, 0).0,
         "parameters": question.model.parameters(),
         "active_parameters": question.model.active_parameters(),
         "assumed": assumed(question),
@@ -44,12 +45,12 @@ fn question_json(question: &Capacity) -> Value {
 }
 
 /// What fits.
-pub(super) fn fits_json(question: &Capacity, plan: &MemoryPlan) -> Value {
+pub(super) fn fits_json(question: &Capacity, plan: &MemoryPlan, typical: Typical) -> Value {
     let options = &question.options;
     let (tensor, stages) = (options.tensor_parallel, options.pipeline_parallel);
     let worked = (&question.worked, &question.worked_for_all);
     let ceilings = shared_ceilings(&question.device, worked, tensor, stages);
-    let typical = typical(question);
+    let tokens = typical.tokens(question);
     let mut fits = json!({
         "version": 1,
         "fits": true,
@@ -67,8 +68,9 @@ pub(super) fn fits_json(question: &Capacity, plan: &MemoryPlan) -> Value {
         "num_gpu_blocks": plan.num_gpu_blocks,
         "kv_tokens": plan.tokens(),
         "max_concurrency": plan.concurrency(question.max_model_len),
-        "typical_tokens": typical,
-        "typical_concurrency": plan.concurrency(typical),
+        "typical_tokens": tokens,
+        "typical_request": typical.origin(),
+        "typical_concurrency": plan.concurrency(tokens),
         "prefill_ceiling_tok_s": ceilings.prefill_tokens_per_s,
         "decode_ceiling_tok_s": ceilings.decode_steps_per_s * tokens_per_decode(question),
         "ridge_tokens": ceilings.ridge_tokens,
@@ -76,6 +78,9 @@ pub(super) fn fits_json(question: &Capacity, plan: &MemoryPlan) -> Value {
     if question.engines > 1 {
         fits["data_parallel_engines"] = question.engines.into();
     }
+    fits["scenario"]["assumed"] = [assumed(question), typical.assumed()].concat().into();
+    let of_stage = options.kv_bytes_per_token(&question.model, plan.stage);
+    fits["scenario"]["kv_bytes_per_token"] = of_stage.0.into();
     // A hybrid's are as long as its states are large.
     fits["scenario"]["block_size"] = plan.block_size.into();
     if speculation(question).is_some() {

@@ -31,6 +31,7 @@ fn the_first_line_is_the_verdict() {
     ceilings      prefill ≤ 70.9k tok/s (compute roof)  |  decode bs=1 ≤ 223 tok/s (memory roof)  |  ridge point 295 tokens/step
     why           below ~295 tokens per step the GPU waits for memory; above it, for math   [--why for the arithmetic]
     assumed       vllm@0.33 defaults --gpu-memory-utilization 0.92 --max-num-batched-tokens 8192 --max-num-seqs 1024 --block-size 16
+    assumed       a typical request --input-len 1024 --output-len 128
     estimated     runtime: activations, CUDA graphs and buffers, which an engine measures at start
     "#);
 }
@@ -149,7 +150,7 @@ fn the_states_of_a_hybrid_are_counted_as_vllm_lays_them_out() {
 #[test]
 fn why_shows_the_arithmetic() {
     insta::assert_snapshot!(fit("openai/gpt-oss-20b --gpu l40s --tp 2 --why").0, @r#"
-    FITS          weights 6.4 GiB · runtime ~1.8 · KV pool 32.6 GiB = 2.76M tokens in 178,253 blocks (24 KiB/token: 12 layers (window 128) × 4 KV heads × 64 × 2 + 12 layers × 4 KV heads × 64 × 2, bfloat16)
+    FITS          weights 6.4 GiB · runtime ~1.8 · KV pool 32.6 GiB = 2.76M tokens in 178,253 blocks (24 KiB/token per GPU: 12 layers (window 128) × 4 KV heads × 64 × 2 + 12 layers × 4 KV heads × 64 × 2, bfloat16)
     concurrency   21 requests × 131,072 tokens worst case  |  1,237 × 1,152 tokens typical  |  at most 256 run at once (max_num_seqs)
     windows       2.76M tokens, as vLLM logs it, assumes full-length requests, whose windowed layers free old tokens; if every layer kept everything, the pool would hold 1.43M
     ceilings      prefill ≤ 120k tok/s (compute roof)  |  decode bs=1 ≤ 466 tok/s (memory roof)  |  ridge point 791 tokens/step
@@ -159,16 +160,17 @@ fn why_shows_the_arithmetic() {
       - CUDA graphs      19.2 MiB a layer = 0.45 GiB   estimate
       - runtime          buffers and workspaces = 0.66 GiB   estimate
       = KV pool          the rest = 32.64 GiB
-        KV per token     24 KiB/token: 12 layers (window 128) × 4 KV heads × 64 × 2 + 12 layers × 4 KV heads × 64 × 2, bfloat16
+        KV per token     24 KiB/token per GPU: 12 layers (window 128) × 4 KV heads × 64 × 2 + 12 layers × 4 KV heads × 64 × 2, bfloat16
         KV blocks        35,046,041,569 B ÷ (16 tokens × 12,288 B) = 178,253 blocks ÷ 2 groups of layers = 1,426,016 tokens
         worst case       131,072 tokens take 8,457 blocks: 178,253 ÷ 8,457 = 21 requests
-        typical          1,152 tokens take 144 blocks: 178,253 ÷ 144 = 1,237 requests
+        typical          1,024 in + 128 out (assumed, a chat turn): 1,152 tokens take 144 blocks: 178,253 ÷ 144 = 1,237 requests
         windows          1 of 2 groups give back what slid out of 128 tokens: 265 blocks each, with the 4,096 that may be in flight
         logged           178,253 ÷ 8,457 × 131,072 tokens of the longest request = 2,762,679 tokens, as vLLM's log counts
         prefill roof     2 × 362 TFLOP/s ÷ 6.06 GFLOP a token = 120k tok/s
         decode roof      864 GB/s ÷ 1.86 GB of weights read a step = 466 tok/s for one sequence
         ridge point      (11.4 GB of layers ÷ 864 GB/s) ÷ (6.06 GFLOP ÷ 362 TFLOP/s) = 791 tokens
     assumed       vllm@0.33 defaults --gpu-memory-utilization 0.92 --max-model-len 131072 --max-num-batched-tokens 2048 --max-num-seqs 256 --block-size 16
+    assumed       a typical request --input-len 1024 --output-len 128
     estimated     runtime: activations, CUDA graphs and buffers, which an engine measures at start
     note          cached prefixes are found by the layers that attend to everything; vLLM also asks whether the last window is still cached, and may share it
     "#);
@@ -392,4 +394,80 @@ fn all_that_lies_in_the_memory_of_a_card_is_no_more_than_it_has() {
         let all: u64 = parts.into_iter().map(bytes).sum();
         assert!(all <= bytes("memory"), "{line}: {all} B; {json}");
     }
+}
+
+#[test]
+fn a_stage_has_the_kv_of_its_own_layers() {
+    let (text, _) = fit("meta-llama/Llama-3.1-8B-Instruct --gpu h100-sxm -tp 2 -pp 2 --why");
+    let own = "32 KiB/token per GPU: 16 of 32 layers × 4 KV heads × 128 × 2, bfloat16";
+    assert_eq!(text.matches(own).count(), 2, "{text}");
+    assert!(text.contains("÷ (16 tokens × 32,768 B)"), "{text}");
+    // 61 layers, of which three are dense: stages of 30 and 31, the second of experts alone.
+    for line in [
+        "meta-llama/Llama-3.1-70B-Instruct --gpu h100 -pp 4",
+        "meta-llama/Llama-3.1-70B-Instruct --gpu h100 -tp 2 -pp 3",
+        "deepseek-ai/DeepSeek-V3 --gpu h200 -tp 8 -pp 2",
+    ] {
+        let json: Value = serde_json::from_str(&fit(&format!("{line} --format json")).0).unwrap();
+        let number = |of: &Value| of.as_u64().unwrap();
+        assert_eq!(
+            number(&json["scenario"]["kv_bytes_per_token"]) * number(&json["scenario"]["block_size"]),
+            number(&json["kv_block_bytes"]),
+            "{line}"
+        );
+    }
+}
+
+#[test]
+fn a_typical_request_says_where_it_comes_from() {
+    let model = "Llama-3.1-8B-Instruct --gpu h100-sxm";
+    let (text, _) = fit(&format!("{model} --why"));
+    assert!(text.contains(" × 1,152 tokens typical"), "{text}");
+    assert!(
+        text.contains(" assumed       a typical request --input-len 1024 --output-len 128\n"),
+        "{text}"
+    );
+    assert!(
+        text.contains("  typical          1,024 in + 128 out (assumed, a chat turn): 1,152 tokens take 72"),
+        "{text}"
+    );
+    let (text, _) = fit(&format!("{model} --input-len 500 --output-len 1k --why"));
+    assert!(text.contains(" × 1,500 tokens as given"), "{text}");
+    assert!(!text.contains("a typical request"), "{text}");
+    let (text, _) = fit(&format!("{model} --input-len 500"));
+    assert!(
+        text.contains(" assumed       a typical request --output-len 128\n"),
+        "{text}"
+    );
+    let (text, _) = fit("quickstart --why");
+    assert!(text.contains(" × 1,366 tokens in the traffic's mean"), "{text}");
+    assert!(
+        text.contains("1,155 in + 211 out (the mean of the scenario's traffic): "),
+        "{text}"
+    );
+    assert!(!text.contains("a typical request"), "{text}");
+    let (json, _) = fit("quickstart --output-len 300 --format json");
+    let json: Value = serde_json::from_str(&json).unwrap();
+    assert_eq!(json["typical_tokens"], 1455);
+}
+
+#[test]
+fn where_heads_do_not_divide_the_cheapest_that_fits_comes_first() {
+    let change = |line: &str| {
+        let (text, _) = fit(line);
+        let mut lines = text
+            .lines()
+            .filter_map(|line| line.strip_prefix("  smallest change that fits: "));
+        lines.next().unwrap_or_else(|| panic!("{text}")).to_owned()
+    };
+    assert_eq!(
+        change("Llama-3.1-8B-Instruct --gpu h100-sxm -tp 3"),
+        "-tp 1   |   -tp 4"
+    );
+    let of_70b = change("meta-llama/Llama-3.1-70B-Instruct --gpu h100-sxm -tp 3");
+    assert!(
+        of_70b.ends_with("   |   -tp 4") && of_70b.contains("-tp 2 --max-model-len"),
+        "{of_70b}"
+    );
+    assert_eq!(of_70b.matches("-tp 4").count(), 1, "{of_70b}");
 }

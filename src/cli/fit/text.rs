@@ -4,12 +4,13 @@ use std::io::Write;
 
 use super::arithmetic::write_arithmetic;
 use super::drafts::{of_step, tokens_per_decode};
-use super::{assumed, loading, running_at_most, states, tight, too_long, typical, windows};
+use super::typical::Typical;
+use super::{assumed, loading, running_at_most, states, tight, too_long, windows};
 use crate::cli::figures::{grouped, plain, short};
 use crate::config::Capacity;
 use crate::engine::ceilings::{Ceilings, shared_ceilings};
-use crate::engine::memory::{MemoryOptions, MemoryPlan};
-use crate::model::{Attention, ModelShape};
+use crate::engine::memory::MemoryPlan;
+use crate::model::Attention;
 use crate::report::{counted, wrapped};
 
 /// Lines of at most `width` columns, each below its own beginning.
@@ -25,11 +26,11 @@ pub(super) fn write_text(
     out: &mut dyn Write,
     question: &Capacity,
     plan: &MemoryPlan,
+    typical: Typical,
     why: bool,
 ) -> anyhow::Result<()> {
     let Capacity {
         device,
-        model,
         worked,
         worked_for_all,
         options,
@@ -51,26 +52,22 @@ pub(super) fn write_text(
         plan.kv_pool.gib(),
         short(plan.tokens() as f64),
         grouped(u64::from(plan.num_gpu_blocks)),
-        kv_per_token(model, options),
+        kv_per_token(question, plan),
     )?;
     if let Some(told) = &tight {
         writeln!(out, " margin        {told}")?;
     }
-    let typical = typical(question);
-    let usual = match typical < question.max_model_len {
-        true => format!(
-            "  |  {} × {} tokens typical",
-            grouped(plan.concurrency(typical)),
-            grouped(u64::from(typical))
-        ),
-        false => "  |  a typical request is longer".to_string(),
+    let most = plan.concurrency(typical.tokens(question));
+    let usual = match typical.told(question) {
+        Ok(tokens) => format!("{} × {tokens}", grouped(most)),
+        Err(told) => told,
     };
     writeln!(
         out,
-        " concurrency   {} × {} tokens worst case{usual}{}",
+        " concurrency   {} × {} tokens worst case  |  {usual}{}",
         requests(plan.concurrency(question.max_model_len)),
         grouped(u64::from(question.max_model_len)),
-        at_most(running_at_most(question), plan.concurrency(typical)),
+        at_most(running_at_most(question), most),
     )?;
     if let Some(told) = windows(question, plan) {
         writeln!(out, " windows       {told}")?;
@@ -96,7 +93,7 @@ pub(super) fn write_text(
         writeln!(out, " loading       {}", loading::answer(told))?;
     }
     if why {
-        write_arithmetic(out, question, plan, &ceilings)?;
+        write_arithmetic(out, question, plan, typical, &ceilings)?;
     } else {
         writeln!(
             out,
@@ -107,6 +104,10 @@ pub(super) fn write_text(
     write_assumed(out, question)?;
     if let Some(assumed) = loading::assumptions(question) {
         writeln!(out, " assumed       {assumed}")?;
+    }
+    let assumed = typical.assumed();
+    if !assumed.is_empty() {
+        writeln!(out, " assumed       a typical request {}", assumed.join(" "))?;
     }
     let runtime = match options.budget.holds_activations {
         true => "activations, CUDA graphs and buffers, which an engine measures at start",
@@ -157,16 +158,24 @@ fn at_most((most, limit): (u32, &str), fitting: u64) -> String {
     }
 }
 
-/// `128 KiB/token: 32 layers × 8 KV heads × 128 × 2 × bfloat16`.
-pub(super) fn kv_per_token(model: &ModelShape, options: &MemoryOptions) -> String {
+/// `128 KiB/token: 32 layers × 8 KV heads × 128 × 2, bfloat16`; of a replica on several GPUs, what lies on the one that is counted.
+pub(super) fn kv_per_token(question: &Capacity, plan: &MemoryPlan) -> String {
+    let Capacity { model, options, .. } = question;
     let tp = options.tensor_parallel;
-    let bytes = options.kv_bytes_per_token(model);
+    let bytes = options.kv_bytes_per_token(model, plan.stage);
     let dtype = options.kv_format.name();
     let drafting = options.drafter.iter().flat_map(|drafter| &drafter.shape.layers);
-    let own = model.layers.iter().map(|group| (group, ""));
+    let on_stage = options.layers_on_stage(model, plan.stage);
+    let own = model.layers.iter().zip(on_stage).map(|(group, on_stage)| {
+        let told = match on_stage == group.count {
+            true => layers(group.count),
+            false => format!("{on_stage} of {}", layers(group.count)),
+        };
+        (group, told)
+    });
     let terms: Vec<String> = own
-        .chain(drafting.map(|group| (group, " of the drafter")))
-        .filter_map(|(group, whose)| match group.attention {
+        .chain(drafting.map(|group| (group, format!("{} of the drafter", layers(group.count)))))
+        .filter_map(|(group, layers)| match group.attention {
             Attention::Grouped { shares_kv: true, .. } => None,
             Attention::Grouped {
                 kv_heads,
@@ -186,10 +195,7 @@ pub(super) fn kv_per_token(model: &ModelShape, options: &MemoryOptions) -> Strin
                     true => format!("{head_dim} × 2"),
                     false => format!("({head_dim} + {value_dim})"),
                 };
-                Some(format!(
-                    "{}{whose}{window} × {heads} × {width}",
-                    layers(group.count)
-                ))
+                Some(format!("{layers}{window} × {heads} × {width}"))
             }
             Attention::Latent {
                 kv_rank,
@@ -202,16 +208,17 @@ pub(super) fn kv_per_token(model: &ModelShape, options: &MemoryOptions) -> Strin
                     0 => String::new(),
                     bytes => format!(" and {bytes} B of indexer keys"),
                 };
-                Some(format!(
-                    "{}{whose} × ({kv_rank} + {rope_dim}) latent{keys}",
-                    layers(group.count)
-                ))
+                Some(format!("{layers} × ({kv_rank} + {rope_dim}) latent{keys}"))
             }
             Attention::Recurrent(_) | Attention::Absent => None,
         })
         .collect();
+    let per_gpu = match tp * options.pipeline_parallel {
+        1 => "",
+        _ => " per GPU",
+    };
     format!(
-        "{} KiB/token: {}, {dtype}",
+        "{} KiB/token{per_gpu}: {}, {dtype}",
         plain(bytes.0 as f64 / 1024.0),
         terms.join(" + ")
     )

@@ -27,6 +27,9 @@ pub(super) struct Asked<'a> {
     pub(super) ignored: Vec<String>,
 }
 
+/// Neighbours on a curve that is looked at are no further apart.
+const APART: f64 = 1.3;
+
 /// Told how many were tried, says whether to go on.
 pub(super) type GoesOn<'a> = &'a mut dyn FnMut(u64) -> bool;
 
@@ -57,7 +60,10 @@ pub(super) fn search_one(
     };
     let objective = present::objective(resolved);
     let precision = precision(resolved);
-    let options = options(asked.bracket, own_rate, &precision);
+    let options = SearchOptions {
+        apart: Some(APART),
+        ..options(asked.bracket, own_rate, &precision)
+    };
     let Rates {
         knee,
         caveats,

@@ -18,7 +18,12 @@ pub(crate) struct SpeculationFlags {
     /// Drafts that are verified beside each decoded token; 0 is off.
     #[arg(long, visible_alias = "num-speculative-tokens", value_name = "TOKENS")]
     pub spec_tokens: Option<i64>,
-    /// Share of the drafts that stand once those before them do.
+    /// Share of the drafts that stand once those before them do, α: not the rate of vLLM's log.
+    ///
+    /// vLLM's log tells `Avg Draft acceptance rate`, accepted ÷ drafted, which of K drafts is (α + α² + … + αᴷ) ÷ K (0.7 and 3 drafts: 51.1 %), and
+    /// `Per-position acceptance rate`, α, α², …, of which the first is α. A verification brings 1 + α + α² + … + αᴷ tokens, the log's `Mean
+    /// acceptance length`. Rates as logged by position are given whole:
+    /// --speculative-config '{…, "synthetic_acceptance_rates": [0.7, 0.49, 0.343]}'.
     #[arg(long, value_name = "FRACTION", allow_negative_numbers = true)]
     pub acceptance_rate: Option<f64>,
 }

@@ -232,7 +232,8 @@ pub struct RawSpeculation {
     pub model: Option<String>,
     /// Drafts that are verified beside each decoded token.
     pub num_speculative_tokens: Option<Count>,
-    /// Share of the drafts that stand once those before them do.
+    /// Share of the drafts that stand once those before them do: the first of the rates that vLLM logs by position, and not the share of
+    /// all drafts that it logs.
     pub acceptance_rate: Option<f64>,
     /// Tokens that a verification brings on average, its own included.
     pub synthetic_acceptance_length: Option<f64>,

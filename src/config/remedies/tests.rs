@@ -83,13 +83,13 @@ fn a_flag_that_is_to_blame_is_named() {
 }
 
 #[test]
-fn heads_that_do_not_divide_take_the_next_larger_group_before_a_smaller_one() {
+fn heads_that_do_not_divide_take_the_cheapest_group_that_fits_and_the_next_larger() {
     let of = |flags: &str| proposed(&format!("meta-llama/Llama-3.1-8B --max-model-len 8192 {flags}"));
-    assert_eq!(of("--gpu h100 -tp 3"), "-tp 4");
-    assert_eq!(of("--gpu h100 -tp 7"), "-tp 8");
+    assert_eq!(of("--gpu h100 -tp 3"), "-tp 1 | -tp 4");
+    assert_eq!(of("--gpu h100 -tp 7"), "-tp 1 | -tp 8");
     assert_eq!(
         proposed("Qwen/Qwen2.5-7B --gpu h100 -tp 8 --max-model-len 8192"),
-        "-tp 4"
+        "-tp 1"
     );
 }
 

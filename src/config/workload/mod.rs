@@ -23,7 +23,7 @@ use crate::workload::{Arrivals, Client, Draws, Lengths, Prefix, WorkloadSpec, dr
 
 pub(super) use checks::{check_closed_clock, note_refused};
 pub(super) use context::{Context, check_context, refuses_too_long};
-pub(super) use sizes::{by_class, longest, smallest, typical_context};
+pub(super) use sizes::{by_class, longest, mean_request, smallest, typical_context};
 
 /// How long a run lasts.
 #[derive(Clone, Copy, Debug, PartialEq)]

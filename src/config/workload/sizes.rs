@@ -165,7 +165,15 @@ pub(in crate::config) fn by_class(spec: &WorkloadSpec) -> Vec<(Option<usize>, Wo
 /// `is_served` picks, by their shares.
 #[must_use]
 pub(in crate::config) fn typical_context(spec: &WorkloadSpec, is_served: impl Fn(usize) -> bool) -> u32 {
-    let (mut sum, mut shares) = (0.0, 0.0);
+    let (prompt, output) = mean_request(spec, is_served);
+    (prompt + output / 2.0).round().clamp(1.0, 1e9) as u32
+}
+
+/// Tokens of a prompt, shared ones and those of turns before included, and of an answer, in the mean; of the classes that `is_served`
+/// picks, by their shares.
+#[must_use]
+pub(in crate::config) fn mean_request(spec: &WorkloadSpec, is_served: impl Fn(usize) -> bool) -> (f64, f64) {
+    let (mut prompts, mut outputs, mut shares) = (0.0, 0.0, 0.0);
     let rates = rates_by_class(spec);
     for (class, alone) in by_class(spec) {
         let share = match class {
@@ -173,13 +181,15 @@ pub(in crate::config) fn typical_context(spec: &WorkloadSpec, is_served: impl Fn
             Some(index) if is_served(index) => rates[index],
             Some(_) => continue,
         };
-        sum += share * f64::from(context_of(&alone));
+        let (prompt, output) = mean_of_class(&alone);
+        prompts += share * prompt;
+        outputs += share * output;
         shares += share;
     }
     if shares > 0.0 {
-        (sum / shares).round() as u32
+        (prompts / shares, outputs / shares)
     } else {
-        1
+        (0.0, 0.0)
     }
 }
 
@@ -210,7 +220,7 @@ fn rates_by_class(spec: &WorkloadSpec) -> Vec<f64> {
         .collect()
 }
 
-fn context_of(spec: &WorkloadSpec) -> u32 {
+fn mean_of_class(spec: &WorkloadSpec) -> (f64, f64) {
     let mean = |values: &mut dyn Iterator<Item = u32>| {
         let (sum, count) = values.fold((0.0, 0u64), |(sum, count), value| {
             (sum + f64::from(value), count + 1)
@@ -271,5 +281,5 @@ fn context_of(spec: &WorkloadSpec) -> u32 {
         } => f64::from(shared_system_len) + (turns - 1.0) / 2.0 * (prompt + output),
         Prefix::None | Prefix::Reuse(_) => 0.0,
     };
-    (prompt + shared + output / 2.0).round().clamp(1.0, 1e9) as u32
+    (prompt + shared, output)
 }

@@ -29,6 +29,9 @@ pub struct Evidence {
     /// The measurement that would narrow predictions most, in words.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub next_measurement: Option<String>,
+    /// Why the fit is none to rely on: what it was fitted to is not met, or cannot be. Whoever uses the file is told.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub doubts: Vec<String>,
     /// What cannot be told apart, and what was left out.
     #[serde(default)]
     pub remarks: Vec<String>,

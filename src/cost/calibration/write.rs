@@ -160,6 +160,7 @@ fn trust(table: &mut Table, trust: Trust) {
         Trust::Calibrated => "calibrated",
         Trust::Prior => "prior",
         Trust::RooflineOnly => "roofline",
+        Trust::Doubtful => "doubtful",
     };
     table.insert("trust".to_owned(), Value::String(word.to_owned()));
 }

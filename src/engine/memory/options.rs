@@ -1,7 +1,10 @@
 //! What of an engine's flags decides its memory, and what must be estimated because only an engine could measure it.
 
 use crate::hardware::{Architecture, Device};
-use crate::model::{Attention, Drafter, Dtype, Indexer, KvFormat, ModelShape, ModelStage, Rule};
+use crate::model::{
+    Attention, Drafter, Dtype, Indexer, KvFormat, LayerGroup, ModelShape, ModelStage, Rule,
+    kv_bytes_per_token_layer,
+};
 use crate::units::Bytes;
 
 /// The flag that says how much of the memory an engine fills.
@@ -189,14 +192,34 @@ impl MemoryOptions {
         self.gpu_memory_utilization * self.budget.kept
     }
 
-    /// KV bytes that a token adds on a rank, in the layers of the model and of what drafts for it.
+    /// KV bytes that a token adds on a rank of this stage, in its layers of the model and of what drafts for it.
     #[must_use]
-    pub fn kv_bytes_per_token(&self, model: &ModelShape) -> Bytes {
-        let drafter = self.drafter.as_ref().map(|drafter| &drafter.shape);
-        let shapes = [Some(model), drafter].into_iter().flatten();
-        shapes
-            .map(|shape| shape.kv_bytes_per_token(self.kv_format, self.tensor_parallel))
+    pub fn kv_bytes_per_token(&self, model: &ModelShape, stage: u32) -> Bytes {
+        let drafting = self.drafter.iter().flat_map(|drafter| &drafter.shape.layers);
+        let drafting = drafting.map(|group| (group, group.count.div_ceil(self.pipeline_parallel)));
+        let of_layer = |group: &LayerGroup| {
+            kv_bytes_per_token_layer(&group.attention, self.kv_format, self.tensor_parallel)
+        };
+        let own = model.layers.iter().zip(self.layers_on_stage(model, stage));
+        own.chain(drafting)
+            .map(|(group, count)| of_layer(group) * u64::from(count))
             .sum()
+    }
+
+    /// Layers of each group of the model on a GPU of this stage. Stages that are counted roughly have an equal share, rounded up.
+    #[must_use]
+    pub fn layers_on_stage(&self, model: &ModelShape, stage: u32) -> Vec<u32> {
+        match self.pipeline_parallel > 1 && self.has_plain_stages(model) {
+            true => model
+                .layers_of_stages(self.pipeline_parallel)
+                .swap_remove(stage as usize),
+            false => {
+                let groups = model.layers.iter();
+                groups
+                    .map(|group| group.count.div_ceil(self.pipeline_parallel))
+                    .collect()
+            }
+        }
     }
 
     /// What a forward of the largest batch holds at its peak, `T·b_a·(2f/TP + 6d)` (V1-68).

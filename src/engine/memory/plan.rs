@@ -14,6 +14,8 @@ use crate::units::Bytes;
 pub struct MemoryPlan {
     /// `ceil(total · gpu_memory_utilization)`, of what [`super::Budget::excluded`] leaves; all of it where the share is of the rest.
     pub requested: Bytes,
+    /// The stage that is counted, from 0.
+    pub stage: u32,
     /// Weights of this rank.
     pub weights: Bytes,
     /// What was estimated, or given.
@@ -185,12 +187,15 @@ pub fn plan(device: &Device, model: &ModelShape, options: &MemoryOptions) -> Res
         ..options.clone()
     };
     let mut fullest: Option<MemoryPlan> = None;
-    for stage in model.stages(options.pipeline_parallel) {
+    for (at, stage) in (0..).zip(model.stages(options.pipeline_parallel)) {
         let estimates = options
             .estimates
             .unwrap_or_else(|| Estimates::of_stage(&stage, options));
         let (weights, layout) = (stage_weights(&stage, options), kv_layout(&stage.shape, &alone));
-        let plan = divide(device, options, weights, estimates, layout)?;
+        let plan = MemoryPlan {
+            stage: at,
+            ..divide(device, options, weights, estimates, layout)?
+        };
         let rank = |plan: &MemoryPlan| (plan.num_gpu_blocks, std::cmp::Reverse(plan.weights));
         if fullest.as_ref().is_none_or(|known| rank(&plan) < rank(known)) {
             fullest = Some(plan);
@@ -214,6 +219,7 @@ fn divide(
             true => Bytes(offered),
             false => Bytes((offered as f64 * utilization).ceil() as u64),
         },
+        stage: 0,
         weights,
         estimates,
         kv_pool: Bytes(0),

@@ -76,7 +76,7 @@ fn estimates_agree_with_published_start_up_logs_within_a_hundredth() {
             charge_cuda_graphs: false,
             ..options
         };
-        let context = Bytes::from_gib(CONTEXT_GIB).0 / options.kv_bytes_per_token(&model).0;
+        let context = Bytes::from_gib(CONTEXT_GIB).0 / options.kv_bytes_per_token(&model, 0).0;
         let tokens = (plan(&device, &model, &options).unwrap().tokens() - context) as f64;
         assert!(
             (tokens / logged_tokens - 1.0).abs() < 0.01,

@@ -1,4 +1,7 @@
 //! The distribution functions of TTFT, TPOT, ITL and E2EL over one logarithmic axis of time.
+//!
+//! Promises are about tails, so the share above is logarithmic, too: 90, 99 and 99.9 % are equally far apart, and a curve ends where its
+//! number of values does, the largest of n at 1 − 1/2n.
 
 use super::super::figures;
 use super::axis::{Axis, Quantity};
@@ -17,13 +20,15 @@ const GAP: f64 = 8.0;
 /// Height of a label's line.
 const LINE: f64 = 16.0;
 /// Shares that get a rule: the quantiles that people quote.
-const SHARES: [f64; 6] = [0.0, 0.25, 0.5, 0.75, 0.9, 0.99];
+const SHARES: [f64; 9] = [0.0, 0.5, 0.75, 0.9, 0.95, 0.99, 0.999, 0.9999, 0.99999];
+/// Decades of the share above that are drawn, at least and at most.
+const DECADES: (f64, f64) = (2.0, 5.2);
 
 struct Curve {
     /// `TTFT`, or `TTFT = E2EL` where one lies on the other.
     name: String,
     colour: Colour,
-    /// (seconds, share at or below).
+    /// (seconds, decades of the share above).
     points: Vec<(f64, f64)>,
     /// Its median and its 99th percentile.
     quoted: [String; 2],
@@ -44,7 +49,9 @@ pub fn latency_distribution(summary: &Summary, subject: &str) -> Picture {
         .filter_map(|curve| curve.points.first())
         .map(|(first, _)| first / 2.0);
     let x = Axis::log(seconds.chain(before), Quantity::Time);
-    let y = Axis::fixed(0.0, 1.0, Quantity::Share);
+    let tails = curves.iter().filter_map(|curve| curve.points.last());
+    let most = tails.map(|(_, tail)| *tail).fold(0.0, f64::max);
+    let y = Axis::fixed(0.0, most.clamp(DECADES.0, DECADES.1), Quantity::Number);
     let panel = Panel {
         left: LEFT,
         top,
@@ -131,7 +138,12 @@ fn title(summary: &Summary) -> String {
 
 /// The share of values at or below each value; `None` for an empty distribution.
 fn curve(name: &str, colour: Colour, distribution: &Distribution) -> Option<Curve> {
-    let points = staircase(distribution);
+    // The largest of n values stands for what is between one in n and none.
+    let most = (2.0 * distribution.count().max(1) as f64).log10();
+    let corners = staircase(distribution).into_iter();
+    let points: Vec<(f64, f64)> = corners
+        .map(|(seconds, share)| (seconds, tail(share).min(most)))
+        .collect();
     // Answers that leave whole have no gaps, and a logarithmic axis no place for them.
     if points.last().is_none_or(|(longest, _)| *longest <= 0.0) {
         return None;
@@ -163,11 +175,17 @@ pub(super) fn staircase(distribution: &Distribution) -> Vec<(f64, f64)> {
     corners
 }
 
+/// Decades of the share above: 1 at 90 %, 2 at 99 %.
+fn tail(share: f64) -> f64 {
+    // No −0 at the foot.
+    -(1.0 - share).log10() + 0.0
+}
+
 fn rules(picture: &mut Picture, panel: &Panel) {
-    for share in SHARES {
-        let (_, y) = panel.pixel((panel.x.low(), share));
+    for share in SHARES.into_iter().filter(|share| panel.y.shows(tail(*share))) {
+        let (_, y) = panel.pixel((panel.x.low(), tail(share)));
         picture.line(vec![(panel.left, y), (panel.right, y)], Colour::RULE, 1.0);
-        let label = format!("{} %", share * 100.0);
+        let label = format!("{} %", (share * 1e5).round() / 1e3);
         picture.text(
             (panel.left - 8.0, y + 4.0),
             &label,
@@ -176,7 +194,7 @@ fn rules(picture: &mut Picture, panel: &Panel) {
             Colour::GREY,
         );
     }
-    let heading = "Share of values at or below";
+    let heading = "Share of values at or below; 90, 99 and 99.9 % are equally far apart";
     picture.text(
         (panel.left, panel.top - 12.0),
         heading,
@@ -250,16 +268,16 @@ fn candidates(panel: &Panel, curve: &Curve) -> Vec<Place> {
         .map(|text| Font::NOTE.width(text))
         .fold(0.0, f64::max);
     let width = Font::LABEL.width(&curve.name) + 6.0 + quoted;
-    let at_share = |share: f64| {
+    let at_tail = |tail: f64| {
         curve
             .points
             .iter()
-            .find(|(_, at)| *at >= share)
+            .find(|(_, at)| *at >= tail)
             .map(|(seconds, _)| *seconds)
     };
     let beside = |percent: u32| {
-        let share = f64::from(percent) / 100.0;
-        let (x, y) = panel.pixel((at_share(share)?, share));
+        let tail = panel.y.high() * f64::from(percent) / 100.0;
+        let (x, y) = panel.pixel((at_tail(tail)?, tail));
         // The curves rise to the right: below right and above left are clear of the curve itself.
         let to_the_right = Place {
             left: x + GAP,
@@ -308,6 +326,35 @@ mod tests {
         assert_eq!(names(&summary), ["TTFT = E2EL"]);
         summary.e2el.record(Picos(400_000_000_000), 1);
         assert_eq!(names(&summary), ["TTFT", "E2EL"]);
+    }
+
+    #[test]
+    fn the_tail_has_as_much_room_as_its_decades() {
+        let mut many = Distribution::default();
+        for us in 1..=2000_u64 {
+            many.record(Picos(us * 1_000_000), 1);
+        }
+        let curve = curve("TTFT", Colour::BLUE, &many).unwrap();
+        let at = |us: f64| {
+            let mut points = curve.points.iter();
+            let (_, tail) = points
+                .rfind(|(seconds, _)| *seconds <= us * 1e-6 + 1e-12)
+                .unwrap();
+            *tail
+        };
+        assert!((at(1800.0) - 1.0).abs() < 1e-6 && (at(1980.0) - 2.0).abs() < 1e-6);
+        assert!((at(1998.0) - 3.0).abs() < 1e-6, "{}", at(1998.0));
+        let last = curve.points.last().unwrap().1;
+        assert!(
+            (last - 4000f64.log10()).abs() < 1e-9,
+            "the largest of 2,000: {last}"
+        );
+        let mut summary = fixtures::stable_run().whole;
+        summary.ttft = many;
+        let svg = latency_distribution(&summary, "M on G").svg();
+        for rule in ["0 %", "50 %", "90 %", "99 %", "99.9 %"] {
+            assert!(svg.contains(&format!("\n{rule}\n")), "{rule}");
+        }
     }
 
     #[test]

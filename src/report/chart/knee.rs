@@ -10,6 +10,7 @@ use super::super::text_knee::{asked, in_flight};
 use super::super::views::{KneePoint, KneeView};
 use super::axis::{Axis, Quantity};
 use super::panel::{EndLabel, Panel, head};
+use super::place::dense;
 use super::scene::{Anchor, Colour, Font, Picture};
 use crate::analysis::{Estimate, Verdict};
 
@@ -264,6 +265,11 @@ fn latencies(
         interval_band(picture, view, panel);
     }
     let mut labels = Vec::new();
+    let of_marks = marks(view).flat_map(|(estimate, _)| {
+        let x = panel.pixel_x(estimate.value);
+        dense(&[(x, panel.top), (x, panel.bottom)])
+    });
+    let mut drawn: Vec<(f64, f64)> = of_marks.collect();
     for curve in curves {
         let quoted = view
             .points
@@ -274,6 +280,7 @@ fn latencies(
             .map(|(point, seconds)| (point.request_rate, seconds))
             .collect();
         panel.curve(picture, &points, curve.colour, 2.0);
+        drawn.extend(dense(&panel.pixels(&points)));
         for ((point, _), &at) in quoted.zip(&points) {
             match point.verdict {
                 Verdict::Critical => picture.ring(panel.pixel(at), 3.5, curve.colour),
@@ -291,6 +298,7 @@ fn latencies(
     }
     for class in drawn_classes(view, metric) {
         panel.curve(picture, &class.points, class.colour, 1.5);
+        drawn.extend(dense(&panel.pixels(&class.points)));
         if let Some(&last) = class.points.last() {
             labels.push(EndLabel {
                 at: beside(panel, last),
@@ -299,7 +307,7 @@ fn latencies(
             });
         }
     }
-    panel.limits(picture, &limits(view, metric));
+    panel.limits(picture, &limits(view, metric), &drawn);
     if labels.is_empty() {
         let is_steady = view.points.iter().any(|point| point.ttft.is_some());
         let why = match is_steady {

@@ -1,12 +1,16 @@
 //! One coordinate system within a picture: grid, ticks, curves and their labels.
 
 use super::axis::Axis;
+use super::place::{Place, best, dense};
 use super::scene::{Anchor, Colour, Font, Picture};
 
 /// Space between a curve's end and its label.
 const LABEL_GAP: f64 = 8.0;
 /// Smallest distance between the baselines of two labels.
 const LABEL_LINE: f64 = 16.0;
+
+/// Rules of a panel that has names beside its limits, about so many.
+const TICKS: usize = 5;
 
 /// A rectangle of a picture with an axis along each side.
 #[derive(Clone, Copy, Debug)]
@@ -128,25 +132,52 @@ impl Panel {
         picture.text((x, height - 5.0), name, Font::NOTE, anchor, Colour::INK);
     }
 
-    /// Limits as dashed lines, with their names at the left, above them where there is room.
-    pub(super) fn limits(&self, picture: &mut Picture, limits: &[(f64, String)]) {
-        let mut shown: Vec<(f64, &str)> = limits
-            .iter()
-            .filter(|(y, _)| self.y.shows(*y))
+    /// Limits as dashed lines, each with its name above or below it where least is `drawn`, as pixels, and no other name stands.
+    pub(super) fn limits(&self, picture: &mut Picture, limits: &[(f64, String)], drawn: &[(f64, f64)]) {
+        /// Distance between two places that are tried along a line.
+        const STEP: f64 = 12.0;
+        let shown = limits.iter().filter(|(y, _)| self.y.shows(*y));
+        let shown: Vec<(f64, &str)> = shown
             .map(|(y, name)| (self.pixel((self.x.low(), *y)).1, name.as_str()))
             .collect();
-        shown.sort_by(|a, b| a.0.total_cmp(&b.0));
-        let mut above = f64::NEG_INFINITY;
-        for (height, name) in shown {
-            // Below its line where the one above leaves no room.
-            let y = if height - above < LABEL_LINE + 2.0 {
-                height + 12.0
-            } else {
-                height - 5.0
-            };
-            above = height;
+        let lines = shown
+            .iter()
+            .flat_map(|&(y, _)| dense(&[(self.left, y), (self.right, y)]));
+        let ticks = self.y.ticks(TICKS).into_iter();
+        let rules = ticks.flat_map(|(value, _)| {
+            let (_, y) = self.pixel((self.x.low(), value));
+            dense(&[(self.left, y), (self.right, y)])
+        });
+        // A rule behind a name is less of a pity than a curve.
+        let (lines, rules): (Vec<_>, Vec<_>) = (lines.collect(), rules.collect());
+        let page = Place {
+            left: self.left,
+            top: self.top,
+            right: self.right,
+            bottom: self.bottom,
+        };
+        let mut taken: Vec<Place> = Vec::new();
+        for &(height, name) in &shown {
             picture.dashes((self.left, height), (self.right, height), Colour::INK, 1.2);
-            picture.text((self.left + 4.0, y), name, Font::NOTE, Anchor::Start, Colour::INK);
+            let width = Font::NOTE.width(name);
+            let places = ((self.right - self.left - width - 8.0) / STEP).max(0.0) as usize;
+            let candidates = (0..=places).flat_map(|place| {
+                let left = self.left + 4.0 + STEP * place as f64;
+                [height - 16.0, height + 4.0].map(|top| Place {
+                    left,
+                    top,
+                    right: left + width,
+                    bottom: top + 12.0,
+                })
+            });
+            let cost = |place: &Place| {
+                8 * place.covers(drawn, 2.0) + 8 * place.covers(&lines, 0.0) + place.covers(&rules, 0.0)
+            };
+            if let Some(place) = best(candidates, cost, &taken, &page) {
+                taken.push(place);
+                let at = (place.left, place.bottom - 1.0);
+                picture.text(at, name, Font::NOTE, Anchor::Start, Colour::INK);
+            }
         }
     }
 

@@ -165,7 +165,9 @@ fn service(picture: &mut Picture, steps: &[InService], x: Axis, top: f64) -> f64
             Quantity::Number,
         ),
     };
-    panel.rules(picture, "Replicas in service", 3);
+    // Whole numbers, as many as have room.
+    let most = steps.iter().map(|step| step.replicas).max().unwrap_or(1);
+    panel.rules(picture, "Replicas in service", most.clamp(1, 4) as usize);
     let mut stairs: Vec<(f64, f64)> = Vec::new();
     for step in steps {
         if let Some(&(_, before)) = stairs.last() {

@@ -16,6 +16,13 @@ const LEFT: f64 = 92.0;
 const RIGHT: f64 = 792.0;
 const HEIGHT: f64 = 400.0;
 
+/// Dots, the largest, that a phase's name may stand beside.
+const NAMED_BY: usize = 24;
+/// Distances of a name from its dot that are tried.
+const DISTANCES: [f64; 5] = [12.0, 24.0, 42.0, 66.0, 96.0];
+/// A name that is further away has a line to its dot.
+const LEADER_FROM: f64 = 16.0;
+
 /// A machine's two ceilings and the steps that ran under them.
 #[derive(Clone, Debug, PartialEq)]
 pub struct RooflineView {
@@ -101,7 +108,8 @@ impl RooflineStep {
 #[must_use]
 pub fn roofline(view: &RooflineView) -> Picture {
     let mut picture = Picture::new(&title(view), WIDTH, 0.0);
-    let top = head(&mut picture, LEFT, &view.subject) + 34.0;
+    let dots_are = "Each dot is a step, or several alike: its area grows with how many they are, and where it is darker more lie on each other.";
+    let top = head(&mut picture, LEFT, &format!("{}. {dots_are}", view.subject)) + 34.0;
     let points = || view.steps.iter().filter_map(RooflineStep::point);
     let ridge = view.ridge();
     let x = Axis::log(
@@ -238,15 +246,56 @@ fn dots(picture: &mut Picture, view: &RooflineView, panel: &Panel) {
         let number = steps.iter().map(|step| step.count).sum();
         let text = format!("{name}, {}", figures::counted(number, "step"));
         let width = Font::LABEL.width(&text);
-        let below_right = |(x, y): (f64, f64)| [10.0, 26.0, 42.0].map(|drop| (x + 8.0, y + drop));
-        let corners = steps.iter().filter_map(|step| placed(step)).flat_map(below_right);
-        let candidates = corners.map(|(left, top)| Place {
-            left,
-            top,
-            right: left + width,
-            bottom: top + 15.0,
-        });
-        if let Some(place) = best(candidates, |place| place.covers(&drawn, 0.0), &taken, &page) {
+        // The largest first: they are the phase to the eye.
+        let mut ends: Vec<(u64, (f64, f64))> = Vec::new();
+        ends.extend(steps.iter().filter_map(|step| Some((step.count, placed(step)?))));
+        ends.sort_by(|a, b| b.0.cmp(&a.0).then(b.1.0.total_cmp(&a.1.0)));
+        ends.truncate(NAMED_BY);
+        let around = |(x, y): (f64, f64)| {
+            DISTANCES.into_iter().flat_map(move |far| {
+                let slant = far * std::f64::consts::FRAC_1_SQRT_2;
+                let sides = [
+                    (far, 0.0),
+                    (slant, slant),
+                    (slant, -slant),
+                    (0.0, far),
+                    (0.0, -far),
+                ];
+                let left = [(-slant, slant), (-slant, -slant), (-far, 0.0)];
+                let right = sides.map(|(dx, dy)| (x + dx, y + dy - 7.0));
+                let left = left.map(|(dx, dy)| (x + dx - width, y + dy - 7.0));
+                right.into_iter().chain(left)
+            })
+        };
+        let candidates = ends
+            .iter()
+            .flat_map(|&(_, at)| around(at))
+            .map(|(left, top)| Place {
+                left,
+                top,
+                right: left + width,
+                bottom: top + 15.0,
+            });
+        let from = |place: &Place| {
+            let far = |at: (f64, f64)| {
+                let (x, y) = (
+                    at.0.clamp(place.left, place.right),
+                    at.1.clamp(place.top, place.bottom),
+                );
+                ((at.0 - x).hypot(at.1 - y), at, (x, y))
+            };
+            let ways = ends.iter().map(|&(_, at)| far(at));
+            ways.min_by(|a, b| a.0.total_cmp(&b.0))
+        };
+        // Pixels to the dot weigh as much as what is covered.
+        let cost = |place: &Place| {
+            let far = from(place).map_or(0.0, |(far, ..)| far);
+            4 * place.covers(&drawn, 0.0) + (far / 4.0) as usize
+        };
+        if let Some(place) = best(candidates, cost, &taken, &page) {
+            if let Some((_, dot, end)) = from(&place).filter(|(far, ..)| *far > LEADER_FROM) {
+                picture.line(vec![dot, end], colour, 1.0);
+            }
             taken.push(place);
             picture.text(
                 (place.left, place.bottom - 3.0),

@@ -1,4 +1,4 @@
-//! Batch, queue and KV usage over one axis of simulated time.
+//! What arrives, and batch, queue and KV usage, over one axis of simulated time.
 
 use super::super::figures;
 use super::axis::{Axis, Quantity};
@@ -13,6 +13,8 @@ const LEFT: f64 = 72.0;
 const RIGHT: f64 = 716.0;
 const PANEL_HEIGHT: f64 = 130.0;
 const PANEL_GAP: f64 = 40.0;
+/// Steps of the offered rate at most.
+const STEPS: usize = 128;
 
 /// Draws how full the engine was, of replicas that come and go (`scales`) those in service; stretches cut from the steady-state figures are grey.
 #[must_use]
@@ -36,6 +38,26 @@ pub fn timeline(result: &RunResult, subject: &str, scales: bool) -> Picture {
     let waiting = result.series.iter().map(|point| point.waiting);
     let running = result.series.iter().map(|point| point.running);
     let kv = result.series.iter().map(|point| point.kv_usage);
+    let offered = offered(&result.series);
+    let rate = mean_rate(result);
+    let arrivals = Panel {
+        left: LEFT,
+        top,
+        right: RIGHT,
+        bottom: top + PANEL_HEIGHT,
+        x,
+        y: Axis::linear(offered.iter().map(|step| step.1), Quantity::Number),
+    };
+    cuts(&mut picture, result, &arrivals);
+    let mean = (format!("mean {}/s", figures::significant(rate)), rate);
+    filled(
+        &mut picture,
+        &arrivals,
+        ("Requests sent per second", &offered),
+        Colour::PURPLE,
+        mean,
+    );
+    top = arrivals.bottom + PANEL_GAP;
     let rows: [Row<'_>; 3] = [
         Row {
             heading: "Running sequences",
@@ -97,37 +119,71 @@ struct Row<'a> {
 }
 
 fn draw(picture: &mut Picture, result: &RunResult, panel: &Panel, row: &Row<'_>) {
-    panel.rules(picture, row.heading, 4);
-    let points: Vec<(f64, f64)> = result
-        .series
-        .iter()
-        .map(|point| (point.t_s, (row.of)(point)))
-        .collect();
-    let pixels = panel.pixels(&points);
+    let series = result.series.iter();
+    let points: Vec<(f64, f64)> = series.map(|point| (point.t_s, (row.of)(point))).collect();
+    let mean = (row.mean.clone(), row.mean_at);
+    filled(picture, panel, (row.heading, &points), row.colour, mean);
+}
+
+/// A curve over its area, with its mean beside it.
+fn filled(
+    picture: &mut Picture,
+    panel: &Panel,
+    (heading, points): (&str, &[(f64, f64)]),
+    colour: Colour,
+    (mean, mean_at): (String, f64),
+) {
+    panel.rules(picture, heading, 4);
+    let pixels = panel.pixels(points);
     match (pixels.first(), pixels.last()) {
         (Some(&first), Some(&last)) if pixels.len() > 1 => {
             let mut outline = pixels.clone();
             outline.extend([(last.0, panel.bottom), (first.0, panel.bottom)]);
-            picture.area(outline, row.colour.faded(0.18));
-            picture.line(pixels, row.colour, 1.4);
+            picture.area(outline, colour.faded(0.18));
+            picture.line(pixels, colour, 1.4);
         }
-        (Some(&only), _) => picture.dot(only, 3.0, row.colour),
+        (Some(&only), _) => picture.dot(only, 3.0, colour),
         _ => nothing(picture, panel, "no state was recorded"),
     }
     panel.foot(picture, 8);
     if !points.is_empty() {
-        let (_, height) = panel.pixel((0.0, row.mean_at));
-        picture.dashes((panel.left, height), (panel.right, height), row.colour, 1.2);
+        let (_, height) = panel.pixel((0.0, mean_at));
+        picture.dashes((panel.left, height), (panel.right, height), colour, 1.2);
         let at = (panel.right, height);
-        panel.end_labels(
-            picture,
-            vec![EndLabel {
-                at,
-                text: row.mean.clone(),
-                colour: row.colour,
-            }],
-        );
+        let text = mean;
+        panel.end_labels(picture, vec![EndLabel { at, text, colour }]);
     }
+}
+
+/// What was sent per second, as steps: equally many bins each, so many that a burst shows and chance does not hide a ramp.
+fn offered(series: &[SeriesPoint]) -> Vec<(f64, f64)> {
+    let each = series.len().div_ceil(STEPS).max(1);
+    // Bins are equally wide, but for the last.
+    let width = match series {
+        [first, second, ..] => second.t_s - first.t_s,
+        _ => 0.0,
+    };
+    let step = |(at, bins): (usize, &[SeriesPoint])| {
+        let start = (at * each) as f64 * width;
+        let rate = bins.iter().map(|bin| bin.arrivals_per_s).sum::<f64>() / bins.len() as f64;
+        [(start, rate), (start + bins.len() as f64 * width, rate)]
+    };
+    series.chunks(each).enumerate().flat_map(step).collect()
+}
+
+/// What was sent per second in the stretch that averages are of.
+fn mean_rate(result: &RunResult) -> f64 {
+    let within = |point: &&SeriesPoint| {
+        let window = result.steady_window_s;
+        window.is_none_or(|(from, to)| (from..=to).contains(&point.t_s))
+    };
+    let rates = result
+        .series
+        .iter()
+        .filter(within)
+        .map(|point| point.arrivals_per_s);
+    let (sum, count) = rates.fold((0.0, 0usize), |(sum, count), rate| (sum + rate, count + 1));
+    sum / count.max(1) as f64
 }
 
 /// Greys what was cut.
@@ -138,5 +194,30 @@ fn cuts(picture: &mut Picture, result: &RunResult, panel: &Panel) {
     for (start, end) in [(panel.x.low(), from), (to, panel.x.high())] {
         let (left, right) = (panel.pixel_x(start), panel.pixel_x(end));
         picture.rectangle((left, panel.top), (right, panel.bottom), Colour::AXIS.faded(0.16));
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::super::fixtures;
+    use super::*;
+
+    #[test]
+    fn what_is_offered_has_a_pane_of_its_own_in_steps() {
+        let svg = timeline(&fixtures::stable_run(), "M on G").svg();
+        assert!(svg.contains("Requests sent per second"), "{svg}");
+        let series: Vec<SeriesPoint> = (0..4)
+            .map(|bin| SeriesPoint {
+                t_s: f64::from(bin) + 0.5,
+                arrivals_per_s: f64::from(10 * bin),
+                ..SeriesPoint::default()
+            })
+            .collect();
+        let steps = offered(&series);
+        assert_eq!(steps[2..4], [(1.0, 10.0), (2.0, 10.0)]);
+        assert_eq!(steps.len(), 8);
+        // Many bins are merged, each step the mean of its own.
+        let many: Vec<SeriesPoint> = series.iter().copied().cycle().take(512).collect();
+        assert!(offered(&many).iter().all(|(_, rate)| (rate - 15.0).abs() < 1e-9));
     }
 }

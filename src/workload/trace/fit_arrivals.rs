@@ -2,7 +2,8 @@
 //!
 //! A coarse curve, a few dozen pieces, keeps the hours of a day. Where the counts of arrivals in seconds to a minute vary
 //! more than gamma gaps of any one shape would have them, the trace has bursts that last: then the curve is as fine as
-//! the number of requests allows. Left out: laws of bursts. One that was fitted (switching on and off) had the dispersions
+//! the number of requests allows. A coarse curve follows no chance: its pieces are so long that their counts vary twice as much as chance
+//! would have them, and where no length is, the rate is constant. A curve of chance would be played on top of the gaps' own. Left out: laws of bursts. One that was fitted (switching on and off) had the dispersions
 //! and not the latency, which the largest burst alone decides.
 //!
 //! No single request shows in a rate: the count behind it is fifty or more (in a coarse curve), a multiple of five, or none.
@@ -20,7 +21,7 @@ const PIECES_S: [f64; 11] = [
 const DAY_S: f64 = 86_400.0;
 /// Windows in which counts of arrivals are compared with the twin's, in seconds.
 const DISPERSION_WINDOWS_S: [f64; 3] = [1.0, 10.0, 60.0];
-/// Root mean square of the logarithmic errors of dispersions up to which a coarse curve will do.
+/// Root mean square of the logarithmic errors of dispersions up to which a coarse curve will do, beyond what is chance.
 const MISFIT_MAX: f64 = 0.15;
 /// A twin that is tried holds about so many requests at least, over the whole span as often as that takes: half a day of
 /// a day curve has another mean and another spread of rates, which gaps would have to make up for.
@@ -38,7 +39,16 @@ struct Grain {
     piece_requests: f64,
     /// A piece with fewer requests than this is said to have a multiple of [`FEW`].
     exact_from: f64,
+    /// Whether pieces must vary by more than chance; a fine curve is asked for because counts do.
+    beyond_chance: bool,
 }
+
+/// A coarse curve is of rates where its pieces vary so many times as much as chance would have it, at least.
+const BEYOND_CHANCE: f64 = 2.0;
+/// Standard deviations by which a few pieces must be beyond chance, too.
+const SURE: f64 = 3.0;
+/// Arrivals, on average, in the windows whose counts tell how arrivals vary by chance.
+const CHANCE_ARRIVALS: f64 = 5.0;
 
 /// Counts that might show single requests are rounded to multiples of so many.
 const FEW: f64 = 5.0;
@@ -48,12 +58,14 @@ const COARSE: Grain = Grain {
     pieces_max: 96.0,
     piece_requests: 50.0,
     exact_from: 50.0,
+    beyond_chance: true,
 };
 /// Bursts, one by one. Pieces hold few requests, so that every count is rounded.
 const FINE: Grain = Grain {
     pieces_max: 720.0,
     piece_requests: 10.0,
     exact_from: f64::INFINITY,
+    beyond_chance: false,
 };
 
 /// A rate that follows a curve, with gamma gaps in operational time.
@@ -92,9 +104,10 @@ pub(super) fn fit_arrivals(requests: &[Request]) -> Option<FittedArrivals> {
     let span_s = times.last().copied().filter(|&span| span > 0.0)?;
     let grid_s = find_grid(&times);
     let windows = windows(&times, grid_s);
+    let chance = chance(&times, span_s, grid_s);
     let fit = |grain: &Grain| {
         let folded = span_s >= 2.0 * DAY_S;
-        let (piece_s, rates, rounded) = rate_curve(&times, span_s, folded, grain);
+        let (piece_s, rates, rounded) = rate_curve(&times, span_s, folded, grain, chance);
         let (burstiness, beyond, misfit) = fit_burstiness(&times, piece_s, &rates, &windows);
         let fitted = FittedArrivals {
             piece_s,
@@ -120,37 +133,86 @@ pub(super) fn fit_arrivals(requests: &[Request]) -> Option<FittedArrivals> {
     })
 }
 
-/// Windows that counts are compared in, each with the trace's index of dispersion.
-fn windows(times: &[f64], grid_s: Option<f64>) -> Vec<(f64, f64)> {
+/// Windows of one length, in which counts are compared.
+#[derive(Clone, Copy)]
+struct Windows {
+    length_s: f64,
+    /// The trace's index of dispersion.
+    index: f64,
+    /// Inverse variance of its logarithm: what so few windows have by chance, 2/(n − 1), and what no curve is asked to meet.
+    weight: f64,
+}
+
+/// Windows that counts are compared in.
+fn windows(times: &[f64], grid_s: Option<f64>) -> Vec<Windows> {
     let lengths = match grid_s {
         Some(grid) => [2.0, 4.0, 10.0].map(|ticks| ticks * grid),
         None => DISPERSION_WINDOWS_S,
     };
     let index = |window_s: f64| dispersion(times, window_s, -grid_s.unwrap_or(0.0) / 2.0);
-    let seen = lengths
-        .into_iter()
-        .filter_map(|window_s| Some((window_s, index(window_s)?)));
-    seen.filter(|&(_, index)| index > 0.0).collect()
+    let span_s = times.last().copied().unwrap_or(0.0);
+    let seen = lengths.into_iter().filter_map(|length_s| {
+        let others = (span_s / length_s).floor() - 1.0;
+        Some(Windows {
+            length_s,
+            index: index(length_s)?,
+            weight: 1.0 / (2.0 / others.max(1.0) + MISFIT_MAX.powi(2)),
+        })
+    });
+    seen.filter(|windows| windows.index > 0.0).collect()
 }
 
-/// Pieces of one length that cover the span (or a day) exactly, each with its mean rate. Where pieces of no length that is
-/// tried hold enough requests, there are as few as hold them.
-fn rate_curve(times: &[f64], span_s: f64, folded: bool, grain: &Grain) -> (f64, Vec<f64>, Rounded) {
+/// Variance over mean of the counts that arrivals have by chance: that of a few at a time, over which a rate hardly changes.
+fn chance(times: &[f64], span_s: f64, grid_s: Option<f64>) -> f64 {
+    let window_s = CHANCE_ARRIVALS * span_s / times.len() as f64;
+    let window_s = grid_s.map_or(window_s, |grid| window_s.max(2.0 * grid));
+    dispersion(times, window_s, -grid_s.unwrap_or(0.0) / 2.0).unwrap_or(1.0)
+}
+
+/// Whether counts of pieces vary by more than chance.
+fn is_beyond_chance(counts: &[f64], chance: f64) -> bool {
+    let others = counts.len() as f64 - 1.0;
+    let mean = counts.iter().sum::<f64>() / counts.len() as f64;
+    let variance = counts.iter().map(|count| (count - mean).powi(2)).sum::<f64>() / others;
+    variance >= chance * mean * BEYOND_CHANCE.max(1.0 + SURE * (2.0 / others).sqrt())
+}
+
+/// Pieces of one length that cover the span (or a day) exactly, each with its mean rate: the shortest that hold enough requests, and say
+/// more than chance where the grain asks for it. Where pieces of no length that is tried hold enough, there are as few as hold them.
+fn rate_curve(
+    times: &[f64],
+    span_s: f64,
+    folded: bool,
+    grain: &Grain,
+    chance: f64,
+) -> (f64, Vec<f64>, Rounded) {
     let cycle_s = if folded { DAY_S } else { span_s };
-    let fits = |&piece: &f64| {
+    let fits = |piece: &f64| {
         piece * grain.pieces_max >= cycle_s && times.len() as f64 * piece / cycle_s >= grain.piece_requests
     };
-    let nominal_s = PIECES_S.into_iter().find(fits);
-    let pieces = nominal_s.map_or(times.len() as f64 / grain.piece_requests, |piece| cycle_s / piece);
-    let pieces = pieces.floor().max(1.0);
-    // Rounded up to a millisecond, so that the pieces cover the last arrival; the excess of all is below 0.1 s in a coarse
-    // curve and 0.72 s in a fine one.
-    let piece_s = (cycle_s / pieces * 1000.0).ceil() / 1000.0;
-    let mut counts = vec![0.0f64; pieces as usize];
-    for &time in times {
-        let within = if folded { time % DAY_S } else { time };
-        counts[((within / piece_s) as usize).min(pieces as usize - 1)] += 1.0;
+    let fitting = PIECES_S.into_iter().filter(fits).map(|piece| cycle_s / piece);
+    let mut numbers: Vec<f64> = fitting.collect();
+    if numbers.is_empty() {
+        numbers.push(times.len() as f64 / grain.piece_requests);
     }
+    let counted = |pieces: f64| {
+        let pieces = pieces.floor().max(1.0);
+        // Rounded up to a millisecond, so that the pieces cover the last arrival; the excess of all is below 0.1 s in a coarse
+        // curve and 0.72 s in a fine one.
+        let piece_s = (cycle_s / pieces * 1000.0).ceil() / 1000.0;
+        let mut counts = vec![0.0f64; pieces as usize];
+        for &time in times {
+            let within = if folded { time % DAY_S } else { time };
+            counts[((within / piece_s) as usize).min(pieces as usize - 1)] += 1.0;
+        }
+        (piece_s, counts)
+    };
+    let says_enough = |counts: &[f64]| !grain.beyond_chance || is_beyond_chance(counts, chance);
+    let (piece_s, mut counts) = numbers
+        .into_iter()
+        .map(counted)
+        .find(|(_, counts)| counts.len() == 1 || says_enough(counts))
+        .unwrap_or_else(|| counted(1.0));
     let is_rounded = round_counts(&mut counts, grain.exact_from);
     let rounded = match is_rounded {
         false => Rounded::Nowhere,
@@ -180,12 +242,12 @@ fn rate_curve(times: &[f64], span_s: f64, folded: bool, grain: &Grain) -> (f64, 
 /// The moment of the gaps alone (κ = 1/CV²) is led astray by clock grids and by a few long pauses; counts over seconds
 /// to a minute are what a queue feels. Where the trace is too short for counts, or too regular, gaps in operational time
 /// decide, and what they say is told where it is no shape that is taken. The number is the root mean square of the logarithmic errors of the
-/// dispersions.
+/// dispersions, each less as it is known less: a dozen minutes say little.
 fn fit_burstiness(
     times: &[f64],
     piece_s: f64,
     rates: &[f64],
-    windows: &[(f64, f64)],
+    windows: &[Windows],
 ) -> (f64, Option<String>, f64) {
     let (shape, beyond) = shape_of(variation(&operational_gaps(times, piece_s, rates)));
     if windows.is_empty() || shape >= REGULAR {
@@ -195,8 +257,9 @@ fn fit_burstiness(
     let end_s = span_s * TRIED_MIN.div_ceil(times.len()) as f64;
     let misfit = |log_shape: f64| -> f64 {
         let drawn = twin::arrivals_within(piece_s, rates, log_shape.exp(), end_s, TWIN_SEED);
-        let term = |&(window_s, index): &(f64, f64)| {
-            dispersion(&drawn, window_s, 0.0).map_or(0.0, |twin| (twin.max(1e-9) / index).ln().powi(2))
+        let term = |of: &Windows| {
+            let twin = dispersion(&drawn, of.length_s, 0.0);
+            of.weight * twin.map_or(0.0, |twin| (twin.max(1e-9) / of.index).ln().powi(2))
         };
         windows.iter().map(term).sum()
     };
@@ -225,7 +288,7 @@ fn fit_burstiness(
     (
         three_figures(shape.exp()),
         beyond.map(str::to_owned),
-        (misfit / windows.len() as f64).sqrt(),
+        MISFIT_MAX * (misfit / windows.len() as f64).sqrt(),
     )
 }
 
@@ -295,6 +358,25 @@ mod tests {
                 "{shape}: {found}, {misfit}"
             );
         }
+    }
+
+    #[test]
+    fn arrivals_at_a_constant_rate_get_no_curve_of_their_chance() {
+        for (shape, seed) in [(1.0, 7), (1.0, 8), (0.3, 9), (4.0, 10)] {
+            let times = twin::arrivals(3600.0, &[5.0], shape, 2_000, seed);
+            let lengths = vec![(10, 10); times.len()];
+            let fitted = fit_arrivals(&twin::requests(&times, &lengths, None, 0)).unwrap();
+            assert_eq!(fitted.rates.len(), 1, "{shape}: {fitted:?}");
+            assert!(
+                (fitted.burstiness / shape).ln().abs() < 0.2,
+                "{shape}: {fitted:?}"
+            );
+        }
+        // A rate that doubles keeps its curve.
+        let times = twin::arrivals(60.0, &[5.0, 10.0], 1.0, 4_000, 11);
+        let lengths = vec![(10, 10); times.len()];
+        let fitted = fit_arrivals(&twin::requests(&times, &lengths, None, 0)).unwrap();
+        assert!(fitted.piece_s < 40.0, "{fitted:?}");
     }
 
     #[test]
@@ -388,7 +470,7 @@ mod tests {
             let folded = span_s >= 2.0 * DAY_S;
             let days = if folded { span_s / DAY_S } else { 1.0 };
             for grain in [&COARSE, &FINE] {
-                let (piece_s, rates, _) = rate_curve(&times, span_s, folded, grain);
+                let (piece_s, rates, _) = rate_curve(&times, span_s, folded, grain, 0.0);
                 let mean = times.len() as f64 / rates.len() as f64;
                 assert!(
                     mean >= grain.piece_requests,

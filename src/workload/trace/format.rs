@@ -224,7 +224,7 @@ fn has_key(text: &[u8], key: &str) -> bool {
 }
 
 /// What to write over columns of one's own.
-const OWN_HEADER: &str = "write `arrived_at,num_prefill_tokens,num_decode_tokens` over columns with seconds, prompt tokens and output \
+pub(super) const OWN_HEADER: &str = "write `arrived_at,num_prefill_tokens,num_decode_tokens` over columns with seconds, prompt tokens and output \
                           tokens, or `TIMESTAMP,ContextTokens,GeneratedTokens` where the first holds dates with times of day";
 
 /// Tells the CSV formats apart by their header.

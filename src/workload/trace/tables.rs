@@ -4,7 +4,7 @@
 //! quotes around a cell are dropped and never span lines, so that one stray quote cannot swallow the file.
 
 use super::error::{Place, Problem};
-use super::format::{Format, column_name};
+use super::format::{Format, OWN_HEADER, column_name};
 use super::rows::{Row, Rows};
 
 /// Which columns a format has, as they are compared (lower case).
@@ -169,6 +169,12 @@ fn count(cell: &str, place: &Place, field: &str, rows: &mut Rows) -> Option<u32>
 fn moment(cell: &str, place: &Place, field: &str, rows: &mut Rows) -> Option<i128> {
     if rows.format == Format::Azure {
         return date(cell).or_else(|| {
+            if number(cell).is_some() {
+                let what = format!("is `{cell}`, a number where Azure's files have a date and time");
+                rows.problems
+                    .push(Problem::new(place.clone(), field, what, OWN_HEADER));
+                return None;
+            }
             complain(
                 cell,
                 "a date and time like `2023-11-16 18:17:03.9799600`",

@@ -464,3 +464,43 @@ fn the_plateau_of_a_client_is_neither_knee_nor_saturation_of_the_server() {
     let knee = search(|rate, _| Some(exact(rate)), &SearchOptions::default());
     assert!(knee.client.is_none() && knee.saturation.is_some());
 }
+
+/// What is drawn is simulated: from below the knee to saturation no two rates are further apart than is asked, and nothing found moves.
+#[test]
+fn a_curve_that_is_looked_at_has_no_wide_gap_about_the_knee() {
+    // The knee lies far below saturation, so that the search has nothing to look for between the two.
+    let far = |rate: f64| {
+        let point = exact(rate);
+        let lower = |estimate: Estimate| Estimate {
+            value: estimate.value - 3.0,
+            low: estimate.low - 3.0,
+            high: estimate.high - 3.0,
+        };
+        Point {
+            slack: point.slack.map(lower),
+            ..point
+        }
+    };
+    let found = |apart: Option<f64>| {
+        let options = SearchOptions {
+            apart,
+            ..SearchOptions::default()
+        };
+        search(|rate, _| Some(far(rate)), &options)
+    };
+    let (plain, filled) = (found(None), found(Some(1.3)));
+    assert_eq!(
+        (plain.within_slo, plain.saturation, plain.converged),
+        (filled.within_slo, filled.saturation, filled.converged)
+    );
+    let widest = |knee: &Knee| {
+        let about: Vec<f64> = knee.points.iter().map(|point| point.rate).collect();
+        let about: Vec<f64> = about
+            .into_iter()
+            .filter(|rate| (1.0..8.0).contains(rate))
+            .collect();
+        about.windows(2).map(|pair| pair[1] / pair[0]).fold(1.0, f64::max)
+    };
+    assert!(widest(&plain) > 1.4, "{:?}", widest(&plain));
+    assert!(widest(&filled) <= 1.3 + 1e-9, "{:?}", widest(&filled));
+}

@@ -160,8 +160,9 @@ impl<'p> Fields<'p> {
             Some("calibrated") => Trust::Calibrated,
             Some("prior") => Trust::Prior,
             Some("roofline") => Trust::RooflineOnly,
+            Some("doubtful") => Trust::Doubtful,
             Some(other) => {
-                let known = "write measured, calibrated, prior or roofline";
+                let known = "write measured, calibrated, prior, roofline or doubtful";
                 self.problem("trust", format!("is `{other}`; {known}"));
                 default
             }

@@ -140,3 +140,30 @@ fn the_plateau_of_a_client_is_drawn_as_the_clients() {
         "{printed}"
     );
 }
+
+#[test]
+fn the_name_of_a_limit_stands_where_no_curve_and_no_mark_is() {
+    let view = fixtures::knee_view();
+    let svg = words(&view);
+    let at = svg.find("TTFT SLO").or_else(|| svg.find("TTFT")).unwrap();
+    assert!(svg[at..].contains("SLO"), "{svg}");
+    let panel = Panel {
+        left: 0.0,
+        top: 0.0,
+        right: 400.0,
+        bottom: 100.0,
+        x: Axis::fixed(0.0, 4.0, Quantity::Number),
+        y: Axis::fixed(0.0, 1.0, Quantity::Number),
+    };
+    // Curves fill the left half to both sides of the limit.
+    let left: Vec<(f64, f64)> = (0..200)
+        .flat_map(|x| (20..90).map(move |y| (f64::from(x), f64::from(y))))
+        .collect();
+    let mut picture = Picture::new("", 400.0, 100.0);
+    panel.limits(&mut picture, &[(0.5, "SLO 50 ms".to_owned())], &left);
+    let svg = picture.svg();
+    let text = &svg[..svg.find("SLO 50 ms").unwrap()];
+    let x = text.rfind(" x=\"").map(|at| &text[at + 4..]).unwrap();
+    let x: f64 = x[..x.find('"').unwrap()].parse().unwrap();
+    assert!(x > 200.0, "{svg}");
+}
