@@ -93,7 +93,7 @@ pub fn search(evaluate: impl FnMut(f64, u64) -> Option<Point>, options: &SearchO
     let knee = tried.requests_min > 0 || tried.bisect(options.tolerance, Point::is_within);
     tried.requests_min = 0;
     let saturation = tried.bisect(options.tolerance, Point::keeps_up) && tried.confirm(options);
-    tried.fill(options);
+    tried.overload(options);
     // Where no rate is within the objective there is no knee to narrow down, and whoever looked everywhere knows that.
     let is_none = !tried.is_spent() && !tried.points.iter().any(Point::is_within);
     if let Some(apart) = options.apart {

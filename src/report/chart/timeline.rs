@@ -204,7 +204,7 @@ mod tests {
 
     #[test]
     fn what_is_offered_has_a_pane_of_its_own_in_steps() {
-        let svg = timeline(&fixtures::stable_run(), "M on G").svg();
+        let svg = timeline(&fixtures::stable_run(), "M on G", false).svg();
         assert!(svg.contains("Requests sent per second"), "{svg}");
         let series: Vec<SeriesPoint> = (0..4)
             .map(|bin| SeriesPoint {
