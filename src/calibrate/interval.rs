@@ -45,6 +45,12 @@ pub struct FigureInterval {
 
 impl FigureInterval {
     /// From ln(figure/figure as predicted) with each component fast and slow.
+    /// Of a figure that nothing makes uncertain.
+    #[must_use]
+    pub fn certain(name: &'static str) -> FigureInterval {
+        FigureInterval::new(name, &[])
+    }
+
     fn new(name: &'static str, moved: &[(Component, [f64; 2])]) -> FigureInterval {
         let reach = |sign: f64| {
             let furthest = |[fast, slow]: &[f64; 2]| (sign * fast).max(sign * slow).max(0.0);

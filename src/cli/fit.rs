@@ -108,11 +108,16 @@ pub fn run(args: &Args, out: &mut dyn Write, terminal: &Terminal) -> anyhow::Res
     let has_pools = ["cluster.pools", "cluster.prefill", "cluster.decode"]
         .iter()
         .any(|key| input.document.get(key).is_some());
+    let input_has_step_time = input.document.get("cluster.step_time").is_some();
     let mut question = capacity(input.document, &Disk)?;
     question.notes.splice(0..0, input.notes);
     if has_pools {
         let note = "the scenario has several pools: this is one server by what they have in common, [model], [cluster] and [engine]; what \
                     a pool has of its own is left out";
+        question.notes.push(note.to_owned());
+    }
+    if input_has_step_time {
+        let note = "step_time says how long the steps of a run last, and divides no memory: the ceilings here are the GPU's";
         question.notes.push(note.to_owned());
     }
     let typical = Typical::of(args, &question);

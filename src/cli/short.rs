@@ -5,8 +5,8 @@ use clap::Command;
 /// Commands with hundreds of flags.
 const LONG: [&str; 5] = ["fit", "run", "knee", "sweep", "compare"];
 
-/// The flags that a first run, a first knee and a first sweep need.
-const FIRST: [&str; 23] = [
+/// The flags that a first run, a first knee and a first sweep need, but for those that a command refuses.
+const FIRST: [&str; 24] = [
     "gpu",
     "tensor-parallel-size",
     "replicas",
@@ -26,6 +26,7 @@ const FIRST: [&str; 23] = [
     "list",
     "for-rate",
     "why",
+    "columns",
     "charts",
     "output",
     "format",
@@ -53,7 +54,9 @@ fn first(told: &str) -> &str {
 }
 
 fn shortened(command: Command) -> Command {
-    let is_first = |long: Option<&str>| long.is_none_or(|long| FIRST.contains(&long));
+    let has_why = !matches!(command.get_name(), "sweep" | "compare");
+    let is_first =
+        move |long: Option<&str>| long.is_none_or(|long| FIRST.contains(&long) && (long != "why" || has_why));
     let all = command
         .get_arguments()
         .filter(|arg| arg.get_long().is_some())

@@ -2,10 +2,13 @@
 //!
 //! One sequence at a time and Poisson arrivals are M/G/1: `E[W] = λ·E[S²] / (2·(1 − ρ))` (Pollaczek 1930, Khinchine 1932; Kleinrock 1975,
 //! "Queueing Systems" I, 5.6). The service time is the run's own: its mean by Little's law on the server, ρ = λ·E[S], and its variance
-//! what the stay's has beyond the wait's, which does not depend on one's own service. Left out: batches, which have no such form.
+//! what the stay's has beyond the wait's, which does not depend on one's own service where all are served as they come. Left out: batches,
+//! which have no such form, and queues in another order.
 
 use crate::analysis::{Estimate, Outcome, Verdict};
 use crate::config::Resolved;
+use crate::engine::sglang::QueuePolicy;
+use crate::engine::{EngineSpec, Policy};
 use crate::metrics::Summary;
 use crate::report::figures::{significant, time};
 use crate::workload::Arrivals;
@@ -14,7 +17,10 @@ use crate::workload::Arrivals;
 pub(super) fn of_run(resolved: &Resolved, outcome: &Outcome) -> Option<String> {
     let scenario = &resolved.scenario;
     let pool = scenario.first_pool();
-    let is_one_server = scenario.pools.len() == 1 && pool.replicas == 1 && pool.engine.max_num_seqs() == 1;
+    let is_one_server = scenario.pools.len() == 1
+        && pool.replicas == 1
+        && pool.engine.max_num_seqs() == 1
+        && serves_as_they_come(&pool.engine);
     let is_poisson = matches!(scenario.workload.arrivals, Arrivals::Poisson { .. })
         && scenario.workload.client.max_concurrency.is_none();
     let result = &outcome.result;
@@ -37,6 +43,16 @@ pub(super) fn of_run(resolved: &Resolved, outcome: &Outcome) -> Option<String> {
         time(served.wait_s()),
         time(seen_s),
     ))
+}
+
+/// First come, first served; of a scheduler of one's own nobody knows.
+fn serves_as_they_come(engine: &EngineSpec) -> bool {
+    match engine {
+        EngineSpec::Vllm(config) => config.policy == Policy::Fcfs,
+        EngineSpec::Sglang(config) => config.policy == QueuePolicy::Fcfs,
+        EngineSpec::Trtllm(_) => true,
+        EngineSpec::Scheduled(_) => false,
+    }
 }
 
 /// A server of one request at a time, as a run saw it.

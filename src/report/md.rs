@@ -2,6 +2,7 @@
 
 use super::figures::{significant, time};
 use super::tables::{Column, markdown};
+use super::text::served_when_full;
 use super::views::ResultMeta;
 use super::{text_answer, text_caveats, text_parts, text_promise};
 use crate::analysis::{RunResult, Verdict};
@@ -74,6 +75,7 @@ pub fn run(result: &RunResult, meta: &ResultMeta) -> String {
     };
     let promises = text_promise::promises(result, shown, meta);
     let told = [
+        ("served", served_when_full(result).into_iter().collect()),
         ("promise", promises),
         ("trust", text_caveats::trust_lines(&meta.trust)),
         ("model ±", text_caveats::model_lines(result, meta)),

@@ -91,10 +91,10 @@ fn facts(page: &mut Page, result: &RunResult, shown: &Summary, meta: &ResultMeta
 }
 
 /// What an overloaded server can do: the throughput of the whole run has its filling up and its end in it, too.
-fn served_when_full(result: &RunResult) -> Option<String> {
+pub(super) fn served_when_full(result: &RunResult) -> Option<String> {
     let served = interval(result, "throughput").filter(|_| result.verdict == Verdict::Unstable)?;
     Some(format!(
-        "{} req/s (95 % [{}, {}]) in the last three quarters of the sending; above is the whole run, which begins empty",
+        "{} req/s (95 % [{}, {}]) in the last three quarters of the sending; above is the whole run, its filling up and its end included",
         significant(served.value),
         significant(served.low),
         significant(served.high),

@@ -36,7 +36,9 @@ pub fn knee_markdown(view: &KneeView) -> String {
     let (columns, rows) = cells(view);
     let sized = sized(view);
     let sized = sized.map_or(String::new(), |line| format!("**{line}**\n\n"));
-    format!("{sized}{}\n\n{}", answer(view), markdown(&columns, &rows))
+    let full = view.when_full.as_ref().map(|full| once_full(full, view));
+    let full = full.map_or(String::new(), |told| format!("- once full: {told}\n\n"));
+    format!("{sized}{}\n\n{full}{}", answer(view), markdown(&columns, &rows))
 }
 
 /// How many replicas a rate needs, where that was asked and is known.
@@ -286,6 +288,9 @@ fn further(view: &KneeView) -> Vec<Latency> {
 
 /// What the parameters' uncertainty makes of the knee, sampling apart.
 fn model_interval(model: &FigureInterval) -> String {
+    if model.worst().is_none() {
+        return "none: how long a step lasts was said".to_owned();
+    }
     let (down, up) = model.factors_90();
     let mostly = model.worst().map_or(String::new(), |component| {
         format!(", mostly by {}", component.name().replace('_', " "))

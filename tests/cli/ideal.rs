@@ -55,7 +55,7 @@ fn a_knee_says_where_a_full_server_serves_less_than_it_saturates_at() {
     let words = "knee meta-llama/Llama-3.1-8B-Instruct --gpu h100-sxm --input-len 512 --output-len 256 --max-model-len 8192 \
                  --request-rate 34 --goodput ttft:500 tpot:50";
     let knee = json(&desk, words);
-    let full = knee["when_full"]["high"].as_f64().unwrap();
+    let full = knee["when_full"]["served"]["high"].as_f64().unwrap();
     assert!(full < knee["saturation"]["low"].as_f64().unwrap(), "{full}");
     let calm = json(&desk, "knee ideal-queue --goodput ttft:1000");
     assert!(calm["when_full"].is_null(), "{}", calm["when_full"]);
@@ -77,4 +77,33 @@ fn an_overloaded_run_says_what_the_server_serves_and_a_short_one_decides_nothing
         drawn.contains("a second (5.00 asked: the draw of seed 0)"),
         "{drawn}"
     );
+}
+
+/// Who is served in another order waits by another law.
+#[test]
+fn a_queue_in_another_order_is_held_against_no_law_of_one_that_is_served_as_it_comes() {
+    let desk = Desk::new();
+    let law = "by Pollaczek and Khinchine";
+    let words = "run ideal-queue --num-prompts 20000";
+    assert!(
+        desk.expect(0, words)
+            .replace("\n              ", " ")
+            .contains(law)
+    );
+    let other = desk.expect(0, &format!("{words} --scheduling-policy priority"));
+    assert!(!other.contains("Pollaczek"), "{other}");
+}
+
+#[test]
+fn settings_of_an_ideal_server_are_told_apart_without_any_doubt_of_a_machine() {
+    let desk = Desk::new();
+    let told = desk.expect(0, "knee ideal-queue --goodput ttft:1000 -L step-time 50ms,100ms");
+    assert!(!told.contains("not known of"), "{told}");
+    let one = desk.expect(0, "knee ideal-queue --goodput ttft:1000");
+    assert!(
+        one.contains("model ±     none: how long a step lasts was said"),
+        "{one}"
+    );
+    let fits = desk.run("fit ideal-queue");
+    assert!(text(&fits.stdout).contains("the ceilings here are the GPU's"));
 }

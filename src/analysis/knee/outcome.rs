@@ -267,9 +267,18 @@ pub(super) fn saturation_rate(points: &[Point]) -> Option<Estimate> {
     })
 }
 
-/// What the best-known overloaded run served, where that is surely less than what is taken below saturation.
+/// Times saturation from which a server fills up fast.
+pub(super) const WELL_ABOVE: f64 = 1.25;
+/// Requests of a run in which filling up counts for little.
+pub(super) const FILLED: u64 = 20_000;
+
+/// What the best-known run that filled the server fast and went on served, where that is surely less than what is taken below saturation.
 fn when_full(points: &[Point], saturation: &Estimate) -> Option<WhenFull> {
-    let over = points.iter().filter(|point| point.verdict == Verdict::Unstable);
+    let is_full = |point: &&Point| {
+        let fills = point.rate >= WELL_ABOVE * saturation.value * (1.0 - EQUAL);
+        point.verdict == Verdict::Unstable && fills && point.requests >= FILLED
+    };
+    let over = points.iter().filter(is_full);
     let known = over.filter_map(|point| Some((point, point.throughput?)));
     let width = |served: &Estimate| served.high - served.low;
     let (point, served) = known.min_by(|a, b| width(&a.1).total_cmp(&width(&b.1)))?;

@@ -97,7 +97,7 @@ pub fn search(evaluate: impl FnMut(f64, u64) -> Option<Point>, options: &SearchO
     // Where no rate is within the objective there is no knee to narrow down, and whoever looked everywhere knows that.
     let is_none = !tried.is_spent() && !tried.points.iter().any(Point::is_within);
     if let Some(apart) = options.apart {
-        tried.fill(apart);
+        tried.draw(apart);
     }
     Knee::of(tried.points, (knee || is_none) && saturation)
 }
@@ -309,33 +309,23 @@ impl<F: FnMut(f64, u64) -> Option<Point>> Tried<F> {
         }
     }
 
-    /// Tries rates between neighbours that are far apart, from the last octave below the knee to the last rate that is kept up with. They
-    /// are to be looked at and decide nothing: one that speaks against the brackets, by chance, is forgotten, and ends it.
-    fn fill(&mut self, apart: f64) {
-        let Some(within) = self.points.iter().rposition(Point::is_within) else {
-            return;
-        };
-        let knee = self.points[within].rate;
-        let has_end = self.points.iter().any(|point| point.verdict == Verdict::Finite);
-        while !has_end && !self.is_spent() {
-            let mut pairs = self.points.windows(2);
-            let gap = pairs.find(|pair| {
-                let is_about = pair[0].rate >= knee / EXPANSION && pair[1].keeps_up();
-                is_about && pair[1].rate > apart * pair[0].rate
-            });
-            let Some(rate) = gap.map(|pair| (pair[0].rate * pair[1].rate).sqrt()) else {
-                return;
-            };
-            let keeps_up = self.run(rate);
-            let place = self.points.iter().position(|point| point.rate == rate);
-            let Some(place) = place else { return };
-            let point = &self.points[place];
-            let is_as_known = point.is_within() == (rate < knee) && (rate < knee || !point.may_be_within());
-            if !keeps_up || !is_as_known {
-                self.points.remove(place);
-                return;
-            }
+    /// Runs the rate of a place again, with so many requests at least. What stood there; `None` where the search was stopped, and it
+    /// stands there still.
+    fn rerun(&mut self, place: usize, requests_min: u64) -> Option<Point> {
+        let short = self.points.remove(place);
+        self.run_for(short.rate, requests_min);
+        if self.is_stopped {
+            self.points.insert(place, short);
+            return None;
         }
+        Some(short)
+    }
+
+    /// The same of a rate that was not tried.
+    fn run_for(&mut self, rate: f64, requests_min: u64) {
+        let before = std::mem::replace(&mut self.requests_min, requests_min);
+        self.run(rate);
+        self.requests_min = before;
     }
 
     /// The middle of the bracket, or a rate just beside what overload showed can be served if that lies inside:
@@ -362,6 +352,7 @@ impl<F: FnMut(f64, u64) -> Option<Point>> Tried<F> {
 }
 
 mod confirm;
+mod drawn;
 mod filled;
 
 #[cfg(test)]

@@ -57,9 +57,9 @@ impl Typical {
         } else {
             (" in the traffic's mean", "the traffic's mean request")
         };
-        let tokens = self.tokens(question);
-        match tokens < question.max_model_len {
-            true => Ok(format!("{} tokens{behind}", grouped(u64::from(tokens)))),
+        let tokens = self.prompt.0.saturating_add(self.output.0);
+        match tokens <= u64::from(question.max_model_len) {
+            true => Ok(format!("{} tokens{behind}", grouped(tokens))),
             false => Err(format!("{alone} is longer")),
         }
     }

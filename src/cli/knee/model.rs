@@ -22,9 +22,8 @@ pub(super) fn uncertainty(
 ) -> Option<Result<FigureInterval, String>> {
     let found = knee.within_slo.as_ref()?;
     if resolved.is_ideal() {
-        return Some(Err(
-            "how long a step lasts was said, and there is no machine that it could be wrong about".to_owned(),
-        ));
+        // There is no machine that it could be wrong about.
+        return Some(Ok(FigureInterval::certain("knee")));
     }
     if found.high.is_infinite() {
         let highest = significant_down(found.value);

@@ -260,6 +260,9 @@ fn write_label(picture: &mut Picture, curve: &Curve, place: &Place) {
     );
 }
 
+/// Pixels that two curves may be apart with no label between them.
+const FURTHER: f64 = 60.0;
+
 /// Places to the right and to the left of a curve, the best first when nothing is in the way.
 fn candidates(panel: &Panel, curve: &Curve) -> Vec<Place> {
     let quoted = curve
@@ -293,8 +296,17 @@ fn candidates(panel: &Panel, curve: &Curve) -> Vec<Place> {
         };
         Some([to_the_right, to_the_left])
     };
-    let from_the_middle = (0..23).flat_map(|step| [50 - 2 * step, 50 + 2 * step]);
-    from_the_middle.filter_map(beside).flatten().collect()
+    let from_the_middle = || (0..23).flat_map(|step| [50 - 2 * step, 50 + 2 * step]);
+    let near = from_the_middle().filter_map(beside);
+    // Where another curve is that near, beyond it.
+    let further = near.clone().map(|[_, left]| {
+        [1.0, 2.0].map(|times| Place {
+            left: left.left - times * FURTHER,
+            right: left.right - times * FURTHER,
+            ..left
+        })
+    });
+    near.flatten().chain(further.flatten()).collect()
 }
 
 #[cfg(test)]

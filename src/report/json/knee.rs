@@ -41,7 +41,11 @@ pub(super) fn object(view: &KneeView) -> Object {
     object.put("saturation", estimate(view.saturation));
     if let Some(full) = view.when_full {
         // Requests per second that a full server serves, which is less.
-        object.put("when_full", estimate(Some(full.served)));
+        let mut told = Object::default();
+        told.put("served", estimate(Some(full.served)));
+        told.put("at_rate", full.rate);
+        told.put("preemptions_per_request", full.preemptions);
+        object.put("when_full", Value::Object(told));
     }
     // Share of the output tokens asked for that the engine's context cuts off there.
     object.put("answers_cut", view.answers_cut);

@@ -46,6 +46,10 @@ pub(super) fn object(result: &RunResult, meta: &ResultMeta) -> Object {
     }
     object.put("growth_per_s", result.growth_per_s);
     object.put(
+        "offered_per_s",
+        Some(result.offered_per_s).filter(|per_s| per_s.is_finite()),
+    );
+    object.put(
         "steady_window_s",
         result.steady_window_s.map(|(from, to)| vec![from, to]),
     );

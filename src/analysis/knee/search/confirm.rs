@@ -18,7 +18,7 @@ use crate::analysis::knee::Point;
 /// of any shipped scenario, and took a third of the search more.
 const STARTED: u64 = 20_000;
 /// And how many times as many they must be to tell more.
-const SURELY_LONGER: u64 = 2;
+pub(super) const SURELY_LONGER: u64 = 2;
 /// Rates that are run again at most, of a system that does start slowly.
 const CONFIRMED_MAX: usize = 8;
 
@@ -38,15 +38,14 @@ impl<F: FnMut(f64, u64) -> Option<Point>> Tried<F> {
             if !is_doubtful || self.is_spent() {
                 return true;
             }
-            self.requests_min = longer;
-            let short = self.points.remove(place);
-            if !self.run(short.rate) {
-                match self.is_stopped {
-                    true => self.points.insert(place, short),
-                    false => self.points[place] = short,
-                }
+            let Some(short) = self.rerun(place, longer) else {
+                return true;
+            };
+            if !self.points[place].keeps_up() {
+                self.points[place] = short;
                 return true;
             }
+            self.requests_min = longer;
             if self.points.iter().all(Point::keeps_up) && short.rate < options.rate_max {
                 self.climb((short.rate * EXPANSION).min(options.rate_max), options);
             }

@@ -5,17 +5,14 @@
 //! burst takes it from the one to the other for good. To tell, a rate well above saturation is run for long; a search leaves such rates
 //! after some thousand requests, of which the server fills up with many.
 
+use super::confirm::SURELY_LONGER;
 use super::{SearchOptions, Tried};
 use crate::analysis::Verdict;
 use crate::analysis::knee::Point;
-use crate::analysis::knee::outcome::saturation_rate;
+use crate::analysis::knee::outcome::{FILLED, WELL_ABOVE, saturation_rate};
 
-/// Times saturation from which a server fills up fast.
-const WELL_ABOVE: f64 = 1.25;
 /// Requests of a run that tells what is served when full: known to a per cent or two, whatever the lengths.
-const REQUESTS: u64 = 40_000;
-/// A run of so many times fewer is made again.
-const SURELY_LONGER: u64 = 2;
+const REQUESTS: u64 = SURELY_LONGER * FILLED;
 
 impl<F: FnMut(f64, u64) -> Option<Point>> Tried<F> {
     /// Runs one overloaded rate for longer, or one more rate where none was tried that fills the server fast, unless what was seen
@@ -38,28 +35,22 @@ impl<F: FnMut(f64, u64) -> Option<Point>> Tried<F> {
         // The lowest overloaded rate bounds saturation, and stays as it is.
         let place = (lowest + 1..self.points.len())
             .find(|place| is_over(&self.points[*place]) && self.points[*place].rate >= well_above);
-        let short = match place {
-            None if well_above > options.rate_max => return,
-            None => None,
+        match place {
             Some(place) => {
                 let short = &self.points[place];
                 let may_serve_less = short.throughput.is_none_or(|served| served.value < saturation);
-                if !may_serve_less || SURELY_LONGER * short.requests > longer {
-                    return;
+                let is_short = SURELY_LONGER * short.requests <= longer;
+                if may_serve_less
+                    && is_short
+                    && let Some(short) = self.rerun(place, longer)
+                    // It is overloaded, whatever else a longer run says.
+                    && !is_over(&self.points[place])
+                {
+                    self.points[place] = short;
                 }
-                Some(self.points.remove(place))
             }
-        };
-        let rate = short.as_ref().map_or(well_above, |short| short.rate);
-        let requests_min = std::mem::replace(&mut self.requests_min, longer);
-        self.run(rate);
-        self.requests_min = requests_min;
-        let place = self.points.partition_point(|point| point.rate < rate);
-        match short {
-            Some(short) if self.is_stopped => self.points.insert(place, short),
-            // It is overloaded, whatever else a longer run says.
-            Some(short) if !is_over(&self.points[place]) => self.points[place] = short,
-            _ => {}
+            None if well_above <= options.rate_max => self.run_for(well_above, longer),
+            None => {}
         }
     }
 }

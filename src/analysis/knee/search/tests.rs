@@ -468,13 +468,20 @@ fn the_plateau_of_a_client_is_neither_knee_nor_saturation_of_the_server() {
 /// What is drawn is simulated: from below the knee to saturation no two rates are further apart than is asked, and nothing found moves.
 #[test]
 fn a_curve_that_is_looked_at_has_no_wide_gap_about_the_knee() {
-    // The knee lies far below saturation, so that the search has nothing to look for between the two.
+    for below in [3.0, 1.4] {
+        has_no_wide_gap_about(5.0 - below);
+    }
+}
+
+fn has_no_wide_gap_about(knee: f64) {
+    // It lies far below saturation, so that the search has nothing to look for between the two.
+    let below = 5.0 - knee;
     let far = |rate: f64| {
         let point = exact(rate);
         let lower = |estimate: Estimate| Estimate {
-            value: estimate.value - 3.0,
-            low: estimate.low - 3.0,
-            high: estimate.high - 3.0,
+            value: estimate.value - below,
+            low: estimate.low - below,
+            high: estimate.high - below,
         };
         Point {
             slack: point.slack.map(lower),
@@ -493,13 +500,11 @@ fn a_curve_that_is_looked_at_has_no_wide_gap_about_the_knee() {
         (plain.within_slo, plain.saturation, plain.converged),
         (filled.within_slo, filled.saturation, filled.converged)
     );
-    let widest = |knee: &Knee| {
-        let about: Vec<f64> = knee.points.iter().map(|point| point.rate).collect();
-        let about: Vec<f64> = about
-            .into_iter()
-            .filter(|rate| (1.0..8.0).contains(rate))
-            .collect();
-        about.windows(2).map(|pair| pair[1] / pair[0]).fold(1.0, f64::max)
+    let widest = |found: &Knee| {
+        let pairs = found.points.windows(2).map(|pair| (pair[0].rate, pair[1].rate));
+        // From an octave below it to the last rate that is kept up with.
+        let about = pairs.filter(|(_, upper)| *upper > 1.01 * knee / 2.0 && *upper < 8.0);
+        about.map(|(lower, upper)| upper / lower).fold(1.0, f64::max)
     };
     assert!(widest(&plain) > 1.4, "{:?}", widest(&plain));
     assert!(widest(&filled) <= 1.3 + 1e-9, "{:?}", widest(&filled));
