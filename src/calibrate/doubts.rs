@@ -131,7 +131,7 @@ pub(super) fn doubts_of_host(host: &HostFit) -> Vec<String> {
     let is_minority = 2 * host.met.len() < host.given;
     if median > MISFIT && is_minority {
         doubts.push(format!(
-            "no host explains these runs: they are a factor of {} off in the median after the fit; {}; the terms are marked doubtful",
+            "no host explains these runs: they are a factor of {} off in the median after the fit; {}",
             significant(median),
             match unit_of_runs(&host.runs, host.in_seconds) {
                 Some(unit) => unit,
@@ -158,7 +158,7 @@ pub(super) fn doubts_of_host(host: &HostFit) -> Vec<String> {
         };
         doubts.push(format!(
             "{count} of {} runs {are} off by more than a factor of {MISFIT} after the fit{and}: {run} measured {figure} {}, and the fit \
-             has {}; is it this GPU, this model, these flags, this engine, and is the file whole? the terms are marked doubtful",
+             has {}; is it this GPU, this model, these flags, this engine, and is the file whole?",
             host.given,
             significant(*measured),
             significant(*predicted)
@@ -168,20 +168,20 @@ pub(super) fn doubts_of_host(host: &HostFit) -> Vec<String> {
     if doubts.is_empty() && median > OFF && !host.is_unmoved {
         doubts.push(format!(
             "the runs are {:.0} % off in the median after the fit, and runs repeat within 3 %: no host explains them; is it this GPU, this \
-             model, these flags, this engine? the terms are marked doubtful",
+             model, these flags, this engine?",
             100.0 * (median - 1.0)
         ));
     }
     if let Some(share) = host.over_bandwidth {
         doubts.push(format!(
             "with the factor that was found products read weights at {share:.2} of the card's bandwidth, which nothing does: is it this GPU, \
-             this model, these flags? the terms are marked doubtful"
+             this model, these flags?"
         ));
     }
     if host.is_unmoved && doubts.is_empty() {
         doubts.push(format!(
             "no term could be moved from what was believed, and the runs are a factor of {} off in the median with it: they decide \
-             nothing; is it this GPU, this model, these flags, this engine? the terms are marked doubtful",
+             nothing; is it this GPU, this model, these flags, this engine?",
             significant(median)
         ));
     }
@@ -209,7 +209,7 @@ fn against_the_others(alone: &StandsAlone, worst: &RunEvidence) -> String {
     });
     format!(
         "{} stands alone against the other runs and is left out of the fit: it measured {} {}, and the fit has {}{with}; was it this server, \
-         with these flags, lengths and clients, and nothing beside it? measured again, that load weighs more; the terms are marked doubtful",
+         with these flags, lengths and clients, and nothing beside it? measured again, that load weighs more",
         worst.run,
         worst.figure,
         significant(worst.measured),
@@ -236,7 +236,7 @@ fn doubt_of_card(host: &HostFit) -> Option<String> {
     Some(format!(
         "with products that read weights at {:.2} of the bandwidth that they are known to have the runs are met within {with:.1} % in the \
          median, and without it no host does better than {without:.1} %: it is the card, and not its host, that is {}; --fit-bandwidth {} \
-         seeks that factor; the terms are marked doubtful",
+         seeks that factor",
         card.factor,
         if card.factor < 1.0 { "slower" } else { "faster" },
         card.gpu

@@ -234,13 +234,19 @@ fn store_host(
     }
     // Terms from other cards' runs are another server's.
     let is_measured = request.runs.iter().any(|run| is_own(run, request));
+    let is_for_everybody = request.source == Source::PublicFit;
     own.trust = match (doubts::is_doubtful(fitted), is_measured) {
+        // What is expected of the next server is no more than that where some of those seen do not agree.
+        (true, _) if is_for_everybody => Trust::Prior,
         (true, _) => Trust::Doubtful,
         (false, true) => Trust::Calibrated,
         (false, false) => Trust::Prior,
     };
     calibration.host.insert(request.engine.clone(), own);
     add_host(evidence, fitted, &request.engine);
+    if is_for_everybody {
+        evidence.remarks.append(&mut evidence.doubts);
+    }
 }
 
 fn is_own(run: &Run, request: &Request) -> bool {

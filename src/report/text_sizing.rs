@@ -149,12 +149,19 @@ fn share(point: &Point) -> String {
 /// What the answer rests on.
 fn supposed(sizing: &Sizing, fleet: &Fleet) -> String {
     let beside = sizing.beside.join(", ");
-    if let Some(Counted::BySimulation { .. }) = sizing.counted {
+    if let Some(Counted::BySimulation { router, .. }) = &sizing.counted {
         let beside = match beside.as_str() {
             "" => String::new(),
             beside => format!("; and beside the rate, once before all of them, what has none: {beside}"),
         };
-        return format!("replicas that are alike, and none that fails{beside}");
+        // Gaps between every n-th of Poisson arrivals hardly vary.
+        let turns = match router.as_deref() == Some(EVEN_ROUTER) && fleet.replicas > 1 {
+            true => format!(
+                ", and requests that go round in turn ({EVEN_ROUTER}), which evens out the arrivals of each: another router may need more"
+            ),
+            false => String::new(),
+        };
+        return format!("replicas that are alike, and none that fails{turns}{beside}");
     }
     let beside = match beside.as_str() {
         "" => String::new(),
@@ -168,6 +175,9 @@ fn supposed(sizing: &Sizing, fleet: &Fleet) -> String {
          fails{beside}"
     )
 }
+
+/// The router behind which each replica's arrivals are more even than those of all.
+const EVEN_ROUTER: &str = "round_robin";
 
 /// Whose tokens the dollars are divided by, where not all of them come with the rate.
 fn whose(sizing: &Sizing) -> &'static str {
