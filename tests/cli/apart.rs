@@ -35,9 +35,16 @@ fn pools_have_a_price_as_replicas_do() {
         printed.contains("  cost        8.00 $/h for 4 GPUs (prefill 2.00, decode 6.00); "),
         "{printed}"
     );
-    // One pool has no such line: a rate to size for brings its costs.
+    // One pool has no such line: a rate to size for brings its costs. Its JSON has the same.
     let alone = desk.expect(0, "run quickstart --num-prompts 100");
     assert!(!alone.contains("  cost  "), "{alone}");
+    let keys = |run: &Value| -> Vec<String> {
+        let cost = run["plimsoll"]["cost"].as_object().unwrap();
+        cost.keys().cloned().collect()
+    };
+    let alone = json(&desk.expect(0, "run quickstart --num-prompts 100 --format json"));
+    assert_eq!(keys(&alone), keys(&run));
+    assert_eq!(alone["plimsoll"]["cost"]["usd_per_hour"].as_f64(), Some(2.99));
     let refused = desk.run("knee quickstart --price 2");
     assert!(text(&refused.stderr).contains("--price has no effect on the knee of one setting"));
 }

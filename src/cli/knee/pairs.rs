@@ -126,7 +126,8 @@ pub(super) fn execute(
     let pair = |prefill: u64, decode: u64| split(document, (prefill as u32, decode as u32), "--for-rate");
     let one = pair(1, 1)?;
     let pools = &one.scenario.pools;
-    let prices = [0, 1].map(|pool: usize| rent::of_all(&pools[pool..=pool], price));
+    let rent = rent::of(&one, price).ok();
+    let prices = [0, 1].map(|pool: usize| rent.as_ref().map(|rent| rent.pools[pool].2));
     let gpus = [0, 1].map(|pool: usize| u64::from(pools[pool].gpus));
     // Where a card has no price GPUs are what is saved.
     let costs = match prices {

@@ -337,7 +337,7 @@ fn row(
             .and_then(|there| there.result.relays.as_ref())
             .map(|relays| relays.stage_s(Stage::Transfer) / relays.ttft_s().max(f64::MIN_POSITIVE)),
         costs: there.as_ref().and_then(|there| costs(there, split)),
-        usd_per_hour: rent::of_all(&resolved.scenario.pools, price),
+        usd_per_hour: rent::of(resolved, price).ok().map(|rent| rent.usd_per_hour()),
         bound: None,
     })
 }
