@@ -126,6 +126,9 @@ fn the_cheapest_numbers_of_both_pools_are_found_for_a_rate() {
         printed.contains("$/M output tokens") && printed.contains(&format!("▶ {prefill}")),
         "{printed}"
     );
+    // One of each would be far beyond what it can do at this rate: what is seen of it is seen at ease.
+    let hurried = json(&desk.expect(0, &format!("{SIZED} --request-rate 200 --format json")));
+    assert_eq!(hurried["sizing"]["tried"], sizing["tried"]);
     let table = desk.expect(0, &format!("{SIZED} --format csv"));
     assert_eq!(table.lines().count(), tried.len() + 1);
     assert_eq!(
@@ -172,6 +175,23 @@ fn what_cannot_be_counted_of_two_pools_says_so() {
     assert!(failing.contains("counts replicas that do not fail"), "{failing}");
     let drawn = told("knee pd-input-length --for-rate 20 --charts pictures");
     assert!(drawn.contains("--charts has no picture"), "{drawn}");
+    // What is looked for cannot be given; a file's own numbers may stand, and are told.
+    let given = told("knee pd-input-length --for-rate 10 --prefill 3 --decode 5");
+    for flag in ["--prefill", "--decode"] {
+        let refused = format!("`{flag}` has no effect with --for-rate");
+        assert!(given.contains(&refused), "{given}");
+    }
+    let planned = desk.run("knee pd-input-length --for-rate 10 --prefill 1 --dry-run");
+    let planned = (planned.status.code(), text(&planned.stderr));
+    assert_eq!(planned.0, Some(0), "{}", planned.1);
+    assert!(
+        planned
+            .1
+            .contains("cluster.decode.replicas = 3 has no effect where --for-rate counts")
+            && !planned.1.contains("cluster.prefill.replicas"),
+        "{}",
+        planned.1
+    );
     let swept = desk.run("knee pd-input-length --for-rate 20 -L input-len 512,1024");
     assert!(text(&swept.stderr).contains("count without -L and -S"));
     // No number helps where a prompt alone takes longer than is promised.
