@@ -8,7 +8,7 @@
 //!
 //! Left out: that chance is shared, too, where both saw the same traffic. Intervals are therefore rather too wide.
 
-use super::Estimate;
+use super::{Estimate, RunResult};
 use crate::cost::discrepancy::UNSEEN_SERVER;
 use crate::cost::uncertainty::Component;
 use crate::sim::Pool;
@@ -159,49 +159,42 @@ fn at_90((down, up): Reach) -> Reach {
     (down * Z_90 / Z_95, up * Z_90 / Z_95)
 }
 
-/// US dollars of what GPUs of each pool do in so many GPU-hours, by the pool's list price or by one that holds for all.
-///
-/// # Errors
-/// The first pool whose GPUs have no price.
-pub fn usd<'a>(
-    hours: impl IntoIterator<Item = (&'a Pool, f64)>,
-    price: Option<f64>,
-) -> Result<f64, &'a Pool> {
-    let of_pool = |(pool, gpu_hours): (&'a Pool, f64)| {
-        let each = price.or(pool.price.as_ref().map(|price| price.usd_per_hour));
-        each.map(|each| each * gpu_hours).ok_or(pool)
-    };
-    hours.into_iter().map(of_pool).sum()
-}
-
-/// What the GPUs of several pools cost while they are there.
+/// What GPUs cost while they are there.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Rent {
-    /// Each pool, its GPUs and US dollars an hour of them.
-    pub pools: Vec<(String, u64, f64)>,
+    /// Each pool, its GPUs and US dollars an hour of them. The one pool of a scenario without any has no name.
+    pub pools: Vec<(String, f64, f64)>,
+    /// Replicas come and go, and these are so many GPUs on average over the run.
+    pub is_mean: bool,
     /// Where the prices are from, as a phrase.
     pub source: String,
 }
 
 impl Rent {
-    /// Of pools at their list prices, or at one price for all.
+    /// Of pools with so many replicas each at their list prices, or at one price for all GPUs.
     ///
     /// # Errors
     /// The first pool whose GPUs have no price.
-    pub fn of<'a>(pools: &'a [Pool], price: Option<f64>, source: &str) -> Result<Rent, &'a Pool> {
-        let of_pool = |pool: &'a Pool| {
-            let gpus = u64::from(pool.gpus) * u64::from(pool.replicas);
-            Ok((pool.name.clone(), gpus, usd([(pool, gpus as f64)], price)?))
+    pub fn of<'a>(
+        pools: impl IntoIterator<Item = (&'a Pool, f64)>,
+        price: Option<f64>,
+        source: &str,
+    ) -> Result<Rent, &'a Pool> {
+        let of_pool = |(pool, replicas): (&'a Pool, f64)| {
+            let gpus = f64::from(pool.gpus) * replicas;
+            let each = price.or(pool.price.as_ref().map(|price| price.usd_per_hour));
+            Ok((pool.name.clone(), gpus, each.ok_or(pool)? * gpus))
         };
         Ok(Rent {
-            pools: pools.iter().map(of_pool).collect::<Result<_, _>>()?,
+            pools: pools.into_iter().map(of_pool).collect::<Result<_, _>>()?,
+            is_mean: false,
             source: source.to_owned(),
         })
     }
 
     /// GPUs of all.
     #[must_use]
-    pub fn gpus(&self) -> u64 {
+    pub fn gpus(&self) -> f64 {
         self.pools.iter().map(|(_, gpus, _)| gpus).sum()
     }
 
@@ -222,6 +215,15 @@ impl Rent {
 #[must_use]
 pub fn usd_per_million(usd_per_hour: f64, tokens_per_s: f64) -> Option<f64> {
     (tokens_per_s > 0.0).then(|| usd_per_hour / (tokens_per_s * 3600.0 / 1e6))
+}
+
+/// Prompt and output tokens a second that pay for the GPUs of a run: those of the stretch that may be quoted, where there is one, else
+/// of the whole run. `None` of a run that took no time.
+#[must_use]
+pub fn tokens_per_s(result: &RunResult) -> Option<(f64, f64)> {
+    let paying = result.quotable().unwrap_or(&result.whole);
+    let per_s = |tokens: u64| tokens as f64 / paying.duration_s;
+    (paying.duration_s > 0.0).then(|| (per_s(paying.input_tokens), per_s(paying.output_tokens)))
 }
 
 #[cfg(test)]

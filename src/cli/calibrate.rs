@@ -179,7 +179,7 @@ pub fn run(args: &Args, out: &mut dyn Write, terminal: &Terminal) -> anyhow::Res
     }
     drop(nothing_yet);
     let is_measured_too = !request.observations.is_empty() || request.kept.is_some();
-    let progress = Mutex::new((Progress::new(terminal, None, "fits and simulations"), 0));
+    let progress = Mutex::new((Progress::new(terminal, None, "steps of the fit"), 0));
     let fitted = calibrate_while(&request, &|| {
         let mut progress = progress.lock().expect("no fit panics while it reports");
         progress.1 += 1;

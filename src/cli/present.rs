@@ -3,7 +3,7 @@
 use super::components::{component, host_share};
 use super::used::{used, utilisation};
 use super::{fronts, mix, pools, remarks, rent};
-use crate::analysis::costs::usd;
+use crate::analysis::costs::Rent;
 use crate::analysis::knee::{Constraint, EngineLimits, Objective, Pressure, Statistic};
 use crate::analysis::{Experiment, Outcome, Precision, RunResult, Scaling, heard};
 use crate::cluster::Asked;
@@ -192,9 +192,8 @@ fn meta(resolved: &Resolved, result: &RunResult) -> ResultMeta {
         router: router(resolved),
         gate: Vec::new(),
         scaling: None,
-        usd_per_hour: usd_per_hour(resolved),
         lock_step: None,
-        rent: rent::of_pools(resolved, None),
+        rent: rent::of(resolved, None),
         engine: resolved.scenario.first_pool().engine.profile().to_owned(),
         calibration: Some(resolved.calibration.clone()),
         num_prompts: workload.num_prompts,
@@ -250,15 +249,11 @@ fn models(resolved: &Resolved) -> String {
 pub(super) fn meta_of(resolved: &Resolved, outcome: &Outcome) -> ResultMeta {
     let meta = meta(resolved, &outcome.result);
     let scaling = outcome.scaling.as_ref();
-    let scaling = scaling.map(|scaling| scaled(resolved, scaling, outcome));
-    let hours = outcome.result.whole.duration_s / 3600.0;
+    let rent = rent::of_run(resolved, outcome);
+    let scaling = scaling.map(|scaling| scaled(resolved, scaling, outcome, rent.as_ref().ok()));
     let shown = outcome.result.steady.as_ref().unwrap_or(&outcome.result.whole);
     ResultMeta {
         gate: gate(&outcome.counts),
-        usd_per_hour: match &scaling {
-            Some(scaling) => scaling.usd.filter(|_| hours > 0.0).map(|usd| usd / hours),
-            None => meta.usd_per_hour,
-        },
         // Of the time of those that were there.
         utilisation: meta.utilisation.map(|used| Utilisation {
             busy: match &scaling {
@@ -268,18 +263,12 @@ pub(super) fn meta_of(resolved: &Resolved, outcome: &Outcome) -> ResultMeta {
             ..used
         }),
         scaling,
+        rent,
         lock_step: outcome.lock_step.clone(),
         ended_by: remarks::ended_by(outcome),
         notes: [resolved.other_notes(), remarks::of_run(resolved, outcome)].concat(),
         ..meta
     }
-}
-
-/// List price of all GPUs in an hour.
-fn usd_per_hour(resolved: &Resolved) -> Option<f64> {
-    let pools = resolved.scenario.pools.iter();
-    let gpus = pools.map(|pool| (pool, f64::from(pool.gpus) * f64::from(pool.replicas)));
-    usd(gpus, None).ok()
 }
 
 /// Requests by what turned them away, as far as any were.
@@ -298,21 +287,19 @@ fn gate(counts: &Counts) -> Vec<(String, u64)> {
     told.map(|(fate, number)| (fate.to_owned(), number)).collect()
 }
 
-fn scaled(resolved: &Resolved, scaling: &Scaling, outcome: &Outcome) -> ScalingMeta {
+fn scaled(resolved: &Resolved, scaling: &Scaling, outcome: &Outcome, rent: Option<&Rent>) -> ScalingMeta {
     let pools = resolved.scenario.pools.iter().zip(&scaling.replica_s);
-    let (mut replica_s, mut gpu_hours) = (0.0, Vec::new());
-    for (pool, seconds) in pools {
-        replica_s += seconds;
-        gpu_hours.push((pool, seconds * f64::from(pool.gpus) / 3600.0));
-    }
+    let gpu_s: f64 = pools.map(|(pool, paid_s)| paid_s * f64::from(pool.gpus)).sum();
+    let replica_s: f64 = scaling.replica_s.iter().sum();
+    let lasted_s = outcome.result.whole.duration_s;
     ScalingMeta {
         replica_hours: replica_s / 3600.0,
-        gpu_hours: gpu_hours.iter().map(|(_, hours)| hours).sum(),
-        usd: usd(gpu_hours, None).ok(),
+        gpu_hours: gpu_s / 3600.0,
+        usd: rent.map(|rent| rent.usd_per_hour() * lasted_s / 3600.0),
         started: scaling.started,
         cancelled: scaling.cancelled,
         drained: scaling.drained,
-        replicas_mean: replica_s / outcome.result.whole.duration_s.max(f64::MIN_POSITIVE),
+        replicas_mean: replica_s / lasted_s.max(f64::MIN_POSITIVE),
     }
 }
 

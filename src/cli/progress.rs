@@ -29,7 +29,7 @@ pub(super) struct Progress {
 }
 
 impl Progress {
-    /// Nothing is drawn yet.
+    /// Nothing is drawn yet. `what` is counted, in the plural: `rates`, `numbers of replicas`.
     pub(super) fn new(terminal: &Terminal, total: Option<u64>, what: &'static str) -> Progress {
         let begun = Instant::now();
         Progress {
@@ -52,12 +52,13 @@ impl Progress {
         }
         if let Some(bar) = &self.bar {
             bar.set_position(done);
+            bar.set_message(self.what(done));
         }
         if let Some(part) = self.part {
             let of = self
                 .total
                 .map_or(String::new(), |total| format!(" of {}", count(total)));
-            let text = format!("{}{of} {}", count(done), self.what);
+            let text = format!("{}{of} {}", count(done), self.what(done));
             let line = with_lines(|lines| {
                 lines.set(part, text);
                 lines.due(Instant::now(), None)
@@ -67,6 +68,14 @@ impl Progress {
         !interrupt::is_asked()
     }
 
+    /// Of one the first word has no plural; of one of several it has.
+    fn what(&self, done: u64) -> String {
+        match (done, self.total) {
+            (1, None | Some(1)) => singular(self.what),
+            _ => self.what.to_owned(),
+        }
+    }
+
     fn draw(&self) -> ProgressBar {
         let known = "{bar:30} {human_pos}/{human_len} {msg}  {elapsed}, {eta} left";
         let unknown = "{spinner} {human_pos} {msg}  {elapsed}";
@@ -74,9 +83,14 @@ impl Progress {
         let template = if self.total.is_some() { known } else { unknown };
         let style = ProgressStyle::with_template(template).expect("the template is well-formed");
         bar.set_style(style);
-        bar.set_message(self.what);
         bar
     }
+}
+
+/// `number of replicas` of `numbers of replicas`.
+fn singular(what: &str) -> String {
+    let (first, rest) = what.split_at(what.find(' ').unwrap_or(what.len()));
+    format!("{}{rest}", first.strip_suffix('s').unwrap_or(first))
 }
 
 impl Drop for Progress {
@@ -197,10 +211,10 @@ mod tests {
         // What follows goes on counting from the first.
         lines.close(outer);
         let next = lines.open(after(80));
-        lines.set(next, "1 numbers of replicas".to_owned());
+        lines.set(next, format!("1 {}", singular("numbers of replicas")));
         assert_eq!(
             lines.due(after(90), None).as_deref(),
-            Some("progress: 1 numbers of replicas; 90.0 s")
+            Some("progress: 1 number of replicas; 90.0 s")
         );
     }
 }

@@ -329,4 +329,4 @@ fn resource(limiter: Limiter, words: EngineWords) -> &'static str {
 }
 
 #[cfg(test)]
-mod tests;
+pub(super) mod tests;

@@ -17,7 +17,7 @@ pub use self::table::{md, text};
 use super::undone::Undone;
 use super::views::KneeView;
 use crate::analysis::costs::{
-    Cost, Reach, Work, least_too_long, reach_of_count, reach_of_rate, reach_of_replicas,
+    Cost, Reach, Work, least_too_long, reach_of_count, reach_of_rate, reach_of_replicas, usd_per_million,
 };
 use crate::analysis::knee::Fleet;
 use crate::cost::Trust;
@@ -181,8 +181,7 @@ impl Priced {
             return sizing.fleet.as_ref()?.usd_per_million_output_tokens;
         }
         self.view.knee?;
-        let tokens_per_hour = 3600.0 * self.view.output_tokens_per_s.filter(|tokens| *tokens > 0.0)?;
-        Some(of_one / (tokens_per_hour / 1e6))
+        usd_per_million(*of_one, self.view.output_tokens_per_s?)
     }
 
     /// What settings are ranked by: an hour of the fleet where a rate is given, else a million output tokens.

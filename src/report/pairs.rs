@@ -96,14 +96,20 @@ impl PairSizing {
         )
     }
 
-    /// GPUs of the cheapest pair that is not seen to break the promise beyond the sampling error, and of the cheapest that is seen to
-    /// keep it beyond it; `None` where none of those tried is.
+    /// The fewest and the most GPUs of the pairs that may be the cheapest: the answer, and those that are not seen to break the promise
+    /// beyond the sampling error, up to the cheapest that is seen to keep it beyond it. Without one of these the most are not known.
+    /// Of unlike cards a cheaper pair may have more GPUs.
     #[must_use]
     pub fn gpus_95(&self) -> (Option<u64>, Option<u64>) {
+        let sure = self.rows.iter().position(|row| row.pair.point.is_sure());
+        let up_to = sure.map_or(self.rows.as_slice(), |sure| &self.rows[..sure]);
         let is_possible = |row: &&PairRow| may_keep(&row.pair.point) && !self.is_ruled_out(&row.pair);
-        let least = self.rows.iter().find(is_possible);
-        let most = self.rows.iter().find(|row| row.pair.point.is_sure());
-        (least.map(|row| row.gpus), most.map(|row| row.gpus))
+        let candidates = || {
+            let possible = up_to.iter().filter(is_possible);
+            let gpus = possible.chain(sure.map(|sure| &self.rows[sure]));
+            gpus.chain(self.best()).map(|row| row.gpus)
+        };
+        (candidates().min(), sure.and(candidates().max()))
     }
 
     /// Whether a pair with no fewer of either was seen to break the promise beyond the sampling error.
@@ -158,14 +164,14 @@ impl PairSizing {
         };
         let (fewest, most) = self.gpus_95();
         let mut text = format!(
-            "{}{} prefill + {} decode replicas for {rate} req/s  (95 % [{}, {}] GPUs)   {cards}",
+            "{}{} prefill + {} for {rate} req/s  (95 % [{}, {}] GPUs)   {cards}",
             match (self.is_interrupted, self.is_cheapest()) {
                 (true, _) => "INTERRUPTED, until then: ",
                 (false, true) => "",
                 (false, false) => "OUT OF RUNS, until then: ",
             },
             count(prefill),
-            count(decode),
+            counted(decode, "decode replica"),
             fewest.map_or("–".to_owned(), count),
             most.map_or("not bounded".to_owned(), count),
         );
@@ -375,3 +381,6 @@ pub fn csv(sizing: &PairSizing) -> String {
     });
     super::csv::write(&head, rows)
 }
+
+#[cfg(test)]
+mod tests;

@@ -11,11 +11,11 @@ mod row;
 
 use serde_json::Value;
 
-use self::columns::{Columns, cells};
+use self::columns::{Columns, TOKENS_COST, cells};
 use super::page::{panels, wrapped};
 use super::sweep_answer::answer;
 pub use super::sweep_answer::none_keeps;
-use super::tables::{markdown, table};
+use super::tables::{Column, markdown, table};
 use super::text_caveats::trust_lines;
 use super::trust::trust_of;
 use crate::cost::Trust;
@@ -52,7 +52,7 @@ pub(super) const OF_WHOLE: &str =
 #[must_use]
 pub fn text(rows: &[SweepRow<'_>], shown: &Columns, width: Option<usize>) -> String {
     let (columns, cells) = cells(rows, shown);
-    let remarks = remarks(rows);
+    let remarks = remarks(rows, &columns);
     let Some(width) = width else {
         return format!("{}\n{}{}", answer(rows), table(&columns, &cells), lines(&remarks));
     };
@@ -65,10 +65,16 @@ pub fn text(rows: &[SweepRow<'_>], shown: &Columns, width: Option<usize>) -> Str
 }
 
 /// What is said below the table: what the figures rest on, and what they are of.
-fn remarks(rows: &[SweepRow<'_>]) -> Vec<String> {
+fn remarks(rows: &[SweepRow<'_>], columns: &[Column]) -> Vec<String> {
     let mut remarks = trust(rows);
     if rows.iter().any(|row| row.of_whole) {
-        remarks.push(OF_WHOLE.to_owned());
+        // A cost is told as the run has it.
+        let tells_tokens_cost = columns.iter().any(|column| column.head() == TOKENS_COST);
+        let has_steady = rows.iter().any(SweepRow::has_steady);
+        remarks.push(match tells_tokens_cost && has_steady {
+            true => format!("{OF_WHOLE}; {TOKENS_COST} is of the steady stretch of a run that has one"),
+            false => OF_WHOLE.to_owned(),
+        });
     }
     remarks
 }
@@ -105,7 +111,7 @@ fn lines(all: &[String]) -> String {
 pub fn md(rows: &[SweepRow<'_>], shown: &Columns) -> String {
     let (columns, cells) = cells(rows, shown);
     let text = format!("{}\n\n{}", answer(rows), markdown(&columns, &cells));
-    match lines(&remarks(rows)) {
+    match lines(&remarks(rows, &columns)) {
         remarks if remarks.is_empty() => text,
         remarks => format!("{text}\n{remarks}"),
     }
@@ -170,7 +176,8 @@ fn promise(row: &SweepRow<'_>) -> [String; 4] {
 }
 
 /// Writes one line a run: the axes, then every plain key of its object, which is of the whole run, then what else is known of the
-/// whole run ([`columns::OWN_OF_CSV`]: what it costs, the KV cache, preemptions, and MFU, which is of what `shares_of` says), then
+/// whole run ([`columns::OWN_OF_CSV`]: the KV cache, preemptions, hours and what they cost; MFU and the cost of tokens are of what
+/// `shares_of` says), then
 /// `prefix_cache_hit_rate` where anything was found there, and `found_anywhere` where tiers of KV were asked, then the factors of the model's intervals where they were asked for, then what became of the promise
 /// where there is one (`slo`: `kept`, `broken` or `not_decided`; `good_share` with its 95 % interval), then `shares_of`, which says of
 /// what these shares are (`steady` stretch or `whole` run, as in the table), then the verdict; a run that was not made

@@ -1,8 +1,7 @@
-//! What several pools cost and what is served for it, as a line.
+//! What GPUs cost and what is served for it, as a line.
 
-use super::figures::count;
+use super::figures::{counted, significant};
 use super::text_sizing::dollars;
-use crate::analysis::RunResult;
 use crate::analysis::costs::Rent;
 
 /// `11.96 $/h for 4 GPUs (prefill 2.99, decode 8.97); 0.68 $ per million output tokens, …`, with prompt and output tokens per second
@@ -12,8 +11,16 @@ pub(super) fn line(rent: &Result<Rent, String>, tokens_per_s: Option<(f64, f64)>
         Ok(rent) => rent,
         Err(why) => return format!("not known: {why}"),
     };
-    let each = |(name, _, usd): &(String, u64, f64)| format!("{name} {}", dollars(*usd));
+    let each = |(name, _, usd): &(String, f64, f64)| format!("{name} {}", dollars(*usd));
     let each: Vec<String> = rent.pools.iter().map(each).collect();
+    let each = match rent.pools.len() > 1 {
+        true => format!(" ({})", each.join(", ")),
+        false => String::new(),
+    };
+    let gpus = match rent.is_mean {
+        true => format!("{} GPUs on average", significant(rent.gpus())),
+        false => counted(rent.gpus() as u64, "GPU"),
+    };
     let tokens = tokens_per_s.and_then(|(prompt, output)| {
         Some(format!(
             "; {} $ per million output tokens, {} $ per million tokens, prompts and outputs",
@@ -22,20 +29,11 @@ pub(super) fn line(rent: &Result<Rent, String>, tokens_per_s: Option<(f64, f64)>
         ))
     });
     format!(
-        "{} $/h for {} GPUs ({}){}; {}",
+        "{} $/h for {gpus}{each}{}; {}",
         dollars(rent.usd_per_hour()),
-        count(rent.gpus()),
-        each.join(", "),
         tokens.unwrap_or_default(),
         rent.source
     )
-}
-
-/// Prompt and output tokens a second of the stretch of a run that may be quoted.
-pub(super) fn tokens_per_s(result: &RunResult) -> Option<(f64, f64)> {
-    let shown = result.quotable().filter(|shown| shown.duration_s > 0.0)?;
-    let per_s = |tokens: u64| tokens as f64 / shown.duration_s;
-    Some((per_s(shown.input_tokens), per_s(shown.output_tokens)))
 }
 
 #[cfg(test)]
@@ -45,7 +43,8 @@ mod tests {
     #[test]
     fn pools_cost_what_their_gpus_do_and_tokens_share_it() {
         let rent = Rent {
-            pools: vec![("prefill".into(), 1, 3.0), ("decode".into(), 4, 4.2)],
+            pools: vec![("prefill".into(), 1.0, 3.0), ("decode".into(), 4.0, 4.2)],
+            is_mean: false,
             source: "assumed list prices, $ per GPU-hour: A 3.00 (2025-10-01), B 1.05 (2025-10-01)".into(),
         };
         // An hour of 1,000 tokens a second is 3.6 million of them.
@@ -53,6 +52,16 @@ mod tests {
             line(&Ok(rent.clone()), Some((9_000.0, 1_000.0))),
             "7.20 $/h for 5 GPUs (prefill 3.00, decode 4.20); 2.00 $ per million output tokens, 0.20 $ per million tokens, prompts and \
              outputs; assumed list prices, $ per GPU-hour: A 3.00 (2025-10-01), B 1.05 (2025-10-01)"
+        );
+        let scaled = Rent {
+            pools: vec![(String::new(), 2.5, 7.5)],
+            is_mean: true,
+            ..rent.clone()
+        };
+        let scaled = line(&Ok(scaled), None);
+        assert!(
+            scaled.starts_with("7.50 $/h for 2.50 GPUs on average; assumed"),
+            "{scaled}"
         );
         let idle = line(&Ok(rent), Some((0.0, 0.0)));
         assert!(

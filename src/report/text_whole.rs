@@ -8,6 +8,7 @@ use super::text::of_peaks;
 use super::views::{PoolMeta, ResultMeta, ScalingMeta};
 use super::{text_cost, text_relays, text_replicas, text_tiers, text_waits};
 use crate::analysis::RunResult;
+use crate::analysis::costs::tokens_per_s;
 use crate::metrics::{LittleCheck, SpeculationSummary, Summary};
 
 /// Relative difference between L and λW that still counts as agreement: sums of rounded figures.
@@ -45,8 +46,9 @@ pub(super) fn facts(page: &mut Page, result: &RunResult, meta: &ResultMeta) {
     if let Some(scaling) = &meta.scaling {
         page.fact("scaling", &scaled(scaling));
     }
-    if let Some(rent) = &meta.rent {
-        page.fact("cost", &text_cost::line(rent, text_cost::tokens_per_s(result)));
+    // What one pool costs that is there all the time the price of its card says.
+    if meta.pools.len() > 1 || meta.scaling.is_some() {
+        page.fact("cost", &text_cost::line(&meta.rent, tokens_per_s(result)));
     }
     for (label, line) in text_relays::lines(result) {
         page.fact(label, &line);

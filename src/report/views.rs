@@ -62,12 +62,10 @@ pub struct ResultMeta {
     pub gate: Vec<(String, u64)>,
     /// What replicas that came and went amounted to.
     pub scaling: Option<ScalingMeta>,
-    /// List price of all GPUs in an hour, US dollars, where replicas come and go on average; `None` where a GPU has none.
-    pub usd_per_hour: Option<f64>,
     /// What stepping together cost ranks that do.
     pub lock_step: Option<LockStepAccount>,
-    /// What several pools cost, or why that is not known; `None` of one, and of replicas that come and go.
-    pub rent: Option<Result<Rent, String>>,
+    /// What the GPUs cost, those of replicas that come and go on average, or why that is not known.
+    pub rent: Result<Rent, String>,
     /// The router between replicas, as a scenario spells it; `None` for one replica.
     pub router: Option<String>,
     /// `vllm@0.33`.

@@ -35,9 +35,16 @@ fn pools_have_a_price_as_replicas_do() {
         printed.contains("  cost        8.00 $/h for 4 GPUs (prefill 2.00, decode 6.00); "),
         "{printed}"
     );
-    // One pool has no such line: a rate to size for brings its costs.
+    // One pool has no such line: a rate to size for brings its costs. Its JSON has the same.
     let alone = desk.expect(0, "run quickstart --num-prompts 100");
     assert!(!alone.contains("  cost  "), "{alone}");
+    let keys = |run: &Value| -> Vec<String> {
+        let cost = run["plimsoll"]["cost"].as_object().unwrap();
+        cost.keys().cloned().collect()
+    };
+    let alone = json(&desk.expect(0, "run quickstart --num-prompts 100 --format json"));
+    assert_eq!(keys(&alone), keys(&run));
+    assert_eq!(alone["plimsoll"]["cost"]["usd_per_hour"].as_f64(), Some(2.99));
     let refused = desk.run("knee quickstart --price 2");
     assert!(text(&refused.stderr).contains("--price has no effect on the knee of one setting"));
 }
@@ -119,6 +126,9 @@ fn the_cheapest_numbers_of_both_pools_are_found_for_a_rate() {
         printed.contains("$/M output tokens") && printed.contains(&format!("▶ {prefill}")),
         "{printed}"
     );
+    // One of each would be far beyond what it can do at this rate: what is seen of it is seen at ease.
+    let hurried = json(&desk.expect(0, &format!("{SIZED} --request-rate 200 --format json")));
+    assert_eq!(hurried["sizing"]["tried"], sizing["tried"]);
     let table = desk.expect(0, &format!("{SIZED} --format csv"));
     assert_eq!(table.lines().count(), tried.len() + 1);
     assert_eq!(
@@ -165,6 +175,23 @@ fn what_cannot_be_counted_of_two_pools_says_so() {
     assert!(failing.contains("counts replicas that do not fail"), "{failing}");
     let drawn = told("knee pd-input-length --for-rate 20 --charts pictures");
     assert!(drawn.contains("--charts has no picture"), "{drawn}");
+    // What is looked for cannot be given; a file's own numbers may stand, and are told.
+    let given = told("knee pd-input-length --for-rate 10 --prefill 3 --decode 5");
+    for flag in ["--prefill", "--decode"] {
+        let refused = format!("`{flag}` has no effect with --for-rate");
+        assert!(given.contains(&refused), "{given}");
+    }
+    let planned = desk.run("knee pd-input-length --for-rate 10 --prefill 1 --dry-run");
+    let planned = (planned.status.code(), text(&planned.stderr));
+    assert_eq!(planned.0, Some(0), "{}", planned.1);
+    assert!(
+        planned
+            .1
+            .contains("cluster.decode.replicas = 3 has no effect where --for-rate counts")
+            && !planned.1.contains("cluster.prefill.replicas"),
+        "{}",
+        planned.1
+    );
     let swept = desk.run("knee pd-input-length --for-rate 20 -L input-len 512,1024");
     assert!(text(&swept.stderr).contains("count without -L and -S"));
     // No number helps where a prompt alone takes longer than is promised.

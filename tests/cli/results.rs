@@ -501,6 +501,12 @@ fn shares_of_an_autoscaled_run_are_of_the_replicas_in_service() {
     let replicas = worked_s / number(&whole["duration_s"]) / number(&whole["occupancy"]["busy"]);
     let paid = number(&told["scaling"]["replicas_mean"]);
     assert!(replicas > 1.0 && replicas <= paid, "{replicas} of {paid}");
+    // What tokens cost is told in both, of the whole run: there is no steady stretch.
+    let million = number(&told["cost"]["usd_per_million_output_tokens"]);
+    let tokens = number(&whole["output_tokens"]);
+    assert!((million * tokens / 1e6 - number(&told["scaling"]["usd"])).abs() < 1e-6);
+    let printed = desk.expect(3, "run autoscale");
+    assert!(printed.contains("GPUs on average; "), "{printed}");
     let usd = number(&told["cost"]["usd_per_hour"]) * number(&whole["duration_s"]) / 3600.0;
     assert!((usd - number(&told["scaling"]["usd"])).abs() < 1e-9);
 }

@@ -113,6 +113,23 @@ fn cost(options: &PairOptions, (prefill, decode): (u64, u64)) -> f64 {
     prefill as f64 * options.costs.0 + decode as f64 * options.costs.1
 }
 
+/// The pool of which fewer are tried.
+#[derive(Clone, Copy)]
+enum Fewer {
+    Prefill,
+    Decode,
+}
+
+impl Fewer {
+    /// A pair with that pool first, from one with the pool that prefills first, and back.
+    fn first<T>(self, (prefill, decode): (T, T)) -> (T, T) {
+        match self {
+            Fewer::Prefill => (prefill, decode),
+            Fewer::Decode => (decode, prefill),
+        }
+    }
+}
+
 struct Tried<F> {
     evaluate: F,
     pairs: Vec<Pair>,
@@ -143,40 +160,27 @@ impl<F: FnMut(u64, u64) -> Option<Point>> Tried<F> {
         let (prefill, ample) = part(of);
         let prefill = self.fewest((0, prefill), |tried, prefill| tried.keeps(prefill, ample))?;
         let decode = self.fewest((0, ample), |tried, decode| tried.keeps(prefill, decode))?;
-        self.fewer_that_prefill(prefill, decode)?;
-        self.fewer_that_decode(prefill, decode)?;
+        self.fewer_of(Fewer::Prefill, (prefill, decode))?;
+        self.fewer_of(Fewer::Decode, (prefill, decode))?;
         self.neighbours()
     }
 
-    /// Whether fewer that prefill, and more that decode, are cheaper than what was found.
-    fn fewer_that_prefill(&mut self, prefill: u64, decode: u64) -> Result<(), PairEnding> {
-        let (each, other) = self.options.costs;
-        for prefill in (1..prefill).rev() {
-            let most = self.affordable(prefill as f64 * each, other);
-            if most >= decode && self.keeps(prefill, most)? {
-                self.fewest((decode - 1, most), |tried, decode| tried.keeps(prefill, decode))?;
+    /// Whether fewer of one pool, and more of the other, are cheaper than a pair that keeps the promise.
+    fn fewer_of(&mut self, fewer: Fewer, found: (u64, u64)) -> Result<(), PairEnding> {
+        let ((few, many), (each, other)) = (fewer.first(found), fewer.first(self.options.costs));
+        let keeps = |tried: &mut Self, few: u64, many: u64| {
+            let (prefill, decode) = fewer.first((few, many));
+            tried.keeps(prefill, decode)
+        };
+        for few in (1..few).rev() {
+            let most = self.affordable(few as f64 * each, other);
+            if most >= many && keeps(self, few, most)? {
+                self.fewest((many - 1, most), |tried, many| keeps(tried, few, many))?;
                 continue;
             }
-            // With as many that decode as any cheaper pair has.
+            // With as many of the other as any cheaper pair has.
             let corner = self.affordable(each, other);
-            if corner < decode || !self.keeps(prefill, corner)? {
-                break;
-            }
-        }
-        Ok(())
-    }
-
-    /// The same the other way round.
-    fn fewer_that_decode(&mut self, prefill: u64, decode: u64) -> Result<(), PairEnding> {
-        let (other, each) = self.options.costs;
-        for decode in (1..decode).rev() {
-            let most = self.affordable(decode as f64 * each, other);
-            if most >= prefill && self.keeps(most, decode)? {
-                self.fewest((prefill - 1, most), |tried, prefill| tried.keeps(prefill, decode))?;
-                continue;
-            }
-            let corner = self.affordable(each, other);
-            if corner < prefill || !self.keeps(corner, decode)? {
+            if corner < many || !keeps(self, few, corner)? {
                 break;
             }
         }

@@ -8,6 +8,7 @@
 
 use super::count::{Count, CountEnding};
 use crate::analysis::Estimate;
+use crate::analysis::costs::usd_per_million;
 
 /// What a fleet must carry, and what its GPUs cost.
 #[derive(Clone, Debug, PartialEq)]
@@ -103,7 +104,7 @@ impl Fleet {
         let gpus = replicas * u64::from(demand.gpus_per_replica);
         let load = |replicas: u64| Some(demand.rate / replicas as f64 / knee?);
         let usd_per_hour = demand.usd_per_gpu_hour.map(|usd| usd * gpus as f64);
-        let per_million = |tokens: f64| Some(usd_per_hour? / (demand.rate * 3600.0 * tokens / 1e6));
+        let per_million = |tokens: f64| usd_per_million(usd_per_hour?, demand.rate * tokens);
         Fleet {
             replicas,
             replicas_95: (replicas, None),

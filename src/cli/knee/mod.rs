@@ -6,6 +6,7 @@ mod model;
 mod one;
 mod pairs;
 mod rate;
+mod roles;
 mod searches;
 mod settings;
 mod sizing;
@@ -120,7 +121,7 @@ pub fn run(args: &Args, out: &mut dyn Write, terminal: &Terminal) -> anyhow::Res
         .for_rate
         .filter(|_| pairs::has_pair(&resolved, &input.document));
     let sizing = match pair_for {
-        Some(_) => pairs::check(&resolved, &outputs).map(|()| None)?,
+        Some(_) => pairs::check(&resolved, &input.document, &outputs).map(|()| None)?,
         None => args.sizing.of(&resolved, &input.document)?,
     };
     if args.sizing.for_rate.is_some() {
@@ -130,7 +131,7 @@ pub fn run(args: &Args, out: &mut dyn Write, terminal: &Terminal) -> anyhow::Res
     terminal.notes(&resolved.notes);
     terminal.notes(&outputs.notes);
     let unread = unread(&input.document, &outputs, Writer::Knee);
-    let of_pairs = pair_for.map(|_| pairs::without_effect(args));
+    let of_pairs = pair_for.map(|_| pairs::without_effect(args, &input.document));
     let ignored = [unread, set_by_the_search(&resolved), of_pairs.unwrap_or_default()].concat();
     terminal.notes(&ignored);
     if input.document.get("sweep").is_some() {
@@ -167,7 +168,7 @@ pub fn run(args: &Args, out: &mut dyn Write, terminal: &Terminal) -> anyhow::Res
         document: &input.document,
         bracket,
         sizing,
-        rent: rent::of_pools(&resolved, args.sizing.price),
+        rent: (resolved.servers.len() > 1).then(|| rent::of(&resolved, args.sizing.price)),
         ignored: [resolved.ignored.clone(), ignored].concat(),
     };
     execute(&asked, &outputs, out, terminal)

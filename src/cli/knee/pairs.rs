@@ -8,25 +8,22 @@ use super::super::progress::Progress;
 use super::super::{Exit, balance, files, interrupt, mix, present, rent, subject};
 use super::one::assumptions;
 use super::rate::{judged, long_enough, precision, run_at};
-use super::splits::{busy, split};
+use super::roles::{self, Given, busy, split};
+use super::sizing::{OF_A_LAW as REPLICAS_MAX, replacing};
 use super::{Args, Terminal};
 use crate::analysis::Precision;
-use crate::analysis::knee::{Pair, PairEnding, PairOptions, cheapest_pair};
-use crate::config::{Diagnostic, Diagnostics, Document, Place, Resolved};
+use crate::analysis::knee::{Pair, PairEnding, PairOptions, Pairs, cheapest_pair};
+use crate::config::{Diagnostic, Diagnostics, Document, Place, Resolved, Source};
 use crate::report::pairs::{self, PairRow, PairSizing};
 use crate::report::{self, json};
 use crate::workload::mean_rate;
 
-/// No more of either pool are simulated.
-const REPLICAS_MAX: u64 = 1024;
-/// Runs of a search at most.
+/// Runs of a search at most: two numbers are looked for.
 const RUNS: usize = 60;
-/// How often everybody inside is replaced in the longest run that a search is ready to make.
-const GENERATIONS: f64 = 16.0;
-/// Requests of that run at most, some seconds of work.
-const REQUESTS_MAX: u64 = 2_000_000;
 /// Requests of the run that tells what one costs each pool.
 const PROBE: u64 = 2_000;
+/// Share of what a pair can do at which its answers take hardly longer than they must.
+const AT_EASE: f64 = 0.25;
 
 /// Whether a scenario has one pool that prefills and one that decodes, whose numbers can be looked for.
 pub(super) fn has_pair(resolved: &Resolved, document: &Document) -> bool {
@@ -40,8 +37,13 @@ pub(super) fn has_pair(resolved: &Resolved, document: &Document) -> bool {
 /// What the search cannot count, or draw.
 ///
 /// # Errors
-/// Replicas that fail, traffic without a rate, and charts.
-pub(super) fn check(resolved: &Resolved, outputs: &Outputs) -> anyhow::Result<()> {
+/// Flags that set what is looked for, replicas that fail, traffic without a rate, and charts.
+pub(super) fn check(resolved: &Resolved, document: &Document, outputs: &Outputs) -> anyhow::Result<()> {
+    let several = roles::given(document).filter(|given| given.replicas > 1);
+    let several: Vec<Diagnostic> = several.filter_map(|given| refused(&given)).collect();
+    if !several.is_empty() {
+        return Err(Diagnostics(several).into());
+    }
     let cluster = &resolved.scenario.cluster;
     if cluster.outages.is_some() || !cluster.changes.is_empty() {
         let problem = Diagnostic::new("--for-rate counts replicas that do not fail");
@@ -64,19 +66,34 @@ pub(super) fn check(resolved: &Resolved, outputs: &Outputs) -> anyhow::Result<()
     Ok(())
 }
 
+/// One of each makes pools of a scenario that has none.
+fn refused(given: &Given) -> Option<Diagnostic> {
+    let Source::Flag(flag) = &given.source else {
+        return None;
+    };
+    let what = format!(
+        "`{flag}` has no effect with --for-rate, which looks for the numbers of prefill and decode replicas"
+    );
+    let help = "leave it out, or see by `run` what so many do; --prefill 1 --decode 1 makes pools of a scenario that has none";
+    Some(Diagnostic::new(what).at(Place::Flag(flag.clone())).help(help))
+}
+
 /// What was given and has no effect beside it.
-pub(super) fn without_effect(args: &Args) -> Vec<String> {
+pub(super) fn without_effect(args: &Args, document: &Document) -> Vec<String> {
     let bounds = [
         (args.min_rate.is_some(), "--min-rate"),
         (args.max_rate.is_some(), "--max-rate"),
         (args.output.why, "--why"),
     ];
     let given = bounds.into_iter().filter(|(is_given, _)| *is_given);
-    given
-        .map(|(_, flag)| {
-            format!("{flag} has no effect where --for-rate counts prefill and decode replicas: all runs have that rate")
-        })
-        .collect()
+    let given = given.map(|(_, flag)| {
+        format!("{flag} has no effect where --for-rate counts prefill and decode replicas: all runs have that rate")
+    });
+    let several = roles::given(document).filter(|given| given.replicas > 1);
+    let several = several.map(|Given { key, replicas, .. }| {
+        format!("{key} = {replicas} has no effect where --for-rate counts prefill and decode replicas")
+    });
+    given.chain(several).collect()
 }
 
 /// The first pair that is tried, by what the balance of the pools (PD-6) allows each of their replicas at most, and the requests
@@ -88,16 +105,21 @@ struct Guess {
 }
 
 impl Guess {
-    /// From a run of one of each, at so low a rate that its answers take no longer than they must.
+    /// From a run of one of each, at so low a rate that its answers take hardly longer than they must.
     fn of(one: &Resolved, rate: f64, precision: Precision) -> Guess {
         let probe = Precision {
             min_requests: PROBE.min(precision.min_requests),
             max_requests: PROBE,
             ..precision
         };
-        let own_rate = mean_rate(&one.scenario.workload).unwrap_or(rate);
-        let outcome = run_at(one, own_rate.min(rate), probe);
+        let own_rate = mean_rate(&one.scenario.workload).unwrap_or(rate).min(rate);
+        let mut outcome = run_at(one, own_rate, probe);
         let balance = balance::demand(one, &outcome.result).map(|demand| demand.balance());
+        // What a request asks of each pool hardly hangs on the rate of the run that says it. How long answers take does.
+        let at_ease = balance.map(|balance| AT_EASE * balance.limit().1);
+        if let Some(at_ease) = at_ease.filter(|at_ease| *at_ease > 0.0 && *at_ease < own_rate) {
+            outcome = run_at(one, at_ease, probe);
+        }
         let each_per_s = balance.map(|balance| (balance.prefill, balance.decode));
         let needed = |each: f64| (rate / each).ceil().clamp(1.0, REPLICAS_MAX as f64) as u64;
         let stay_s = outcome.result.whole.e2el.mean_s().unwrap_or_default();
@@ -108,6 +130,139 @@ impl Guess {
         }
     }
 }
+
+/// What one replica of each pool takes.
+struct Each {
+    gpus: [u64; 2],
+    /// US dollars an hour; `None` where a card has no price.
+    usd: Option<[f64; 2]>,
+}
+
+impl Each {
+    fn of(one: &Resolved, price: Option<f64>) -> Each {
+        let rent = rent::of(one, price).ok();
+        Each {
+            gpus: [0, 1].map(|pool: usize| u64::from(one.scenario.pools[pool].gpus)),
+            usd: rent.map(|rent| [0, 1].map(|pool: usize| rent.pools[pool].2)),
+        }
+    }
+
+    /// What is saved: dollars or, where a card has no price, GPUs.
+    fn costs(&self) -> (f64, f64) {
+        match self.usd {
+            Some([prefill, decode]) if prefill > 0.0 && decode > 0.0 => (prefill, decode),
+            _ => (self.gpus[0] as f64, self.gpus[1] as f64),
+        }
+    }
+
+    fn row(&self, pair: &Pair, busy: Option<(f64, f64)>) -> PairRow {
+        let [prefill, decode] = self.gpus;
+        let usd = |[each, other]: [f64; 2]| pair.prefill as f64 * each + pair.decode as f64 * other;
+        PairRow {
+            pair: pair.clone(),
+            gpus: pair.prefill * prefill + pair.decode * decode,
+            usd_per_hour: self.usd.map(usd),
+            busy,
+        }
+    }
+}
+
+/// What to count for.
+struct Sought<'a> {
+    resolved: &'a Resolved,
+    document: &'a Document,
+    rate: f64,
+    price: Option<f64>,
+    precision: Precision,
+    ignored: &'a [String],
+}
+
+impl Sought<'_> {
+    fn pair(&self, prefill: u64, decode: u64) -> anyhow::Result<Resolved> {
+        split(self.document, (prefill as u32, decode as u32), "--for-rate")
+    }
+
+    /// The search, and how busy both pools of the pairs were that it tried.
+    fn search(&self, guess: &Guess, costs: (f64, f64), terminal: &Terminal) -> anyhow::Result<(Pairs, Used)> {
+        let objective = present::objective(self.resolved);
+        let mut progress = Progress::new(terminal, None, "pairs of prefill and decode replicas");
+        let (mut wrong, mut used, mut inside) = (None, Used::new(), guess.inside);
+        let evaluate = |prefill: u64, decode: u64| {
+            let many = match self.pair(prefill, decode) {
+                Ok(many) => many,
+                Err(error) => {
+                    wrong = Some(error);
+                    return None;
+                }
+            };
+            let outcome = long_enough(&many, self.rate, &objective, replacing(self.precision, inside));
+            if !progress.at(used.len() as u64 + 1) {
+                return None;
+            }
+            let point = judged(&many, self.rate, &objective, &outcome);
+            let both = (prefill as u32, decode as u32);
+            used.push(((prefill, decode), busy(&outcome, Some(both))));
+            if point.keeps_up() {
+                inside = point.in_system.unwrap_or(inside);
+            }
+            Some(point)
+        };
+        let options = PairOptions {
+            start: guess.start,
+            costs,
+            replicas_max: REPLICAS_MAX,
+            runs_max: RUNS,
+        };
+        let found = cheapest_pair(evaluate, &options);
+        match wrong {
+            Some(error) => Err(error),
+            None => Ok((found, used)),
+        }
+    }
+
+    /// What is told of it.
+    fn view(
+        &self,
+        (one, each, guess): (&Resolved, &Each, &Guess),
+        found: &Pairs,
+        used: &Used,
+    ) -> anyhow::Result<PairSizing> {
+        let resolved = self.resolved;
+        let answer = match found.ending {
+            PairEnding::Found { prefill, decode, .. } => Some(self.pair(prefill, decode)?),
+            _ => None,
+        };
+        let row = |tried: &Pair| {
+            let mut used = used.iter();
+            let busy = used.find(|(pair, _)| *pair == (tried.prefill, tried.decode));
+            each.row(tried, busy.map(|(_, busy)| *busy))
+        };
+        let slo = &resolved.slo;
+        let (limits, classes) = (present::printed_limits(slo), present::class_promises(resolved));
+        Ok(PairSizing {
+            rate: self.rate,
+            ending: found.ending,
+            rows: found.tried.iter().map(row).collect(),
+            start: guess.start,
+            each_per_s: guess.each_per_s,
+            gpu: [0, 1].map(|pool: usize| resolved.servers[pool].device.id.clone()),
+            gpus_each: each.gpus,
+            router: present::router(&self.pair(2, 2)?),
+            price_source: rent::prices(one.scenario.pools.iter(), self.price),
+            promises: report::promised(&limits, &classes, &present::promises(slo), slo.attainment),
+            beside: mix::beside(&resolved.scenario.workload),
+            subject: subject::subject(answer.as_ref().unwrap_or(one)),
+            trust: present::trust(resolved),
+            assumptions: assumptions(resolved, &self.precision),
+            notes: resolved.other_notes(),
+            ignored: [&resolved.ignored, self.ignored].concat(),
+            is_interrupted: interrupt::is_asked(),
+        })
+    }
+}
+
+/// Pairs and the shares of time in which their pools' replicas ran a step.
+type Used = Vec<((u64, u64), (f64, f64))>;
 
 /// Searches and prints.
 ///
@@ -121,103 +276,33 @@ pub(super) fn execute(
     out: &mut dyn Write,
     terminal: &Terminal,
 ) -> anyhow::Result<ExitCode> {
-    let objective = present::objective(resolved);
-    let precision = precision(resolved);
-    let pair = |prefill: u64, decode: u64| split(document, (prefill as u32, decode as u32), "--for-rate");
-    let one = pair(1, 1)?;
-    let pools = &one.scenario.pools;
-    let prices = [0, 1].map(|pool: usize| rent::of_all(&pools[pool..=pool], price));
-    let gpus = [0, 1].map(|pool: usize| u64::from(pools[pool].gpus));
-    // Where a card has no price GPUs are what is saved.
-    let costs = match prices {
-        [Some(prefill), Some(decode)] if prefill > 0.0 && decode > 0.0 => (prefill, decode),
-        _ => (gpus[0] as f64, gpus[1] as f64),
-    };
-    let Guess {
-        start,
-        each_per_s,
-        mut inside,
-    } = Guess::of(&one, rate, precision);
-    let mut progress = Progress::new(terminal, None, "pairs of prefill and decode replicas");
-    let (mut wrong, mut used) = (None, Vec::new());
-    let evaluate = |prefill: u64, decode: u64| {
-        let many = match pair(prefill, decode) {
-            Ok(many) => many,
-            Err(error) => {
-                wrong = Some(error);
-                return None;
-            }
-        };
-        let wanted = ((GENERATIONS * inside) as u64).min(REQUESTS_MAX);
-        let precision = Precision {
-            max_requests: precision.max_requests.max(wanted),
-            ..precision
-        };
-        let outcome = long_enough(&many, rate, &objective, precision);
-        if !progress.at(used.len() as u64 + 1) {
-            return None;
-        }
-        let point = judged(&many, rate, &objective, &outcome);
-        let both = (prefill as u32, decode as u32);
-        used.push(((prefill, decode), busy(&outcome, Some(both))));
-        if point.keeps_up() {
-            inside = point.in_system.unwrap_or(inside);
-        }
-        Some(point)
-    };
-    let options = PairOptions {
-        start,
-        costs,
-        replicas_max: REPLICAS_MAX,
-        runs_max: RUNS,
-    };
-    let found = cheapest_pair(evaluate, &options);
-    drop(progress);
-    if let Some(error) = wrong {
-        return Err(error);
-    }
-    let row = |tried: &Pair| {
-        let both = (tried.prefill, tried.decode);
-        PairRow {
-            busy: used.iter().find(|(pair, _)| *pair == both).map(|(_, busy)| *busy),
-            gpus: tried.prefill * gpus[0] + tried.decode * gpus[1],
-            usd_per_hour: prices[0]
-                .zip(prices[1])
-                .map(|(prefill, decode)| tried.prefill as f64 * prefill + tried.decode as f64 * decode),
-            pair: tried.clone(),
-        }
-    };
-    let answer = match found.ending {
-        PairEnding::Found { prefill, decode, .. } => Some(pair(prefill, decode)?),
-        _ => None,
-    };
-    let slo = &resolved.slo;
-    let (limits, classes) = (present::printed_limits(slo), present::class_promises(resolved));
-    let view = PairSizing {
+    let sought = Sought {
+        resolved,
+        document,
         rate,
-        ending: found.ending,
-        rows: found.tried.iter().map(row).collect(),
-        start,
-        each_per_s,
-        gpu: [0, 1].map(|pool: usize| resolved.servers[pool].device.id.clone()),
-        gpus_each: gpus,
-        router: present::router(&pair(2, 2)?),
-        price_source: rent::prices(pools.iter(), price),
-        promises: report::promised(&limits, &classes, &present::promises(slo), slo.attainment),
-        beside: mix::beside(&resolved.scenario.workload),
-        subject: subject::subject(answer.as_ref().unwrap_or(&one)),
-        trust: present::trust(resolved),
-        assumptions: assumptions(resolved, &precision),
-        notes: resolved.other_notes(),
-        ignored: [&resolved.ignored, ignored].concat(),
-        is_interrupted: interrupt::is_asked(),
+        price,
+        precision: precision(resolved),
+        ignored,
     };
+    let one = sought.pair(1, 1)?;
+    let (each, guess) = (Each::of(&one, price), Guess::of(&one, rate, sought.precision));
+    let (found, used) = sought.search(&guess, each.costs(), terminal)?;
+    let view = sought.view((&one, &each, &guess), &found, &used)?;
+    put(&view, outputs, out, terminal)
+}
+
+fn put(
+    view: &PairSizing,
+    outputs: &Outputs,
+    out: &mut dyn Write,
+    terminal: &Terminal,
+) -> anyhow::Result<ExitCode> {
     let file = outputs.file.as_deref();
     let text = match outputs.format {
-        Format::Table => pairs::text(&view, terminal.style(file)),
-        Format::Csv => pairs::csv(&view),
-        Format::Md => pairs::md(&view),
-        Format::Json | Format::Jsonl => json::pairs(&view) + "\n",
+        Format::Table => pairs::text(view, terminal.style(file)),
+        Format::Csv => pairs::csv(view),
+        Format::Md => pairs::md(view),
+        Format::Json | Format::Jsonl => json::pairs(view) + "\n",
     };
     files::put(&text, file, out)?;
     let code = match (interrupt::is_asked(), view.best().is_some()) {

@@ -5,18 +5,16 @@ use std::sync::{Mutex, OnceLock};
 
 use serde_json::Value;
 
-use super::super::interrupt;
 use super::super::kept::{Keeper, Kept};
 use super::super::plan::{Plan, Planned};
 use super::super::progress::Progress;
+use super::super::{interrupt, rent};
 use super::Terminal;
 use super::one::{Asked, Searched, search_one};
-use crate::analysis::costs::usd;
 use crate::config::{Resolved, Server};
 use crate::cost::uncertainty::Component;
 use crate::report;
 use crate::report::knees::{Found, KneeRow, Labels, Priced};
-use crate::sim::Pool;
 use crate::sweep::{self, Finished};
 
 /// What came of a setting.
@@ -138,7 +136,7 @@ fn priced(resolved: &Resolved, searched: Searched, price: Option<f64>) -> Priced
             .iter()
             .map(|pool| u64::from(pool.gpus) * u64::from(pool.replicas))
             .sum(),
-        usd_per_hour: usd_per_hour(resolved, price),
+        usd_per_hour: rent::of(resolved, price).map(|rent| rent.usd_per_hour()),
         parameters: Component::ALL
             .into_iter()
             .map(|part| (part, parameters(resolved, part)))
@@ -158,20 +156,4 @@ fn parameters(resolved: &Resolved, part: Component) -> String {
     };
     let names: Vec<String> = resolved.servers.iter().map(of_server).collect();
     names.join(", ")
-}
-
-/// US dollars per hour of all that is simulated, or why that is not known.
-fn usd_per_hour(resolved: &Resolved, price: Option<f64>) -> Result<f64, String> {
-    if !resolved.scenario.cluster.scalers.is_empty() {
-        return Err(
-            "its replicas come and go with the load; `run` tells what a run of them costs".to_owned(),
-        );
-    }
-    let of_an_hour = |pool: &'_ Pool| f64::from(pool.gpus) * f64::from(pool.replicas);
-    let hours = resolved
-        .scenario
-        .pools
-        .iter()
-        .map(|pool| (pool, of_an_hour(pool)));
-    usd(hours, price).map_err(|pool| format!("the profile of {} has no [price]", pool.device))
 }

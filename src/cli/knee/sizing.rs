@@ -106,7 +106,7 @@ impl SizingFlags {
 
 /// No more than so many are simulated of a law of arrivals, whose runs must be the longer the more there are. One with a span of its
 /// own runs through it once, however many share it.
-const OF_A_LAW: u64 = 1024;
+pub(super) const OF_A_LAW: u64 = 1024;
 /// As many as a scenario may have.
 const OF_A_SPAN: u64 = 4096;
 /// Runs of a count at most.
@@ -115,6 +115,15 @@ const RUNS: usize = 40;
 const GENERATIONS: f64 = 16.0;
 /// Requests of that run at most, some seconds of work.
 const REQUESTS_MAX: u64 = 2_000_000;
+
+/// The precision of a run that is long enough for everybody inside to be replaced as often as that.
+pub(super) fn replacing(precision: Precision, inside: f64) -> Precision {
+    let wanted = ((GENERATIONS * inside) as u64).min(REQUESTS_MAX);
+    Precision {
+        max_requests: precision.max_requests.max(wanted),
+        ..precision
+    }
+}
 
 /// Replicas that a rate needs.
 pub(super) struct Needed {
@@ -215,11 +224,7 @@ fn counted(
             replicas => Some(of(asked.document, replicas).ok()?),
         };
         let many = many.as_ref().unwrap_or(resolved);
-        let wanted = (GENERATIONS * inside * replicas as f64) as u64;
-        let precision = Precision {
-            max_requests: precision.max_requests.max(wanted.min(REQUESTS_MAX)),
-            ..precision
-        };
+        let precision = replacing(precision, inside * replicas as f64);
         let outcome = long_enough(many, rate, objective, precision);
         tried += 1;
         if !goes_on(tried) || interrupt::is_asked() {
@@ -272,7 +277,7 @@ fn engines_of_one(resolved: &Resolved, document: &Document) -> Result<u32, Diagn
         let what = "--for-rate counts replicas that are alike, and the scenario has pools";
         let help = match cluster.disaggregation.is_some() {
             true => {
-                "count without -L and -S, and with one pool of each role: [cluster.prefill] and [cluster.decode], or --prefill N --decode N"
+                "count without -L and -S, and with one pool of each role: [cluster.prefill] and [cluster.decode], or --prefill 1 --decode 1"
             }
             false => {
                 "search the knee of all pools without --for-rate, or size each pool in a scenario of its own"

@@ -9,6 +9,7 @@ use super::super::outputs::{Format, Outputs};
 use super::super::progress::Progress;
 use super::super::{Exit, files, interrupt, present, rent, subject};
 use super::one::{find, options};
+use super::roles::{self, Given, busy, split};
 use super::{Args, Bracket, Disk, Terminal, precision, run_at};
 use crate::analysis::Outcome;
 use crate::analysis::knee::{Objective, SearchOptions, Statistic};
@@ -149,16 +150,9 @@ pub(super) fn execute(
     Ok(code.into())
 }
 
-/// How many replicas there are, which is what is looked for.
-const REPLICAS: [&str; 3] = [
-    "cluster.replicas",
-    "cluster.prefill.replicas",
-    "cluster.decode.replicas",
-];
-
 /// A flag that sets what is looked for; what a file says of it is the split that the file is about.
-fn given(document: &Document, key: &str) -> Option<Diagnostic> {
-    let Some(Source::Flag(flag)) = document.source(key) else {
+fn refused(given: Given) -> Option<Diagnostic> {
+    let Source::Flag(flag) = given.source else {
         return None;
     };
     let what = format!("`{flag}` has no effect with --disaggregated, which tries every share of --gpus");
@@ -251,7 +245,7 @@ fn in_order(mut rows: Vec<(usize, SplitRow)>) -> Vec<SplitRow> {
 /// # Errors
 /// A flag that sets what is looked for, and what is wrong once pools have roles.
 pub(super) fn one_of_each(document: &Document) -> anyhow::Result<Resolved> {
-    let problems: Vec<Diagnostic> = REPLICAS.iter().filter_map(|key| given(document, key)).collect();
+    let problems: Vec<Diagnostic> = roles::given(document).filter_map(refused).collect();
     if !problems.is_empty() {
         return Err(Diagnostics(problems).into());
     }
@@ -266,21 +260,6 @@ pub(super) fn one_of_each(document: &Document) -> anyhow::Result<Resolved> {
         pair.notes.retain(|sentence| !lone.contains(sentence));
     }
     Ok(pair)
-}
-
-/// The scenario with so many replicas of each role.
-pub(super) fn split(
-    document: &Document,
-    (prefill, decode): (u32, u32),
-    flag: &str,
-) -> anyhow::Result<Resolved> {
-    let mut document = document.clone();
-    document.remove("cluster.replicas");
-    for (key, replicas) in [("prefill", prefill), ("decode", decode)] {
-        let key = format!("cluster.{key}.replicas");
-        document.set(&key, Value::Integer(replicas.into()), flag);
-    }
-    Ok(resolve(document, &Disk)?)
 }
 
 /// The scenario with so many replicas that do both.
@@ -337,7 +316,7 @@ fn row(
             .and_then(|there| there.result.relays.as_ref())
             .map(|relays| relays.stage_s(Stage::Transfer) / relays.ttft_s().max(f64::MIN_POSITIVE)),
         costs: there.as_ref().and_then(|there| costs(there, split)),
-        usd_per_hour: rent::of_all(&resolved.scenario.pools, price),
+        usd_per_hour: rent::of(resolved, price).ok().map(|rent| rent.usd_per_hour()),
         bound: None,
     })
 }
@@ -406,29 +385,6 @@ fn promised(objective: &Objective, classes: &[ClassPromise]) -> String {
         .chain(percentiles)
         .collect::<Vec<_>>()
         .join(" · ")
-}
-
-/// Mean share of time in which a step ran, of the pools; twice the same where all do both.
-pub(super) fn busy(outcome: &Outcome, split: Option<(u32, u32)>) -> (f64, f64) {
-    let result = &outcome.result;
-    let span_s = result.whole.duration_s.max(f64::MIN_POSITIVE);
-    let replicas = &result.by_replica;
-    let mean = |from: usize, to: usize| {
-        let busy: f64 = replicas[from..to]
-            .iter()
-            .map(|replica| replica.busy_s / span_s)
-            .sum();
-        let share = busy / (to - from).max(1) as f64;
-        debug_assert!(share < 1.0 + 1e-9, "a replica is busy at most all the time");
-        share
-    };
-    match split {
-        Some((prefill, _)) if replicas.len() > prefill as usize => {
-            (mean(0, prefill as usize), mean(prefill as usize, replicas.len()))
-        }
-        _ if replicas.is_empty() => (result.whole.occupancy.busy, result.whole.occupancy.busy),
-        _ => (mean(0, replicas.len()), mean(0, replicas.len())),
-    }
 }
 
 #[cfg(test)]

@@ -189,11 +189,11 @@ fn counted(object: &mut Object, asked: &Sizing) {
     }
 }
 
-/// What several pools cost, with prompt and output tokens per second where they are known; keys are `null` where the price is not.
+/// What GPUs cost, with prompt and output tokens per second where they are known; keys are `null` where the price is not.
 pub(super) fn rented(rent: &Result<Rent, String>, tokens_per_s: Option<(f64, f64)>) -> Object {
     let mut object = Object::default();
     let known = rent.as_ref().ok();
-    object.put("gpus", known.map(Rent::gpus));
+    object.put("gpus", known.map(gpus));
     object.put("usd_per_hour", known.map(Rent::usd_per_hour));
     let per_million = |tokens: fn((f64, f64)) -> f64| known?.usd_per_million(tokens(tokens_per_s?));
     object.put("usd_per_million_output_tokens", per_million(|(_, output)| output));
@@ -202,11 +202,20 @@ pub(super) fn rented(rent: &Result<Rent, String>, tokens_per_s: Option<(f64, f64
         per_million(|(prompt, output)| prompt + output),
     );
     let mut each = Object::default();
-    for (name, _, usd) in known.into_iter().flat_map(|rent| &rent.pools) {
+    let pools = known.into_iter().flat_map(|rent| &rent.pools);
+    for (name, _, usd) in pools.filter(|(name, ..)| !name.is_empty()) {
         each.put(name, *usd);
     }
     object.put("usd_per_hour_by_pool", Value::Object(each));
     object
+}
+
+/// A whole number, but for a mean.
+fn gpus(rent: &Rent) -> Value {
+    match rent.is_mean {
+        true => rent.gpus().into(),
+        false => (rent.gpus() as u64).into(),
+    }
 }
 
 pub(super) fn estimate(estimate: Option<Estimate>) -> Value {

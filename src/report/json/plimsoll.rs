@@ -1,13 +1,13 @@
 //! What the client's keys cannot say: the verdict, the steady state with intervals, audits, trust and assumptions.
 
 use super::super::standing::run_word;
-use super::super::text_cost;
 use super::super::trust::trust_word;
 use super::super::turns::Turns;
 use super::super::views::{PoolMeta, Promise, ResultMeta, ScalingMeta, Utilisation};
 use super::value::{Object, Value};
 use super::{FORMAT_VERSION, distribution_ms};
 use super::{knee, parts, tiers, waits};
+use crate::analysis::costs::tokens_per_s;
 use crate::analysis::{Estimate, RunResult};
 use crate::calibrate::interval::{FigureInterval, ModelInterval};
 use crate::cluster::LockStepAccount;
@@ -93,14 +93,10 @@ pub(super) fn object(result: &RunResult, meta: &ResultMeta) -> Object {
     if let Some(scaling) = &meta.scaling {
         object.put("scaling", scaled(scaling));
     }
-    match (&meta.rent, meta.usd_per_hour) {
-        (Some(rent), _) => object.put(
-            "cost",
-            Value::Object(knee::rented(rent, text_cost::tokens_per_s(result))),
-        ),
-        (None, Some(usd)) => object.put("cost", cost(usd, &result.whole)),
-        (None, None) => {}
-    }
+    object.put(
+        "cost",
+        Value::Object(knee::rented(&meta.rent, tokens_per_s(result))),
+    );
     if let Some(account) = &meta.lock_step {
         object.put("lock_step", lock_step(account));
     }
@@ -178,17 +174,6 @@ fn scaled(scaling: &ScalingMeta) -> Object {
     object.put("started", scaling.started);
     object.put("cancelled", scaling.cancelled);
     object.put("drained", scaling.drained);
-    object
-}
-
-/// What an hour costs, and what the whole run's answers do.
-fn cost(usd_per_hour: f64, whole: &Summary) -> Object {
-    let mut object = Object::default();
-    object.put("usd_per_hour", usd_per_hour);
-    let usd = usd_per_hour * whole.duration_s / 3600.0;
-    let tokens = Some(whole.output_tokens as f64).filter(|tokens| *tokens > 0.0);
-    let million = tokens.map(|tokens| usd / (tokens / 1e6));
-    object.put("usd_per_million_output_tokens", million);
     object
 }
 

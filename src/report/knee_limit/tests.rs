@@ -5,7 +5,7 @@ use crate::analysis::{Estimate, Verdict};
 use crate::config::{Document, NoFiles, resolve};
 use crate::report::{KneeContext, KneeView};
 
-fn tried(rate: f64, verdict: Verdict) -> Point {
+pub(in crate::report) fn tried(rate: f64, verdict: Verdict) -> Point {
     Point {
         rate,
         verdict,

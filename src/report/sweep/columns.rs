@@ -52,6 +52,9 @@ const METRICS: [(&str, &str); 5] = [
 
 const STATISTICS: [&str; 7] = ["mean", "median", "std", "p50", "p90", "p95", "p99"];
 
+/// The heading over what tokens cost.
+pub(super) const TOKENS_COST: &str = "$/M out";
+
 /// Other figures: key, heading, and how they are written.
 const OTHERS: [(&str, &str, Kind); 28] = [
     ("request_throughput", "req/s", Kind::Number),
@@ -80,7 +83,7 @@ const OTHERS: [(&str, &str, Kind); 28] = [
     ("memory_bandwidth", "bandwidth", Kind::Share),
     ("replica_hours", "replica-h", Kind::Number),
     ("usd_per_hour", "$/h", Kind::Dollars),
-    ("usd_per_million_output_tokens", "$/M out", Kind::Dollars),
+    ("usd_per_million_output_tokens", TOKENS_COST, Kind::Dollars),
     ("steps", "steps", Kind::Count),
 ];
 

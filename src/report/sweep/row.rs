@@ -58,10 +58,14 @@ impl SweepRow<'_> {
         stretch.or_else(|| self.run.pointer("/plimsoll/whole"))
     }
 
+    pub(super) fn has_steady(&self) -> bool {
+        let steady = self.run.pointer("/plimsoll/steady");
+        steady.is_some_and(|steady| !steady.is_null())
+    }
+
     /// Of what its shares are.
     pub(in crate::report) fn shares_of(&self) -> &'static str {
-        let steady = self.run.pointer("/plimsoll/steady");
-        match steady.is_some_and(|steady| !steady.is_null()) {
+        match self.has_steady() {
             _ if !self.is_simulated() => "",
             true if !self.of_whole => "steady",
             _ => "whole",
@@ -86,7 +90,8 @@ impl SweepRow<'_> {
         Some((tiers.get("local_tokens")?.as_f64()? + served.sum::<f64>()) / asked)
     }
 
-    /// A figure by its name in CSV, of what the table shows: the steady stretch where there is one.
+    /// A figure by its name in CSV, of what the table shows: the steady stretch where there is one. What tokens cost is that of
+    /// the run's own object, of the steady stretch also where the other figures are [told](SweepRow::of_whole) of whole runs.
     pub(in crate::report) fn named(&self, key: &str) -> Option<f64> {
         let own = |part: &str| self.run.pointer(&format!("/plimsoll/{part}/{key}"))?.as_f64();
         let state = |key: &str| {

@@ -1,0 +1,86 @@
+use super::*;
+use crate::analysis::{Estimate, Verdict};
+use crate::report::knee_limit::tests::tried as point_at;
+
+/// How far inside the promise a run is, with its interval.
+fn tried(prefill: u64, decode: u64, (low, value, high): (f64, f64, f64)) -> PairRow {
+    let mut point = point_at(20.0, Verdict::Stable);
+    point.slack = Some(Estimate { value, low, high });
+    // A prefill replica has a GPU of 8 dollars, and a decode replica two of 1.
+    PairRow {
+        pair: Pair {
+            prefill,
+            decode,
+            point,
+        },
+        gpus: prefill + 2 * decode,
+        usd_per_hour: Some(8.0 * prefill as f64 + 2.0 * decode as f64),
+        busy: None,
+    }
+}
+
+fn sizing(rows: Vec<PairRow>, (prefill, decode): (u64, u64)) -> PairSizing {
+    PairSizing {
+        rate: 20.0,
+        ending: PairEnding::Found {
+            prefill,
+            decode,
+            is_cheapest: true,
+        },
+        rows,
+        start: (1, 1),
+        each_per_s: None,
+        gpu: ["A".to_owned(), "B".to_owned()],
+        gpus_each: [1, 2],
+        router: None,
+        price_source: String::new(),
+        promises: Vec::new(),
+        beside: Vec::new(),
+        subject: String::new(),
+        trust: Vec::new(),
+        assumptions: Vec::new(),
+        notes: Vec::new(),
+        ignored: Vec::new(),
+        is_interrupted: false,
+    }
+}
+
+const SURE: (f64, f64, f64) = (0.1, 0.2, 0.3);
+const KEPT: (f64, f64, f64) = (-0.1, 0.1, 0.3);
+const UNSURE: (f64, f64, f64) = (-0.3, -0.1, 0.1);
+const BROKEN: (f64, f64, f64) = (-0.3, -0.2, -0.1);
+
+/// Of unlike cards a cheaper pair may have more GPUs: an interval in GPUs reaches from the fewest to the most of all that may be the
+/// cheapest.
+#[test]
+fn the_interval_in_gpus_holds_the_answer_whatever_cards_cost() {
+    // 16, 18, 20 and 26 dollars an hour: 9, 4, 6 and 5 GPUs.
+    let rows = || {
+        vec![
+            tried(1, 4, UNSURE),
+            tried(2, 1, BROKEN),
+            tried(2, 2, KEPT),
+            tried(3, 1, SURE),
+        ]
+    };
+    let found = sizing(rows(), (2, 2));
+    assert_eq!(found.gpus_95(), (Some(5), Some(9)));
+    assert!(
+        found
+            .answer()
+            .starts_with("2 prefill + 2 decode replicas for 20.0 req/s  (95 % [5, 9] GPUs)"),
+        "{}",
+        found.answer()
+    );
+    // Nothing beyond what is seen to keep the promise for certain is a candidate.
+    let sure = sizing(vec![tried(3, 1, SURE), tried(3, 4, KEPT)], (3, 1));
+    assert_eq!(sure.gpus_95(), (Some(5), Some(5)));
+    assert!(
+        sure.answer().starts_with("3 prefill + 1 decode replica for"),
+        "{}",
+        sure.answer()
+    );
+    let mut open = rows();
+    open.pop();
+    assert_eq!(sizing(open, (2, 2)).gpus_95(), (Some(6), None));
+}
