@@ -176,7 +176,7 @@ fn promise(row: &SweepRow<'_>) -> [String; 4] {
 }
 
 /// Writes one line a run: the axes, then every plain key of its object, which is of the whole run, then what else is known of the
-/// whole run ([`columns::OWN_OF_CSV`]: the KV cache, preemptions, hours and what they cost; MFU and the cost of tokens are of what
+/// whole run (`columns::OWN_OF_CSV`: the KV cache, preemptions, hours and what they cost; MFU and the cost of tokens are of what
 /// `shares_of` says), then
 /// `prefix_cache_hit_rate` where anything was found there, and `found_anywhere` where tiers of KV were asked, then the factors of the model's intervals where they were asked for, then what became of the promise
 /// where there is one (`slo`: `kept`, `broken` or `not_decided`; `good_share` with its 95 % interval), then `shares_of`, which says of
