@@ -13,22 +13,6 @@ fn the_first_line_crowns_what_keeps_the_promise_and_no_noise() {
                 "intervals_95": {"output_throughput": [tokens - half, tokens + half]}},
         })
     };
-    let first = |runs: &[Value], attainment| {
-        let settings: Vec<_> = (0..runs.len())
-            .map(|at| [("rate".to_owned(), at.to_string())])
-            .collect();
-        let rows: Vec<SweepRow<'_>> = runs
-            .iter()
-            .zip(&settings)
-            .map(|(run, settings)| SweepRow {
-                of_whole: false,
-                settings,
-                run,
-                attainment,
-            })
-            .collect();
-        answer(&rows)
-    };
     let runs = [run(100.0, 1.0, 5.0), run(200.0, 0.5, 5.0)];
     assert_eq!(first(&runs, None), "2 runs; most output 200 tok/s at rate = 1");
     assert_eq!(
