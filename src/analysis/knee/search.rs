@@ -124,6 +124,11 @@ impl<F: FnMut(f64, u64) -> Option<Point>> Tried<F> {
         self.points[place].keeps_up()
     }
 
+    /// The traffic has an end, and of it there is no more to be run.
+    fn has_end(&self) -> bool {
+        self.points.iter().any(|point| point.verdict == Verdict::Finite)
+    }
+
     fn is_spent(&self) -> bool {
         self.is_stopped || self.points.len() >= self.points_max
     }

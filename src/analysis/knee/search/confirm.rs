@@ -32,7 +32,7 @@ impl<F: FnMut(f64, u64) -> Option<Point>> Tried<F> {
                 return true;
             };
             let over = &self.points[place];
-            let has_end = self.points.iter().any(|point| point.verdict == Verdict::Finite);
+            let has_end = self.has_end();
             let is_short = SURELY_LONGER * over.requests <= longer;
             let is_doubtful = over.verdict == Verdict::Unstable && is_short && !has_end;
             if !is_doubtful || self.is_spent() {

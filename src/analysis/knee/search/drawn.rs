@@ -4,7 +4,6 @@
 //! found does not move.
 
 use super::{EXPANSION, Tried};
-use crate::analysis::Verdict;
 use crate::analysis::knee::Point;
 
 impl<F: FnMut(f64, u64) -> Option<Point>> Tried<F> {
@@ -15,7 +14,7 @@ impl<F: FnMut(f64, u64) -> Option<Point>> Tried<F> {
             return;
         };
         let knee = self.points[within].rate;
-        let has_end = self.points.iter().any(|point| point.verdict == Verdict::Finite);
+        let has_end = self.has_end();
         while !has_end && !self.is_spent() {
             let mut pairs = self.points.windows(2);
             let gap = pairs.find(|pair| {

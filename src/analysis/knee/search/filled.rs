@@ -18,7 +18,7 @@ impl<F: FnMut(f64, u64) -> Option<Point>> Tried<F> {
     /// Runs one overloaded rate for longer, or one more rate where none was tried that fills the server fast, unless what was seen
     /// there leaves no doubt. No other rate's figures change.
     pub(super) fn overload(&mut self, options: &SearchOptions) {
-        let has_end = self.points.iter().any(|point| point.verdict == Verdict::Finite);
+        let has_end = self.has_end();
         let is_over = |point: &Point| point.verdict == Verdict::Unstable;
         let Some(lowest) = self.points.iter().position(|point| !point.keeps_up()) else {
             return;
