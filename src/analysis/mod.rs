@@ -5,6 +5,7 @@ pub mod balance;
 mod books;
 mod break_even;
 mod bursts;
+pub mod closed_form;
 mod conversations;
 pub mod costs;
 mod experiment;

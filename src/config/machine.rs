@@ -326,13 +326,15 @@ pub(super) fn build(
         fp8_experts,
         pipeline,
     };
-    let cost: CostFactory = match RooflineCost::maker(device, model, &calibration.0, &placement) {
-        _ if let Some(ideal) = &ideal => ideal.factory(),
-        Ok(maker) => Arc::new(maker),
-        Err(error) => {
-            judge.report(Diagnostic::new(error.to_string()).at(judge.place("cluster.calibration")));
-            return None;
-        }
+    let cost: CostFactory = match &ideal {
+        Some(ideal) => ideal.factory(),
+        None => match RooflineCost::maker(device, model, &calibration.0, &placement) {
+            Ok(maker) => Arc::new(maker),
+            Err(error) => {
+                judge.report(Diagnostic::new(error.to_string()).at(judge.place("cluster.calibration")));
+                return None;
+            }
+        },
     };
     let engines = raw.cluster.data_parallel_size.map_or(1, |count| count.0 as u32);
     // What is no number of tokens has been reported.
