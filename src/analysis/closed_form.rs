@@ -1,7 +1,7 @@
 //! A queue with a closed form, as a run saw it.
 //!
 //! One sequence at a time and Poisson arrivals are M/G/1: `E[W] = λ·E[S²] / (2·(1 − ρ))` (Pollaczek 1930, Khinchine 1932; Kleinrock 1975,
-//! "Queueing Systems" I, 5.6). The service time is the run's own: its mean by Little's law on the server, ρ = λ·E[S], and its variance
+//! "Queueing Systems" I, 5.6). The service time is the run's own: its mean by Little's law on the server, ρ = `λ·E[S]`, and its variance
 //! what the stay's has beyond the wait's, which does not depend on one's own service where all are served as they come. Left out: batches,
 //! which have no such form, and queues in another order.
 
