@@ -5,6 +5,8 @@ use std::path::{Path, PathBuf};
 
 #[path = "tidy/known_errors.rs"]
 mod known_errors;
+#[path = "tidy/links.rs"]
+mod links;
 #[path = "tidy/rules.rs"]
 mod rules;
 

@@ -20,6 +20,7 @@ pub mod figures;
 mod files;
 pub mod fit;
 mod fronts;
+pub mod guide;
 pub mod hw;
 mod in_step;
 pub mod inputs;
@@ -87,7 +88,7 @@ pub enum Exit {
 }
 
 impl Exit {
-    /// Every code with its meaning, the same for every command: what `--help` and the README say.
+    /// Every code with its meaning, the same for every command: what `--help` and docs/answers.md say.
     const ALL: [(Exit, &str); 7] = [
         (Exit::Ok, "done"),
         (
@@ -137,7 +138,8 @@ const EXAMPLES: &str = "Examples:
   plimsoll run meta-llama/Llama-3.1-8B-Instruct --gpu h100 --request-rate 10 --input-len 1024 --output-len 128
   plimsoll run --serve-cmd \"vllm serve …\" --bench-cmd \"vllm bench serve …\" --gpu h100 --save-result
   plimsoll sweep course-week1
-  plimsoll audit results.json         # could this measurement be true?";
+  plimsoll audit results.json         # could this measurement be true?
+  plimsoll guide answers              # how to read what is printed";
 
 /// How hard may an LLM server be loaded?
 ///
@@ -220,6 +222,8 @@ pub enum Command {
     Models(models::Args),
     /// List the shipped scenarios, or print one
     Scenarios(scenarios::Args),
+    /// Read the manual offline: pages, terms, or every passage with a word
+    Guide(guide::Args),
     /// Print the JSON Schema of the scenario file
     Schema(schema::Args),
     /// Print a shell's completion script
@@ -450,6 +454,7 @@ fn command(cli: &Cli, out: &mut dyn Write, terminal: &Terminal) -> anyhow::Resul
         Command::Probe(args) => probe::run(args, out, terminal),
         Command::Models(args) => models::run(args, out, terminal.width()),
         Command::Scenarios(args) => scenarios::run(args, out, terminal.width()),
+        Command::Guide(args) => guide::run(args, out, terminal.width()),
         Command::Schema(args) => schema::run(args, out),
         Command::Completions { shell } => {
             clap_complete::generate(*shell, &mut Cli::command(), "plimsoll", &mut Unbroken(out));

@@ -1,6 +1,8 @@
 //! What the command line takes, and what it says of what it does not.
 
+use super::disk::Disk;
 use super::*;
+use crate::config::files;
 
 fn parse_line(line: &str) -> Result<Parsed, clap::Error> {
     let args: Vec<String> = line.split_whitespace().map(str::to_string).collect();
@@ -8,14 +10,37 @@ fn parse_line(line: &str) -> Result<Parsed, clap::Error> {
 }
 
 #[test]
-fn every_exit_code_stands_in_the_readme_and_in_help() {
-    let readme = include_str!("../../README.md");
+fn every_exit_code_stands_in_the_guide_and_in_help() {
+    let page = include_str!("../../docs/answers.md");
     let help = Cli::command().render_long_help().to_string();
     for (exit, meaning) in Exit::ALL {
         let row = format!("| {} | {meaning} |", exit as u8);
-        assert!(readme.contains(&row), "the README lacks {row}");
+        assert!(page.contains(&row), "docs/answers.md lacks {row}");
         let words = meaning.split(' ').next().unwrap();
         assert!(help.contains(&format!("{:<3}  {words}", exit as u8)), "{help}");
+    }
+}
+
+#[test]
+fn every_command_of_the_labs_is_one() {
+    let page = include_str!("../../docs/labs.md");
+    let quoted = page.split('`').skip(1).step_by(2);
+    let commands: Vec<&str> = quoted.filter_map(|text| text.strip_prefix("plimsoll ")).collect();
+    assert!(commands.len() > 40, "{commands:?}");
+    for command in commands {
+        let words = shlex::split(command).unwrap();
+        // `audit` and `scenarios NAME` stand in sentences.
+        if words.len() == 1 || words.iter().any(|word| word == "NAME") {
+            continue;
+        }
+        if let Err(error) = parse(&words) {
+            panic!("{command}: {error}");
+        }
+        let [name, subject, ..] = words.as_slice() else {
+            panic!("{command}")
+        };
+        let is_path = subject.contains('/') || subject.ends_with(".json") || name == "guide";
+        assert!(is_path || files::find(subject, &Disk).is_some(), "{command}");
     }
 }
 

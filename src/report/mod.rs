@@ -19,6 +19,7 @@ pub mod knees;
 pub mod md;
 mod page;
 pub mod pairs;
+pub(crate) mod prose;
 mod sparkline;
 pub mod splits;
 mod standing;

@@ -1,4 +1,4 @@
-//! What README and docs/trust.md say of the intervals is what the tables of docs/errors.md hold.
+//! What README and the pages say of errors and intervals is what the tables of docs/errors.md hold.
 
 use super::root;
 
@@ -108,6 +108,26 @@ fn pages_say_how_many_values_lie_inside_as_the_tables_do() {
     ] {
         assert!(page(path).contains(&told), "{path}: {told}");
     }
+}
+
+/// The first line of `docs/errors.md` over all runs that nothing was fitted to.
+#[test]
+fn readme_has_the_errors_of_the_tables() {
+    let errors = page("docs/errors.md");
+    let (_, line) = errors.split_once("median error over ").unwrap();
+    let (runs, _) = line.split_once(" of ").unwrap();
+    let of = |name: &str| {
+        let (_, rest) = line.split_once(&format!("{name} ")).unwrap();
+        rest.split_once(" %").unwrap().0.to_owned()
+    };
+    let told = format!(
+        "Median errors over {runs} published runs that nothing was fitted to, families weighing alike: TTFT {} %, TPOT {} %, E2E latency {} %, throughput {} %",
+        of("ttft"),
+        of("tpot"),
+        of("e2el"),
+        of("throughput"),
+    );
+    assert!(page("README.md").contains(&told), "{told}");
 }
 
 #[test]

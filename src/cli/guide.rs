@@ -1,0 +1,283 @@
+//! `plimsoll guide`: the pages of `docs/`, a term of the glossary, and every passage that has a word, without a network.
+
+use std::io::Write;
+use std::process::ExitCode;
+
+use super::Exit;
+use crate::config::Diagnostic;
+use crate::nearest::{nearest, squash};
+use crate::report::prose::{Block, blocks};
+use crate::report::{folded, glossary};
+
+/// What to show.
+#[derive(clap::Args, Debug)]
+#[command(after_help = "Examples:
+  plimsoll guide                 # the pages
+  plimsoll guide labs            # a page
+  plimsoll guide TPOT            # a term of the glossary
+  plimsoll guide --find preempt  # every passage that has a word
+  plimsoll guide limits --find SGLang")]
+pub struct Args {
+    /// A page, or a term of the glossary.
+    #[arg(value_name = "PAGE|TERM")]
+    pub name: Option<String>,
+    /// Only the passages with these words, of the page or of all pages.
+    #[arg(long, value_name = "WORDS")]
+    pub find: Option<String>,
+}
+
+macro_rules! pages {
+    ($($name:literal: $about:literal,)*) => {
+        [$(Page { name: $name, about: $about, text: include_str!(concat!("../../docs/", $name, ".md")) }),*]
+    };
+}
+
+/// A page by its file's name.
+struct Page {
+    name: &'static str,
+    about: &'static str,
+    text: &'static str,
+}
+
+const GLOSSARY: &str = "glossary";
+
+/// In the order in which a newcomer needs them.
+const PAGES: [Page; 13] = pages! {
+    "tour": "more questions, each with its command and what it prints",
+    "answers": "how to read an answer: verdicts, knees, intervals, trust marks, exit codes",
+    "glossary": "every term, as it is used here",
+    "labs": "the labs of a course on LLM serving, each with its commands",
+    "calibrate": "your own measurements: what is taken, what is fitted, what it is worth",
+    "probe": "your own GPU: what the probe measures, and what it found on real cards",
+    "scheduler": "a scheduler of your own",
+    "trust": "when to believe a figure, and where its intervals come from",
+    "limits": "where it ends: what is not modelled or not known",
+    "errors": "how far predictions are from published measurements",
+    "evidence": "how it is kept right",
+    "model": "how long a step takes, formula by formula",
+    "engine-rules": "the engines' scheduling rules by their numbers",
+};
+
+/// Runs the command.
+///
+/// # Errors
+/// A name that is neither a page nor a term, words that stand nowhere, or stdout that cannot be written.
+pub fn run(args: &Args, out: &mut dyn Write, width: Option<usize>) -> anyhow::Result<ExitCode> {
+    let page = |name: &String| PAGES.iter().find(|page| page.name.eq_ignore_ascii_case(name));
+    let text = match (&args.name, &args.find) {
+        (None, None) => contents(width),
+        (None, Some(words)) => passages(&PAGES, words, width).ok_or_else(|| nowhere(words, "no page"))?,
+        (Some(name), None) => match page(name) {
+            Some(page) => whole(page, width),
+            None => explained(name, width).ok_or_else(|| unknown(name))?,
+        },
+        (Some(name), Some(words)) => {
+            let page = page(name).ok_or_else(|| unknown(name))?;
+            passages(std::slice::from_ref(page), words, width)
+                .ok_or_else(|| nowhere(words, &format!("`{name}` does not")))?
+        }
+    };
+    out.write_all(text.as_bytes())?;
+    Ok(Exit::Ok.into())
+}
+
+/// The pages, a line each.
+fn contents(width: Option<usize>) -> String {
+    let widest = PAGES.iter().map(|page| page.name.len()).max().unwrap_or(0);
+    let listed = glossary(PAGES.iter().map(|page| (page.name, page.about)), widest, width);
+    let about = "`plimsoll guide PAGE` prints a page, `plimsoll guide TERM` what a term means, `--find WORDS` every passage that has them.\n";
+    format!("{listed}\n{}", folded(about, width))
+}
+
+/// A page as it is written, or laid out for a screen.
+fn whole(page: &Page, width: Option<usize>) -> String {
+    if width.is_none() {
+        return page.text.to_owned();
+    }
+    let laid_out = blocks(page.text).into_iter().map(|block| block.laid_out(width));
+    laid_out.collect::<Vec<_>>().join("\n")
+}
+
+/// Each passage with the words under its page and heading; of a table the rows. `None` where there is none.
+fn passages(pages: &[Page], words: &str, width: Option<usize>) -> Option<String> {
+    let mut found = String::new();
+    for page in pages {
+        let (mut heading, mut told) = ("", "");
+        for block in blocks(page.text) {
+            let block = match block {
+                Block::Heading(text) => {
+                    heading = text;
+                    continue;
+                }
+                Block::Table(rows) => match rows_with(rows, words) {
+                    Some(table) => table,
+                    None => continue,
+                },
+                other => other,
+            };
+            if block.says(words) {
+                if told != heading {
+                    found += &format!("== {}: {heading}\n", page.name);
+                    told = heading;
+                }
+                found += &block.laid_out(width);
+                found.push('\n');
+            }
+        }
+    }
+    (!found.is_empty()).then_some(found)
+}
+
+/// A table's head and the rows that have the words.
+fn rows_with<'a>(rows: Vec<Vec<&'a str>>, words: &str) -> Option<Block<'a>> {
+    let mut rows = rows.into_iter();
+    let head = rows.next()?;
+    let has_words = |row: &Vec<&str>| Block::Table(vec![row.clone()]).says(words);
+    let kept: Vec<Vec<&str>> = rows.filter(has_words).collect();
+    (!kept.is_empty()).then(|| Block::Table(std::iter::once(head).chain(kept).collect()))
+}
+
+/// The items of the glossary.
+fn entries() -> impl Iterator<Item = Block<'static>> {
+    let text = PAGES
+        .iter()
+        .find(|page| page.name == GLOSSARY)
+        .map_or("", |page| page.text);
+    let is_item = |block: &Block| matches!(block, Block::Text(text) if text.starts_with("* "));
+    blocks(text).into_iter().filter(is_item)
+}
+
+/// The terms that an item explains: what is in bold, and its other names, which stand behind it before the first colon.
+fn terms(item: &str) -> Vec<String> {
+    let bold = item.split("**").skip(1).step_by(2);
+    let names = item
+        .trim_start_matches("* ")
+        .split(": ")
+        .next()
+        .unwrap_or_default();
+    let others = names.split([',', '(', ')', ';']);
+    bold.chain(others)
+        .flat_map(|name| name.split(", "))
+        .map(|name| name.trim().trim_matches(['*', '`', ':', ' ']).to_owned())
+        .filter(|name| !name.is_empty())
+        .collect()
+}
+
+/// What the glossary says of a term, singular or plural.
+fn explained(term: &str, width: Option<usize>) -> Option<String> {
+    let asked = squash(term);
+    let same = |known: &str| {
+        let known = squash(known);
+        known == asked || known + "s" == asked
+    };
+    let told: String = entries()
+        .filter(|block| matches!(block, Block::Text(item) if terms(item).iter().any(|known| same(known))))
+        .map(|block| block.laid_out(width))
+        .collect();
+    (!asked.is_empty() && !told.is_empty()).then_some(told)
+}
+
+fn unknown(name: &str) -> anyhow::Error {
+    let terms: Vec<String> = entries()
+        .flat_map(|block| match block {
+            Block::Text(item) => terms(&item),
+            _ => Vec::new(),
+        })
+        .collect();
+    let known = PAGES
+        .iter()
+        .map(|page| page.name)
+        .chain(terms.iter().map(String::as_str));
+    let problem = Diagnostic::new(format!("the guide has no page and no term `{name}`"));
+    let problem = match nearest(name, known, 1)[..] {
+        [near, ..] => problem.help(format!("did you mean `{near}`?")),
+        [] => problem,
+    };
+    crate::config::Diagnostics::from(problem.help(format!(
+        "`plimsoll guide` lists the pages; `plimsoll guide --find \"{name}\"` looks for words in them"
+    )))
+    .into()
+}
+
+fn nowhere(words: &str, who: &str) -> anyhow::Error {
+    let problem = Diagnostic::new(format!("{who} has `{words}`"));
+    crate::config::Diagnostics::from(
+        problem.help("fewer words, or the beginning of one, are found more easily"),
+    )
+    .into()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn every_page_of_the_folder_is_there_and_named_by_its_heading() {
+        let folder = concat!(env!("CARGO_MANIFEST_DIR"), "/docs");
+        let mut files: Vec<String> = std::fs::read_dir(folder)
+            .unwrap()
+            .filter_map(|file| {
+                file.unwrap()
+                    .file_name()
+                    .to_str()?
+                    .strip_suffix(".md")
+                    .map(str::to_owned)
+            })
+            // The words of `errors`, which `docs/make` puts above its tables.
+            .filter(|name| name != "errors-words")
+            .collect();
+        let mut pages: Vec<&str> = PAGES.iter().map(|page| page.name).collect();
+        files.sort_unstable();
+        pages.sort_unstable();
+        assert_eq!(files, pages);
+        for page in PAGES {
+            assert!(matches!(blocks(page.text)[0], Block::Heading(_)), "{}", page.name);
+        }
+    }
+
+    #[test]
+    fn a_term_is_found_by_each_of_its_names() {
+        for (asked, told) in [
+            ("tpot", "* **TPOT**, time per output token"),
+            ("time per output token", "* **TPOT**"),
+            ("ISL", "* **Prompt**, **answer**"),
+            ("KV blocks", "KV cache"),
+            ("max-num-seqs", "`--max-num-seqs`"),
+            ("decode", "* **Prefill**"),
+        ] {
+            let said = explained(asked, None).unwrap_or_else(|| panic!("{asked}"));
+            assert!(said.contains(told), "{asked}: {said}");
+        }
+        assert_eq!(explained("entropy", None), None);
+        let error = format!("{:?}", unknown("tpott"));
+        assert!(error.contains("TPOT"), "{error}");
+    }
+
+    #[test]
+    fn passages_stand_under_their_page_and_heading() {
+        let found = passages(&PAGES, "nohup", None).unwrap();
+        assert!(
+            found.starts_with("== answers: Interruptions, limits\n"),
+            "{found}"
+        );
+        // Of a table only the rows that have the words.
+        let found = passages(&PAGES, "COLLAPSED", None).unwrap();
+        assert!(
+            found.contains("`COLLAPSED`") && !found.contains("`NO ANSWERS`"),
+            "{found}"
+        );
+        assert_eq!(passages(&PAGES, "xyzzy", None), None);
+    }
+
+    #[test]
+    fn a_screen_gets_no_line_of_text_wider_than_itself() {
+        for page in PAGES {
+            let laid_out = whole(&page, Some(90));
+            let is_fenced = |line: &str| line.starts_with("    ");
+            let wide = laid_out
+                .lines()
+                .find(|line| !is_fenced(line) && !line.contains("](") && line.chars().count() > 90);
+            assert_eq!(wide, None, "{}", page.name);
+        }
+    }
+}
