@@ -3,7 +3,6 @@
 mod batch;
 mod graphs;
 
-use std::fmt::Display;
 use std::num::NonZeroU32;
 
 use batch::batch;
@@ -112,19 +111,17 @@ pub(super) fn resolve(
     let outputs_at_once = outputs_at_once(judge, raw, &profile);
     let (utilization, watermark) = memory_shares(judge, raw, &profile);
     let defaults = &profile.defaults;
-    let reserve = take(
-        judge,
-        &profile,
+    let reserve = judge.take(
         "engine.scheduler_reserve_full_isl",
         raw.scheduler_reserve_full_isl,
         defaults.scheduler_reserve_full_isl,
+        profile.source(),
     );
-    let asynchronous = take(
-        judge,
-        &profile,
+    let asynchronous = judge.take(
         "engine.async_scheduling",
         raw.async_scheduling,
         defaults.async_scheduling,
+        profile.source(),
     );
     let policy = policy(judge, raw, &profile);
     hybrid::check_formats(judge, raw, model);
@@ -193,17 +190,6 @@ pub(super) fn resolve(
     }
 }
 
-/// What is given, or the profile's default.
-fn take<T: Clone + Display + Into<toml::Value>>(
-    judge: &mut Judge,
-    profile: &Profile,
-    key: &str,
-    given: Option<T>,
-    default: T,
-) -> T {
-    judge.take(key, given, default, Source::Profile(profile.profile.clone()))
-}
-
 /// `api_server_count`, where it is given.
 fn api_servers(judge: &mut Judge, raw: &RawEngine) -> Option<NonZeroU32> {
     let given = raw.api_server_count?;
@@ -212,7 +198,7 @@ fn api_servers(judge: &mut Judge, raw: &RawEngine) -> Option<NonZeroU32> {
 
 /// Outputs that an API server takes at once; the variable of the environment has no flag.
 fn outputs_at_once(judge: &mut Judge, raw: &RawEngine, profile: &Profile) -> u32 {
-    let source = Source::Profile(profile.profile.clone());
+    let source = profile.source();
     let (key, given) = ("engine.output_proc_chunk_size", raw.output_proc_chunk_size);
     judge.count(
         key,
@@ -228,20 +214,19 @@ const API_SERVERS_MAX: u64 = REPLICAS_MAX;
 
 /// `long_prefill_token_threshold` and `prefill_schedule_interval`.
 fn prefill_limits(judge: &mut Judge, raw: &RawEngine, profile: &Profile) -> (u32, u32) {
-    let source = || Source::Profile(profile.profile.clone());
     let threshold = judge.count(
         "engine.long_prefill_token_threshold",
         raw.long_prefill_token_threshold,
         (0, TOKENS_MAX),
         profile.defaults.long_prefill_token_threshold,
-        source(),
+        profile.source(),
     );
     let interval = judge.count(
         "engine.prefill_schedule_interval",
         raw.prefill_schedule_interval,
         (1, 1 << 20),
         profile.defaults.prefill_schedule_interval,
-        source(),
+        profile.source(),
     );
     (threshold, interval)
 }
@@ -250,10 +235,10 @@ fn prefill_limits(judge: &mut Judge, raw: &RawEngine, profile: &Profile) -> (u32
 fn memory_shares(judge: &mut Judge, raw: &RawEngine, profile: &Profile) -> (f64, f64) {
     let key = "engine.gpu_memory_utilization";
     let default = profile.defaults.gpu_memory_utilization;
-    let utilization = take(judge, profile, key, raw.gpu_memory_utilization, default);
+    let utilization = judge.take(key, raw.gpu_memory_utilization, default, profile.source());
     judge.fraction(key, utilization, false, true);
     let key = "engine.watermark";
-    let watermark = take(judge, profile, key, raw.watermark, profile.defaults.watermark);
+    let watermark = judge.take(key, raw.watermark, profile.defaults.watermark, profile.source());
     judge.fraction(key, watermark, true, false);
     (utilization, watermark)
 }
@@ -263,7 +248,7 @@ fn block_size(judge: &mut Judge, raw: &RawEngine, profile: &Profile, latent: Opt
     let key = "engine.block_size";
     let source = match latent {
         Some(_) => Source::Profile(format!("{} for a latent cache on this GPU", profile.profile)),
-        None => Source::Profile(profile.profile.clone()),
+        None => profile.source(),
     };
     let default = latent.unwrap_or(profile.defaults.block_size);
     let block_size = judge.count(key, raw.block_size, (1, 1 << 16), default, source);
@@ -288,7 +273,7 @@ fn block_size(judge: &mut Judge, raw: &RawEngine, profile: &Profile, latent: Opt
 /// Chunks of several tokens change when a client sees those between the first and the last, and nothing else: the first is sent
 /// at once (vLLM 0.33 `RequestState.make_request_output`).
 fn check_stream_interval(judge: &mut Judge, raw: &RawEngine, profile: &Profile) {
-    let source = Source::Profile(profile.profile.clone());
+    let source = profile.source();
     let default = profile.defaults.stream_interval;
     let interval = judge.count(
         "engine.stream_interval",
@@ -328,21 +313,8 @@ fn refuse_gone(judge: &mut Judge, raw: &RawEngine, profile: &Profile) {
 
 fn policy(judge: &mut Judge, raw: &RawEngine, profile: &Profile) -> Policy {
     let key = "engine.scheduling_policy";
-    let name = |policy| match policy {
-        RawPolicy::Fcfs => "fcfs",
-        RawPolicy::Priority => "priority",
-    };
-    let policy = raw
-        .scheduling_policy
-        .unwrap_or(profile.defaults.scheduling_policy);
-    let given = raw.scheduling_policy.map(|policy| name(policy).to_string());
-    judge.take(
-        key,
-        given,
-        name(policy).to_string(),
-        Source::Profile(profile.profile.clone()),
-    );
-    match policy {
+    let default = profile.defaults.scheduling_policy;
+    match judge.choose(key, raw.scheduling_policy, default, profile.source()) {
         RawPolicy::Fcfs => Policy::Fcfs,
         RawPolicy::Priority => Policy::Priority,
     }

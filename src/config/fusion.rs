@@ -52,7 +52,7 @@ pub(super) fn fused_norms(
     let most = most.filter(|_| tensor_parallel > 1 && !flags.is_eager)?;
     let by_default = flags.profile.defaults.fuse_allreduce_rms && flags.is_fully_optimized;
     let source = match flags.is_fully_optimized {
-        true => Source::Profile(flags.profile.profile.clone()),
+        true => flags.profile.source(),
         false => Source::Assumption("what the level of optimization means".to_owned()),
     };
     let fuses = judge.take(KEY, raw.fuse_allreduce_rms, by_default, source);

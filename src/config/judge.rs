@@ -2,12 +2,13 @@
 
 use std::fmt::Display;
 
+use serde::Serialize;
 use toml::Value;
 
 use super::diagnostic::{Diagnostic, Diagnostics, Place};
 use super::document::{Document, Source};
 use super::misfit::misfit_of;
-use super::raw::RawScenario;
+use super::raw::{RawScenario, spelled};
 use super::read;
 use super::scalar::{Count, Duration, Rate};
 use crate::quantity::{grouped, parse_duration};
@@ -218,6 +219,18 @@ impl Judge {
                 default
             }
         }
+    }
+
+    /// The same of a choice, which is written down in its own word.
+    pub(super) fn choose<C: Copy + Serialize>(
+        &mut self,
+        key: &str,
+        given: Option<C>,
+        default: C,
+        source: Source,
+    ) -> C {
+        self.take(key, given.map(spelled), spelled(default), source);
+        given.unwrap_or(default)
     }
 
     /// Notes who gave a value.

@@ -17,7 +17,7 @@ use super::judge::Judge;
 use super::lockstep;
 use super::quantization;
 use super::ranks;
-use super::raw::{RawCluster, RawDtype, RawKvDtype, RawModel, RawScenario};
+use super::raw::{RawCluster, RawDtype, RawKvDtype, RawModel, RawScenario, spelled};
 use super::remedies::Asked;
 use super::scalar::Count;
 use super::serving::Flags;
@@ -69,7 +69,7 @@ pub(super) fn model(judge: &mut Judge, raw: &RawModel, files: &dyn Files) -> Opt
     let (mut shape, notes) = found;
     judge.notes.extend(notes);
     if let Some(dtype) = raw.dtype {
-        judge.given("model.dtype", format!("{dtype:?}").to_lowercase());
+        judge.given("model.dtype", spelled(dtype));
         shape.dtype = match dtype {
             RawDtype::Auto => shape.dtype,
             RawDtype::Bfloat16 => Dtype::Bf16,
@@ -379,7 +379,7 @@ pub(super) fn kv_format(
 ) -> KvFormat {
     let (key, raw) = ("model.kv_cache_dtype", raw_model.kv_cache_dtype);
     if let Some(dtype) = raw {
-        judge.given(key, format!("{dtype:?}").to_lowercase());
+        judge.given(key, spelled(dtype));
     }
     let dtype = formats::kv_dtype(raw, model, |scheme| flags.heeds(scheme));
     if let (None | Some(RawKvDtype::Auto), Some(scheme)) = (raw, model.kv_scheme) {

@@ -10,7 +10,7 @@ use super::files::Files;
 use super::hybrid;
 use super::judge::Judge;
 use super::pipeline;
-use super::raw::{RawPool, RawRole, RawScenario};
+use super::raw::{RawPool, RawRole, RawScenario, spelled};
 use super::scalar::Count;
 use super::server::{self, Draft, Server};
 use crate::sim::{Pool, Role};
@@ -131,13 +131,12 @@ fn role(judge: &mut Judge, index: usize, pool: &RawPool) -> Role {
     let Some(role) = pool.role else {
         return Role::Both;
     };
-    let (role, name) = match role {
-        RawRole::Both => (Role::Both, "both"),
-        RawRole::Prefill => (Role::Prefill, "prefill"),
-        RawRole::Decode => (Role::Decode, "decode"),
-    };
-    judge.given(&format!("cluster.pools.{index}.role"), name);
-    role
+    judge.given(&format!("cluster.pools.{index}.role"), spelled(role));
+    match role {
+        RawRole::Both => Role::Both,
+        RawRole::Prefill => Role::Prefill,
+        RawRole::Decode => Role::Decode,
+    }
 }
 
 fn replicas(judge: &mut Judge, index: usize, pool: &RawPool) -> u32 {

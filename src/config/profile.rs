@@ -9,6 +9,7 @@ pub use cards::{FusedNormLimits, LatentBlocks};
 
 use serde::{Deserialize, Serialize};
 
+use super::document::Source;
 use super::raw::{RawGraphMode, RawPolicy};
 use super::version::{self, ASYNCHRONOUS_SINCE, FUSES_NORMS_SINCE, V1_SINCE};
 use crate::engine::VersionSwitches;
@@ -215,6 +216,11 @@ pub struct Host {
 }
 
 impl Profile {
+    /// Who gave a value that is this profile's default.
+    pub(super) fn source(&self) -> Source {
+        Source::Profile(self.profile.clone())
+    }
+
     /// Batch sizes of `device`.
     #[must_use]
     pub fn batch_for(&self, device: &Device) -> &BatchRow {

@@ -2,7 +2,6 @@
 
 use std::num::NonZeroU32;
 
-use super::document::Source;
 use super::engine::EngineFlags;
 use super::judge::Judge;
 use super::raw::{RawGraphMode, RawScenario};
@@ -196,7 +195,7 @@ impl Flags {
             false => NonZeroU32::MIN,
         };
         if flags.api_server_count.is_none() && engines > 1 {
-            let source = Source::Profile(flags.profile.profile.clone());
+            let source = flags.profile.source();
             judge.assume("engine.api_server_count", by_default.get(), source);
         }
         flags.api_server_count.unwrap_or(by_default)

@@ -1,11 +1,11 @@
 //! How much a step may hold: context, token budget and sequences, as vLLM's start-up derives and checks them.
 
-use super::{TOKENS_MAX, take};
+use super::TOKENS_MAX;
 use crate::config::document::Source;
 use crate::config::hybrid;
 use crate::config::judge::Judge;
 use crate::config::profile::Profile;
-use crate::config::raw::{RawEngine, RawPerformanceMode};
+use crate::config::raw::{RawEngine, RawPerformanceMode, spelled};
 use crate::config::scalar::{Context, Count};
 use crate::hardware::Device;
 use crate::model::ModelShape;
@@ -43,12 +43,11 @@ pub(super) fn batch(
     let chunked = chunked(judge, raw, profile);
     let caching = match model.is_some_and(|model| model.recurrence().is_some()) {
         true => hybrid::caching(judge, raw, profile),
-        false => take(
-            judge,
-            profile,
+        false => judge.take(
             "engine.enable_prefix_caching",
             raw.enable_prefix_caching,
             profile.defaults.enable_prefix_caching,
+            profile.source(),
         ),
     };
     let defaults = default_batch_sizes(raw, profile, device, max_model_len, chunked, is_batched);
@@ -71,12 +70,11 @@ pub(super) fn batch(
 fn chunked(judge: &mut Judge, raw: &RawEngine, profile: &Profile) -> bool {
     let key = "engine.enable_chunked_prefill";
     let given = raw.enable_chunked_prefill;
-    let chunked = take(
-        judge,
-        profile,
+    let chunked = judge.take(
         key,
         given,
         profile.defaults.enable_chunked_prefill,
+        profile.source(),
     );
     if !chunked && profile.startup.always_chunks {
         let name = &profile.profile;
@@ -128,7 +126,7 @@ fn batches_experts(judge: &mut Judge, raw: &RawEngine, exchanges_experts: bool) 
     let Some(backend) = raw.all2all_backend else {
         return false;
     };
-    let name = backend.name();
+    let name = spelled(backend);
     judge.given("engine.all2all_backend", name.clone());
     judge.ignore(match exchanges_experts {
         true => format!("all2all_backend = {name} changes no time here: experts' tokens are exchanged in one way"),
@@ -150,7 +148,7 @@ fn batch_sizes(
     (default_tokens, default_seqs): (u64, u64),
 ) -> (u32, u32) {
     if let Some(mode) = raw.performance_mode {
-        judge.given("engine.performance_mode", format!("{mode:?}").to_lowercase());
+        judge.given("engine.performance_mode", spelled(mode));
     }
     let on = device.map_or(String::new(), |device| format!(" on {}", device.id));
     let source = || Source::Profile(format!("{}{on}", profile.profile));

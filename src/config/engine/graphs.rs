@@ -7,7 +7,7 @@
 use super::super::document::Source;
 use super::super::judge::Judge;
 use super::super::profile::Profile;
-use super::super::raw::{RawEngine, RawGraphMode};
+use super::super::raw::{RawEngine, RawGraphMode, spelled};
 
 /// Nothing is compiled.
 const NO_COMPILATION: u32 = 0;
@@ -88,15 +88,10 @@ pub(super) fn launches(judge: &mut Judge, raw: &RawEngine, profile: &Profile) ->
         _ => profile.defaults.cudagraph_mode,
     };
     let source = match by_default == profile.defaults.cudagraph_mode {
-        true => Source::Profile(profile.profile.clone()),
+        true => profile.source(),
         false => Source::Assumption("what the level of optimization or compilation means".to_string()),
     };
-    let name = |mode: RawGraphMode| {
-        let value = toml::Value::try_from(mode).expect("a unit variant is a string");
-        value.as_str().unwrap_or_default().to_string()
-    };
-    judge.take(key, raw.cudagraph_mode.map(name), name(by_default), source);
-    let graphs = raw.cudagraph_mode.unwrap_or(by_default);
+    let graphs = judge.choose(key, raw.cudagraph_mode, by_default, source);
     if graphs == RawGraphMode::Full {
         judge.wrong_help(
             key,
@@ -119,7 +114,7 @@ pub(super) fn launches(judge: &mut Judge, raw: &RawEngine, profile: &Profile) ->
             let asked = judge.document.name_of(key);
             judge.ignore(format!(
                 "{asked} {} has no effect: pieces need compilation, and without it vLLM has no graphs",
-                name(graphs)
+                spelled(graphs)
             ));
         }
         RawGraphMode::FullDecodeOnly => {

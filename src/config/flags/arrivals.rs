@@ -7,6 +7,7 @@ use super::lengths::lengths;
 use super::{ClientKind, TrafficFlags};
 use crate::config::diagnostic::Diagnostic;
 use crate::config::document::Document;
+use crate::config::raw::spelled;
 
 /// Applies the traffic's flags.
 pub(in crate::config) fn apply_traffic(
@@ -157,10 +158,11 @@ fn trace(editor: &mut Editor<'_>, flags: &TrafficFlags, before: Option<&(String,
             flags.time_scale,
             "time-scale",
         );
-        let unit = flags
-            .time_unit
-            .map(|unit| Value::try_from(unit).expect("a unit variant is a string"));
-        editor.set_some("workload.arrivals.trace.time_unit", unit, "time-unit");
+        editor.set_some(
+            "workload.arrivals.trace.time_unit",
+            flags.time_unit.map(spelled),
+            "time-unit",
+        );
     }
 }
 
@@ -204,8 +206,11 @@ fn ramp(editor: &mut Editor<'_>, flags: &TrafficFlags) {
         }
         return;
     };
-    let strategy = Value::try_from(strategy).expect("a unit variant is a string");
-    editor.set("workload.arrivals.ramp.strategy", strategy, "ramp-up-strategy");
+    editor.set(
+        "workload.arrivals.ramp.strategy",
+        spelled(strategy),
+        "ramp-up-strategy",
+    );
     for (flag, key, value) in ends {
         match value {
             Some(rate) => editor.set(&format!("workload.arrivals.ramp.{key}"), rate.0, flag),

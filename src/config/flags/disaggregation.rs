@@ -5,7 +5,7 @@ use clap::Args;
 use super::editor::{By, Editor, count};
 use crate::config::diagnostic::Diagnostic;
 use crate::config::document::Document;
-use crate::config::raw::{RawFlow, RawLoadFailure};
+use crate::config::raw::{RawFlow, RawLoadFailure, spelled};
 use crate::config::scalar::{Count, Duration};
 
 /// Prefill and decode on different replicas.
@@ -59,12 +59,7 @@ pub(super) fn apply(document: &mut Document, flags: &DisaggregationFlags, by: By
     let mut editor = Editor::new(document, by);
     editor.set_some("cluster.prefill.replicas", flags.prefill.map(count), "prefill");
     editor.set_some("cluster.decode.replicas", flags.decode.map(count), "decode");
-    let flow = flags.pd_flow.map(|flow| match flow {
-        RawFlow::Nixl => "nixl",
-        RawFlow::P2pNccl => "p2p_nccl",
-        RawFlow::Sglang => "sglang",
-    });
-    editor.set_some("cluster.link.flow", flow, "pd-flow");
+    editor.set_some("cluster.link.flow", flags.pd_flow.map(spelled), "pd-flow");
     editor.set_some("cluster.link.kind", flags.kv_link.clone(), "kv-link");
     let bandwidth = flags.kv_link_bandwidth.clone();
     editor.set_some("cluster.link.bandwidth", bandwidth, "kv-link-bandwidth");
@@ -80,10 +75,7 @@ pub(super) fn apply(document: &mut Document, flags: &DisaggregationFlags, by: By
         text(&flags.pd_handshake),
         "pd-handshake",
     );
-    let policy = flags.kv_load_failure_policy.map(|policy| match policy {
-        RawLoadFailure::Fail => "fail",
-        RawLoadFailure::Recompute => "recompute",
-    });
+    let policy = flags.kv_load_failure_policy.map(spelled);
     let key = "cluster.link.kv_load_failure_policy";
     editor.set_some(key, policy, "kv-load-failure-policy");
     let key = "cluster.link.transfer_failure_rate";

@@ -103,6 +103,14 @@ pub struct RawReport {
     pub metadata: Option<Vec<String>>,
 }
 
+/// A choice in the word that a file and a flag have for it.
+pub(super) fn spelled(choice: impl Serialize) -> String {
+    match toml::Value::try_from(choice) {
+        Ok(toml::Value::String(word)) => word,
+        other => unreachable!("a choice is one word, not {other:?}"),
+    }
+}
+
 /// A table without keys.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]

@@ -315,12 +315,6 @@ pub enum RawAll2All {
 }
 
 impl RawAll2All {
-    /// As the flag spells it.
-    pub(in crate::config) fn name(self) -> String {
-        let value = self.to_possible_value().expect("no backend is hidden");
-        value.get_name().to_string()
-    }
-
     /// Whether its kernels take one small batch of each engine (`ParallelConfig.use_batched_dp_moe`).
     pub(in crate::config) fn is_batched(self) -> bool {
         matches!(self, RawAll2All::DeepepLowLatency | RawAll2All::NixlEp)

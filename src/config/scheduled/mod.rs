@@ -10,8 +10,6 @@ mod profile;
 pub(super) use foreign::{note_batching, refuse_flags_of_v0};
 pub(super) use profile::{is_asked, is_v0};
 
-use std::fmt::Display;
-
 use super::document::Source;
 use super::engine::check_budget;
 use super::judge::Judge;
@@ -84,22 +82,20 @@ pub(super) fn resolve(
         );
     }
     let key = "engine.gpu_memory_utilization";
-    let utilization = take(
-        judge,
-        &profile,
+    let utilization = judge.take(
         key,
         raw.gpu_memory_utilization,
         profile.gpu_memory_utilization,
+        profile.source(),
     );
     judge.fraction(key, utilization, false, true);
     let caches = match kind {
         Kind::Static => false,
-        _ => take(
-            judge,
-            &profile,
+        _ => judge.take(
             "engine.enable_prefix_caching",
             raw.enable_prefix_caching,
             profile.enable_prefix_caching,
+            profile.source(),
         ),
     };
     let key = "engine.num_gpu_blocks_override";
@@ -122,12 +118,11 @@ pub(super) fn resolve(
         }),
     };
     let swap_space = match kind {
-        Kind::V0 => take(
-            judge,
-            &profile,
+        Kind::V0 => judge.take(
             "engine.swap_space",
             raw.swap_space,
             profile.swap_space,
+            profile.source(),
         ),
         _ => 0.0,
     };
@@ -139,7 +134,7 @@ pub(super) fn resolve(
         "must lie between 0 and 65536 GiB",
     );
     let key = "engine.enforce_eager";
-    let enforce_eager = take(judge, &profile, key, raw.enforce_eager, kind != Kind::V0);
+    let enforce_eager = judge.take(key, raw.enforce_eager, kind != Kind::V0, profile.source());
     kind.assumptions(judge);
     ScheduledFlags {
         config: ScheduledConfig {
@@ -166,17 +161,6 @@ pub(super) fn resolve(
     }
 }
 
-/// What is given, or the profile's default.
-fn take<T: Clone + Display + Into<toml::Value>>(
-    judge: &mut Judge,
-    profile: &ScheduledProfile,
-    key: &str,
-    given: Option<T>,
-    default: T,
-) -> T {
-    judge.take(key, given, default, Source::Profile(profile.profile.clone()))
-}
-
 fn count(
     judge: &mut Judge,
     profile: &ScheduledProfile,
@@ -184,7 +168,7 @@ fn count(
     given: Option<super::scalar::Count>,
     default: u64,
 ) -> u32 {
-    let source = Source::Profile(profile.profile.clone());
+    let source = profile.source();
     judge.count(key, given, (1, TOKENS_MAX), default, source)
 }
 
@@ -256,38 +240,29 @@ fn budget(
 
 /// The flags that only V0's scheduler has.
 fn v0(judge: &mut Judge, raw: &RawEngine, profile: &ScheduledProfile, chunked: bool) -> V0Config {
-    let name = |policy| match policy {
-        RawPolicy::Fcfs => "fcfs".to_string(),
-        RawPolicy::Priority => "priority".to_string(),
-    };
-    let given = raw.scheduling_policy;
-    let fcfs = "fcfs".to_string();
-    take(judge, profile, "engine.scheduling_policy", given.map(name), fcfs);
-    if chunked && given == Some(RawPolicy::Priority) {
+    let key = "engine.scheduling_policy";
+    let policy = judge.choose(key, raw.scheduling_policy, RawPolicy::Fcfs, profile.source());
+    if chunked && policy == RawPolicy::Priority {
         let note = "scheduling_policy = priority has no effect with chunked prefill: vLLM 0.6 looks at it in its default mode only";
         judge.ignore(note.to_string());
     }
-    let mode = raw.preemption_mode.map(|mode| match mode {
-        RawPreemptionMode::Recompute => "recompute".to_string(),
-        RawPreemptionMode::Swap => "swap".to_string(),
-    });
-    let recompute = "recompute".to_string();
-    take(judge, profile, "engine.preemption_mode", mode, recompute);
+    let (key, recompute) = ("engine.preemption_mode", RawPreemptionMode::Recompute);
+    let preemption_mode = judge.choose(key, raw.preemption_mode, recompute, profile.source());
     let key = "engine.scheduler_delay_factor";
-    let delay_factor = take(judge, profile, key, raw.scheduler_delay_factor, 0.0);
+    let delay_factor = judge.take(key, raw.scheduler_delay_factor, 0.0, profile.source());
     judge.number(key, delay_factor, |value| value >= 0.0, "must be at least 0");
     let key = "engine.disable_async_output_proc";
-    let disabled = take(judge, profile, key, raw.disable_async_output_proc, false);
+    let disabled = judge.take(key, raw.disable_async_output_proc, false, profile.source());
     foreign::only_one_step(judge, raw);
     V0Config {
         enable_chunked_prefill: chunked,
-        policy: match given {
-            Some(RawPolicy::Priority) => Policy::Priority,
-            _ => Policy::Fcfs,
+        policy: match policy {
+            RawPolicy::Priority => Policy::Priority,
+            RawPolicy::Fcfs => Policy::Fcfs,
         },
-        preemption_mode: match raw.preemption_mode {
-            Some(RawPreemptionMode::Swap) => PreemptionMode::Swap,
-            _ => PreemptionMode::Recompute,
+        preemption_mode: match preemption_mode {
+            RawPreemptionMode::Swap => PreemptionMode::Swap,
+            RawPreemptionMode::Recompute => PreemptionMode::Recompute,
         },
         delay_factor,
         // Without CUDA graphs it is switched off (`Platform.is_async_output_supported`).
@@ -314,21 +289,16 @@ fn static_batching(
     StaticConfig {
         batch_size,
         batch_timeout,
-        release_rows_early: take(judge, profile, key, batching.release_rows_early, false),
+        release_rows_early: judge.take(key, batching.release_rows_early, false, profile.source()),
         max_model_len,
     }
 }
 
 fn cb_order(judge: &mut Judge, batching: &RawBatching, profile: &ScheduledProfile) -> HfOrder {
-    let given = batching.cb_scheduler.map(|order| match order {
-        RawCbScheduler::Fifo => "fifo".to_string(),
-        RawCbScheduler::PrefillFirst => "prefill_first".to_string(),
-    });
-    let fifo = "fifo".to_string();
-    take(judge, profile, "batching.cb_scheduler", given, fifo);
-    match batching.cb_scheduler {
-        Some(RawCbScheduler::PrefillFirst) => HfOrder::PrefillFirst,
-        _ => HfOrder::Fifo,
+    let (key, fifo) = ("batching.cb_scheduler", RawCbScheduler::Fifo);
+    match judge.choose(key, batching.cb_scheduler, fifo, profile.source()) {
+        RawCbScheduler::PrefillFirst => HfOrder::PrefillFirst,
+        RawCbScheduler::Fifo => HfOrder::Fifo,
     }
 }
 
@@ -338,7 +308,7 @@ fn safety_margin(judge: &mut Judge, profile: &ScheduledProfile, batching: &RawBa
     if kind != Kind::HfContinuous {
         return 0.0;
     }
-    let margin = take(judge, profile, key, batching.safety_margin, 0.2);
+    let margin = judge.take(key, batching.safety_margin, 0.2, profile.source());
     judge.fraction(key, margin, true, true);
     margin
 }

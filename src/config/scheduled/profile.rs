@@ -2,6 +2,7 @@
 
 use serde::Deserialize;
 
+use crate::config::document::Source;
 use crate::config::judge::Judge;
 use crate::config::raw::RawEngine;
 use crate::config::version::{V1_SINCE, minor_of_zero, parts};
@@ -61,6 +62,11 @@ pub(super) struct ScheduledProfile {
 }
 
 impl ScheduledProfile {
+    /// Who gave a value that is this profile's default.
+    pub(super) fn source(&self) -> Source {
+        Source::Profile(self.profile.clone())
+    }
+
     /// Which engine it is of.
     pub(super) fn kind(&self) -> Kind {
         match self.profile.as_str() {

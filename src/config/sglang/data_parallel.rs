@@ -2,7 +2,6 @@
 
 use super::profile::{Behaviour, SglangProfile};
 use crate::cluster::router::{Policy, TotalLoad};
-use crate::config::document::Source;
 use crate::config::judge::Judge;
 use crate::config::raw::{RawBalanceMethod, RawCluster, RawSglang};
 use crate::engine::sglang::PUBLISH_INTERVAL;
@@ -37,13 +36,7 @@ pub(super) fn balancer(
         true => RawBalanceMethod::RoundRobin,
         false => RawBalanceMethod::Auto,
     };
-    let method = raw.load_balance_method.unwrap_or(default);
-    judge.take(
-        METHOD,
-        raw.load_balance_method.map(name),
-        name(default),
-        Source::Profile(profile.profile.clone()),
-    );
+    let method = judge.choose(METHOD, raw.load_balance_method, default, profile.source());
     let policy = match method {
         RawBalanceMethod::Auto | RawBalanceMethod::RoundRobin => Policy::RoundRobin,
         RawBalanceMethod::MinimumTokens => {
@@ -69,11 +62,6 @@ pub(super) fn balancer(
     note_unused(judge, raw, policy);
     refuse_losses(judge, cluster, policy);
     policy
-}
-
-fn name(method: RawBalanceMethod) -> String {
-    let value = toml::Value::try_from(method).expect("a unit variant is a string");
-    value.as_str().unwrap_or_default().to_string()
 }
 
 fn given(raw: &RawSglang) -> [(&'static str, bool); 3] {
@@ -127,7 +115,7 @@ fn refuse_of_other_release(judge: &mut Judge, raw: &RawSglang, is_old: bool) {
 }
 
 fn watch_interval(judge: &mut Judge, raw: &RawSglang, profile: &SglangProfile) -> Picos {
-    let source = Source::Profile(profile.profile.clone());
+    let source = profile.source();
     let seconds = judge.take(WATCH, raw.load_watch_interval, WATCH_INTERVAL_S, source);
     let is_right = |seconds: f64| (0.001..=3600.0).contains(&seconds);
     judge.number(
@@ -145,7 +133,7 @@ fn total(judge: &mut Judge, raw: &RawSglang, profile: &SglangProfile, by: TotalL
         raw.load_snapshot_publish_interval,
         (1, 1 << 20),
         PUBLISH_INTERVAL.into(),
-        Source::Profile(profile.profile.clone()),
+        profile.source(),
     );
     Policy::TotalLoad { by, publish_interval }
 }

@@ -56,7 +56,7 @@ pub(super) fn captured(
 ) -> Captured {
     let is_new = profile.behaviour == Behaviour::V0_5_23;
     let key = "sglang.disable_cuda_graph";
-    let source = Source::Profile(profile.profile.clone());
+    let source = profile.source();
     let default = profile.defaults.disable_cuda_graph;
     let is_disabled = judge.take(key, raw.disable_cuda_graph, default, source);
     let graph_max = largest(judge, raw, profile, machine);

@@ -71,13 +71,7 @@ pub(super) fn resolve(
     refuse_intervals(judge, engine, raw, &profile);
     let defaults = &profile.defaults;
     let count = |judge: &mut Judge, key: &str, given, limits, default| {
-        judge.count(
-            key,
-            given,
-            limits,
-            default,
-            Source::Profile(profile.profile.clone()),
-        )
+        judge.count(key, given, limits, default, profile.source())
     };
     let backends = backend::resolve(judge, raw, &profile, (device, model), tensor_parallel);
     let page_size = page_size(judge, raw, &profile, &backends);
@@ -203,13 +197,12 @@ pub(super) fn resolve(
 /// Several steps between two decisions are refused; of chunks of several tokens the first is sent at once (0.5.4
 /// `stream_output_generation`).
 fn refuse_intervals(judge: &mut Judge, engine: &RawEngine, raw: &RawSglang, profile: &SglangProfile) {
-    let source = || Source::Profile(profile.profile.clone());
     let interval = judge.count(
         "engine.stream_interval",
         engine.stream_interval,
         (1, TOKENS_MAX),
         1,
-        source(),
+        profile.source(),
     );
     note_chunks(judge, interval);
     let key = "sglang.num_continuous_decode_steps";
@@ -219,7 +212,7 @@ fn refuse_intervals(judge: &mut Judge, engine: &RawEngine, raw: &RawSglang, prof
         raw.num_continuous_decode_steps,
         (1, TOKENS_MAX),
         steps,
-        source(),
+        profile.source(),
     ) != 1
     {
         judge.wrong_help(key, "other than 1 is not modelled yet", "not 1", "leave it out");
@@ -228,7 +221,7 @@ fn refuse_intervals(judge: &mut Judge, engine: &RawEngine, raw: &RawSglang, prof
 
 fn conservativeness(judge: &mut Judge, raw: &RawSglang, profile: &SglangProfile) -> f64 {
     let key = "sglang.schedule_conservativeness";
-    let source = Source::Profile(profile.profile.clone());
+    let source = profile.source();
     let default = profile.defaults.schedule_conservativeness;
     let value = judge.take(key, raw.schedule_conservativeness, default, source);
     let is_right = |value| (0.0..=100.0).contains(&value);
@@ -257,7 +250,7 @@ fn switches(judge: &mut Judge, raw: &RawSglang, profile: &SglangProfile) -> [boo
         ),
     ]
     .map(|(key, given, default)| {
-        let source = Source::Profile(profile.profile.clone());
+        let source = profile.source();
         judge.take(&format!("sglang.{key}"), given, default, source)
     })
 }
@@ -417,7 +410,7 @@ impl SglangFlags {
                 self.config.context_length,
                 startup.half_pool_bounds_running,
             );
-            let source = Source::Profile(self.profile.profile.clone());
+            let source = self.profile.source();
             judge.assume("sglang.max_running_requests", i64::from(running), source);
             running
         });

@@ -2,6 +2,7 @@
 
 use serde::{Deserialize, Serialize};
 
+use crate::config::document::Source;
 use crate::config::raw::RawQueuePolicy;
 use crate::config::version;
 use crate::engine::sglang::SglangSwitches;
@@ -146,6 +147,11 @@ const BACKENDS_0_5_4: [&str; 17] = [
 ];
 
 impl SglangProfile {
+    /// Who gave a value that is this profile's default.
+    pub(super) fn source(&self) -> Source {
+        Source::Profile(self.profile.clone())
+    }
+
     /// What `--attention-backend` takes.
     pub(super) fn attention_backends(&self) -> &'static [&'static str] {
         match self.behaviour {

@@ -2,7 +2,6 @@
 
 use super::profile::{Behaviour, SglangProfile};
 use super::vision::Seeing;
-use crate::config::document::Source;
 use crate::config::judge::Judge;
 use crate::config::raw::{RawQueuePolicy, RawSglang};
 use crate::engine::sglang::{PriorityRule, QueuePolicy};
@@ -18,19 +17,8 @@ const INTERVAL_OF_QWEN3_VL: u64 = 22;
 
 /// `schedule_policy`.
 pub(super) fn policy(judge: &mut Judge, raw: &RawSglang, profile: &SglangProfile) -> QueuePolicy {
-    let name = |policy: RawQueuePolicy| {
-        let value = toml::Value::try_from(policy).expect("a unit variant is a string");
-        value.as_str().unwrap_or_default().to_string()
-    };
-    let default = profile.defaults.schedule_policy;
-    let policy = raw.schedule_policy.unwrap_or(default);
-    judge.take(
-        "sglang.schedule_policy",
-        raw.schedule_policy.map(name),
-        name(default),
-        Source::Profile(profile.profile.clone()),
-    );
-    match policy {
+    let (key, default) = ("sglang.schedule_policy", profile.defaults.schedule_policy);
+    match judge.choose(key, raw.schedule_policy, default, profile.source()) {
         RawQueuePolicy::Fcfs => QueuePolicy::Fcfs,
         RawQueuePolicy::Lpm => QueuePolicy::Lpm,
         RawQueuePolicy::DfsWeight => QueuePolicy::DfsWeight,
@@ -80,7 +68,7 @@ pub(super) fn prefill_decode_interval(
     seeing: Option<Seeing>,
 ) -> u32 {
     let key = "sglang.prefill_decode_interval";
-    let source = Source::Profile(profile.profile.clone());
+    let source = profile.source();
     let of_model = seeing.is_some_and(|seeing| seeing.is_qwen3_vl_on_hopper);
     let usual = if of_model { INTERVAL_OF_QWEN3_VL } else { 0 };
     let interval = judge.count(key, raw.prefill_decode_interval, (0, INTERVAL_MAX), usual, source);
@@ -104,7 +92,7 @@ pub(super) fn priority(
     policy: QueuePolicy,
 ) -> Option<PriorityRule> {
     let key = "sglang.enable_priority_scheduling";
-    let source = Source::Profile(profile.profile.clone());
+    let source = profile.source();
     let defaults = &profile.defaults;
     let is_enabled = judge.take(
         key,

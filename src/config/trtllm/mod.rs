@@ -52,9 +52,8 @@ pub(super) fn resolve(judge: &mut Judge, raw: &RawScenario, model: Option<&Model
     foreign::refuse_others(judge, raw);
     let profile = find_profile(judge, &raw.engine);
     let (flags, defaults) = (&raw.trtllm, &profile.defaults);
-    let source = || Source::Profile(profile.profile.clone());
     let count = |judge: &mut Judge, key: &str, given: Option<Count>, limits, default| {
-        judge.count(&format!("trtllm.{key}"), given, limits, default, source())
+        judge.count(&format!("trtllm.{key}"), given, limits, default, profile.source())
     };
     let max_batch_size = count(
         judge,
@@ -80,16 +79,16 @@ pub(super) fn resolve(judge: &mut Judge, raw: &RawScenario, model: Option<&Model
     );
     let key = "engine.enable_chunked_prefill";
     let given = raw.engine.enable_chunked_prefill;
-    let chunked = judge.take(key, given, defaults.enable_chunked_prefill, source());
+    let chunked = judge.take(key, given, defaults.enable_chunked_prefill, profile.source());
     check_unit(judge, chunked, max_num_tokens, tokens_per_block);
     let key = "trtllm.kv_cache_free_gpu_memory_fraction";
     let usual_fraction = defaults.kv_cache_free_gpu_memory_fraction;
     let given = flags.kv_cache_free_gpu_memory_fraction;
-    let free_fraction = judge.take(key, given, usual_fraction, source());
+    let free_fraction = judge.take(key, given, usual_fraction, profile.source());
     judge.fraction(key, free_fraction, false, true);
     let key = "trtllm.disable_overlap_scheduler";
     let given = flags.disable_overlap_scheduler;
-    let in_turn = judge.take(key, given, defaults.disable_overlap_scheduler, source());
+    let in_turn = judge.take(key, given, defaults.disable_overlap_scheduler, profile.source());
     let batch_wait_iters = count(
         judge,
         "batch_wait_timeout_iters",
@@ -99,7 +98,7 @@ pub(super) fn resolve(judge: &mut Judge, raw: &RawScenario, model: Option<&Model
     );
     let key = "trtllm.batch_wait_max_tokens_ratio";
     let given = flags.batch_wait_max_tokens_ratio;
-    let ratio = judge.take(key, given, defaults.batch_wait_max_tokens_ratio, source());
+    let ratio = judge.take(key, given, defaults.batch_wait_max_tokens_ratio, profile.source());
     judge.fraction(key, ratio, true, true);
     let key = "trtllm.kv_cache_max_tokens";
     let least = u64::from(tokens_per_block) * 2;
@@ -112,7 +111,7 @@ pub(super) fn resolve(judge: &mut Judge, raw: &RawScenario, model: Option<&Model
         raw.engine.stream_interval,
         (1, TOKENS_MAX),
         1,
-        source(),
+        profile.source(),
     );
     note_chunks(judge, interval);
     judge.notes.push(
@@ -232,17 +231,12 @@ fn max_seq_len(judge: &mut Judge, raw: &RawScenario, model: Option<&ModelShape>)
 }
 
 fn policy(judge: &mut Judge, raw: &RawScenario, profile: &TrtllmProfile) -> CapacityPolicy {
-    let name = |policy| match policy {
-        RawCapacityPolicy::GuaranteedNoEvict => "guaranteed_no_evict".to_string(),
-        RawCapacityPolicy::MaxUtilization => "max_utilization".to_string(),
-        RawCapacityPolicy::StaticBatch => "static_batch".to_string(),
-    };
-    let default = profile.defaults.capacity_scheduler_policy;
+    let (key, default) = (
+        "trtllm.capacity_scheduler_policy",
+        profile.defaults.capacity_scheduler_policy,
+    );
     let given = raw.trtllm.capacity_scheduler_policy;
-    let source = Source::Profile(profile.profile.clone());
-    let key = "trtllm.capacity_scheduler_policy";
-    judge.take(key, given.map(name), name(default), source);
-    match given.unwrap_or(default) {
+    match judge.choose(key, given, default, profile.source()) {
         RawCapacityPolicy::GuaranteedNoEvict => CapacityPolicy::GuaranteedNoEvict,
         RawCapacityPolicy::MaxUtilization => CapacityPolicy::MaxUtilization,
         RawCapacityPolicy::StaticBatch => CapacityPolicy::StaticBatch,
@@ -251,22 +245,26 @@ fn policy(judge: &mut Judge, raw: &RawScenario, profile: &TrtllmProfile) -> Capa
 
 /// Captured decode batches, and whether others are padded to them.
 fn captured(judge: &mut Judge, raw: &RawScenario, profile: &TrtllmProfile) -> (Option<Vec<u32>>, bool) {
-    let source = || Source::Profile(profile.profile.clone());
     let (flags, defaults) = (&raw.trtllm, &profile.defaults);
-    let eager = judge.take("engine.enforce_eager", raw.engine.enforce_eager, false, source());
+    let eager = judge.take(
+        "engine.enforce_eager",
+        raw.engine.enforce_eager,
+        false,
+        profile.source(),
+    );
     let most = judge.count(
         "trtllm.cuda_graph_max_batch_size",
         flags.cuda_graph_max_batch_size,
         (1, 1 << 14),
         defaults.cuda_graph_max_batch_size,
-        source(),
+        profile.source(),
     );
     let key = "trtllm.cuda_graph_padding";
     let pads = judge.take(
         key,
         flags.cuda_graph_padding,
         defaults.cuda_graph_padding,
-        source(),
+        profile.source(),
     );
     ((!eager).then(|| profile.capture_sizes(most, pads)), pads)
 }

@@ -2,6 +2,7 @@
 
 use serde::Deserialize;
 
+use crate::config::document::Source;
 use crate::config::raw::RawCapacityPolicy;
 use crate::config::version;
 use crate::model::{Attention, Dtype, LayerGroup, ModelShape, OutputGate};
@@ -87,6 +88,11 @@ impl QuantizedBefore {
 }
 
 impl TrtllmProfile {
+    /// Who gave a value that is this profile's default.
+    pub(super) fn source(&self) -> Source {
+        Source::Profile(self.profile.clone())
+    }
+
     /// Captured decode batches up to `most`, ascending.
     pub(super) fn capture_sizes(&self, most: u32, pads: bool) -> Vec<u32> {
         let GraphRule { step_8_to, each_to } = self.graphs;

@@ -1,6 +1,5 @@
 //! Block reuse: on by default, and off where it cannot be modelled.
 
-use super::super::document::Source;
 use super::super::judge::Judge;
 use super::super::raw::RawScenario;
 use super::profile::TrtllmProfile;
@@ -17,7 +16,6 @@ pub(super) fn resolve(
     policy: CapacityPolicy,
 ) -> BlockReuse {
     let (flags, defaults) = (&raw.trtllm, &profile.defaults);
-    let source = || Source::Profile(profile.profile.clone());
     if policy == CapacityPolicy::MaxUtilization {
         return beside_pauses(
             judge,
@@ -28,13 +26,13 @@ pub(super) fn resolve(
         KEY,
         flags.enable_block_reuse,
         defaults.enable_block_reuse,
-        source(),
+        profile.source(),
     );
     let partial = judge.take(
         PARTIAL,
         flags.enable_partial_reuse,
         reuses && defaults.enable_partial_reuse,
-        source(),
+        profile.source(),
     );
     match (reuses, partial) {
         (true, true) => BlockReuse::Partial,
