@@ -10,6 +10,7 @@ use super::judge::{Judge, Provenance};
 use super::raw::RawScenario;
 use super::remedies::Asked;
 use super::resolve::underlay;
+use super::version::EngineKind;
 use super::{
     blocks, calibrated, expert_parallel, formats, lmcache, lockstep, longest, machine, pipeline, ranks,
     serving, sglang, skipped, workload, yarn,
@@ -261,7 +262,7 @@ pub(super) fn count(mut document: Document, role: Role, files: &dyn Files) -> Re
 
 /// Ranks and stages of one replica.
 fn layout(judge: &mut Judge, raw: &RawScenario, model: Option<&ModelShape>) -> (u32, u32) {
-    let is_sglang = sglang::is_asked(&raw.engine);
+    let is_sglang = raw.engine.kind() == EngineKind::Sglang;
     let attention_ranks = sglang::attention_ranks(&raw.sglang, &raw.cluster);
     let raw = &raw.cluster;
     let tensor_parallel = cluster::tensor_parallel(judge, raw);

@@ -9,7 +9,7 @@ use super::document::Source;
 use super::judge::Judge;
 use super::profile::Profile;
 use super::raw::{RawEngine, RawScenario};
-use super::{scheduled, sglang, trtllm};
+use super::version::EngineKind;
 use crate::engine::memory::{MemoryPlan, PoolRules};
 use crate::model::ModelShape;
 
@@ -94,11 +94,11 @@ pub(super) fn check_engine(judge: &mut Judge, raw: &RawScenario, model: &ModelSh
     if model.recurrence().is_none() {
         return;
     }
-    let other = match (sglang::is_asked(&raw.engine), scheduled::is_asked(&raw.engine)) {
-        (true, _) => "SGLang has a pool of states beside that of tokens",
-        (false, true) => "this engine has no blocks for states",
-        (false, false) if trtllm::is_asked(&raw.engine) => "TensorRT-LLM has a pool of states of its own",
-        (false, false) => return,
+    let other = match raw.engine.kind() {
+        EngineKind::Vllm => return,
+        EngineKind::Sglang => "SGLang has a pool of states beside that of tokens",
+        EngineKind::Scheduled(_) => "this engine has no blocks for states",
+        EngineKind::Trtllm => "TensorRT-LLM has a pool of states of its own",
     };
     refuse(judge, other);
 }

@@ -7,6 +7,7 @@ use super::raw::{RawCluster, RawScenario};
 use super::scalar::Count;
 use super::server::Server;
 use super::sglang;
+use super::version::EngineKind;
 use crate::cluster::LockStepSpec;
 use crate::cost::roofline::SharedExperts;
 use crate::model::{LayerGroup, Mlp, ModelShape};
@@ -15,7 +16,7 @@ use crate::sim::LockStepRanks;
 /// Ranks that share the experts of a model: the data-parallel engines of one that has any. Those of SGLang each have a
 /// whole model of their own unless their attention alone is data parallel.
 pub(super) fn ranks(raw: &RawScenario, model: &ModelShape) -> u32 {
-    if sglang::is_asked(&raw.engine) {
+    if raw.engine.kind() == EngineKind::Sglang {
         return sglang::attention_ranks(&raw.sglang, &raw.cluster);
     }
     let engines = raw.cluster.data_parallel_size.map_or(1, |count| count.0 as u32);
@@ -24,7 +25,7 @@ pub(super) fn ranks(raw: &RawScenario, model: &ModelShape) -> u32 {
 
 /// GPUs that share the attention of one rank, of so many that share a layer's rest.
 pub(super) fn attention_group(raw: &RawScenario, tensor_parallel: u32) -> u32 {
-    match sglang::is_asked(&raw.engine) {
+    match raw.engine.kind() == EngineKind::Sglang {
         true => (tensor_parallel / sglang::attention_ranks(&raw.sglang, &raw.cluster)).max(1),
         false => tensor_parallel,
     }
@@ -89,7 +90,7 @@ pub(super) fn resolve(judge: &mut Judge, raw: &RawScenario, pools: &[PoolDraft])
     let is_alone = cluster.pools.is_empty();
     if ranks < 2 || !is_alone {
         // Without a model nobody knows whether it has experts.
-        let is_sglang = sglang::is_asked(&raw.engine);
+        let is_sglang = raw.engine.kind() == EngineKind::Sglang;
         match model {
             Some(model) if !is_sglang && deals_out(cluster, model) => deal_out(judge, cluster, model),
             Some(model) => refuse_options(judge, cluster, is_sglang, model.has_experts()),

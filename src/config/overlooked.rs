@@ -8,7 +8,7 @@ use toml::Value;
 use super::document::Document;
 use super::flags::{Dataset, ScenarioFlags, TrafficFlags, gsp_prompts};
 use super::scalar::Count;
-use super::{pasted, trtllm};
+use super::{pasted, version};
 
 /// Lengths that are given beside a data set which has its own.
 pub(super) fn lengths(flags: &TrafficFlags, from: &str) -> Vec<String> {
@@ -63,10 +63,7 @@ pub(super) fn burstiness(flags: &TrafficFlags) -> Option<String> {
 pub(super) fn another_engine(flags: &ScenarioFlags) -> Option<String> {
     let (command, engine) = (flags.serve_cmd.as_deref()?, flags.engine.profile.as_deref()?);
     let served = pasted::engine_of(command);
-    let family = match engine.split('@').next().unwrap_or(engine) {
-        name if trtllm::is_name(name) => "tensorrt-llm",
-        name => name,
-    };
+    let family = version::parts(engine).0;
     (family != served).then(|| {
         format!(
             "--engine {engine} serves, with the flags of the {served} command in --serve-cmd that it has, too"

@@ -18,7 +18,7 @@ use super::files::Files;
 use super::flags::{ClientKind, ScenarioFlags, SloFlags, TrafficFlags};
 use super::scalar::Count;
 use super::trtllm;
-use super::version;
+use super::version::{self, EngineKind, Scheduled};
 
 /// How the two commands may begin; module and script forms of older versions included.
 const SERVE: [&[&str]; 10] = [
@@ -272,7 +272,7 @@ pub(super) fn serve(
             .collect();
     }
     let asked = asked.or(parsed.flags.engine.profile.as_deref());
-    let serves_v0 = asked.is_some_and(|engine| engine == V0 || engine.starts_with(&format!("{V0}.")));
+    let serves_v0 = EngineKind::of(asked) == EngineKind::Scheduled(Scheduled::V0);
     let wants_v0 = bare
         .settings
         .iter()

@@ -8,6 +8,7 @@ use super::raw::{RawGraphMode, RawScenario};
 use super::scheduled::{self, ScheduledFlags};
 use super::sglang::{self, SglangFlags};
 use super::trtllm::{self, TrtllmFlags};
+use super::version::EngineKind;
 use super::{engine, formats, hybrid, skipped, sparse, unlike};
 use crate::cluster::router::{DataParallelScore, Policy};
 use crate::cost::calibration::Calibration;
@@ -42,39 +43,52 @@ pub(super) fn flags(
         sparse::check_engine(judge, raw, model);
         unlike::check_engine(judge, raw, model);
     }
-    if trtllm::is_asked(&raw.engine) {
-        scheduled::note_batching(judge, &raw.batching, "TensorRT-LLM");
-        if let (Some(model), Some(device)) = (model, device) {
-            formats::check_trtllm(judge, model, device);
+    match raw.engine.kind() {
+        EngineKind::Trtllm => {
+            scheduled::note_batching(judge, &raw.batching, "TensorRT-LLM");
+            if let (Some(model), Some(device)) = (model, device) {
+                formats::check_trtllm(judge, model, device);
+            }
+            Flags::Trtllm(Box::new(trtllm::resolve(judge, raw, model)))
         }
-        return Flags::Trtllm(Box::new(trtllm::resolve(judge, raw, model)));
-    }
-    let serves_sglang = sglang::is_asked(&raw.engine);
-    sglang::refuse_foreign(judge, &raw.engine, &raw.sglang, serves_sglang);
-    if serves_sglang {
-        trtllm::refuse_trtllms(judge, raw, "SGLang");
-        if let Some(device) = device {
-            formats::check_sglang(judge, device);
+        EngineKind::Sglang => {
+            sglang::refuse_foreign(judge, &raw.engine, &raw.sglang, true);
+            trtllm::refuse_trtllms(judge, raw, "SGLang");
+            if let Some(device) = device {
+                formats::check_sglang(judge, device);
+            }
+            scheduled::note_batching(judge, &raw.batching, "SGLang");
+            let flags = sglang::resolve(
+                judge,
+                (&raw.engine, &raw.sglang, &raw.cluster),
+                (device, model),
+                (tensor_parallel, role),
+            );
+            Flags::Sglang(Box::new(flags))
         }
-        scheduled::note_batching(judge, &raw.batching, "SGLang");
-        let flags = sglang::resolve(
-            judge,
-            (&raw.engine, &raw.sglang, &raw.cluster),
-            (device, model),
-            (tensor_parallel, role),
-        );
-        return Flags::Sglang(Box::new(flags));
-    }
-    let model_len = model.map(|model| model.max_position);
-    if scheduled::is_asked(&raw.engine) {
-        let flags = scheduled::resolve(judge, &raw.engine, &raw.batching, device, model_len);
-        trtllm::refuse_trtllms(judge, raw, &flags.profile_name());
-        scheduled::note_batching(judge, &raw.batching, &flags.profile_name());
-        if let (Some(model), Some(device)) = (model, device) {
-            formats::check_scheduled(judge, &flags.profile_name(), model, device);
+        EngineKind::Scheduled(kind) => {
+            sglang::refuse_foreign(judge, &raw.engine, &raw.sglang, false);
+            let model_len = model.map(|model| model.max_position);
+            let flags = scheduled::resolve(judge, kind, &raw.engine, &raw.batching, device, model_len);
+            trtllm::refuse_trtllms(judge, raw, &flags.profile_name());
+            scheduled::note_batching(judge, &raw.batching, &flags.profile_name());
+            if let (Some(model), Some(device)) = (model, device) {
+                formats::check_scheduled(judge, &flags.profile_name(), model, device);
+            }
+            Flags::Scheduled(Box::new(flags))
         }
-        return Flags::Scheduled(Box::new(flags));
+        EngineKind::Vllm => Flags::Vllm(Box::new(vllm(judge, raw, model, device))),
     }
+}
+
+/// The flags of vLLM's V1 engine.
+fn vllm(
+    judge: &mut Judge,
+    raw: &RawScenario,
+    model: Option<&ModelShape>,
+    device: Option<&Device>,
+) -> EngineFlags {
+    sglang::refuse_foreign(judge, &raw.engine, &raw.sglang, false);
     scheduled::refuse_flags_of_v0(judge, &raw.engine);
     trtllm::refuse_trtllms(judge, raw, "vLLM");
     scheduled::note_batching(judge, &raw.batching, "vLLM");
@@ -96,7 +110,7 @@ pub(super) fn flags(
     if let (Some(model), Some(device)) = (model, device) {
         formats::check_version(judge, &flags.profile, model, device);
     }
-    Flags::Vllm(Box::new(flags))
+    flags
 }
 
 impl Flags {

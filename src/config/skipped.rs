@@ -6,7 +6,7 @@
 
 use super::judge::Judge;
 use super::raw::{RawModel, RawScenario};
-use super::{scheduled, sglang, trtllm};
+use super::version::EngineKind;
 use crate::engine::memory::{MemoryOptions, MemoryPlan, PoolRules, Windowed};
 use crate::model::{Attention, Dtype, KvFormat, LayerGroup, ModelShape};
 
@@ -33,7 +33,7 @@ pub(super) fn check(judge: &mut Judge, raw: &RawScenario, model: Option<&ModelSh
         .as_deref()
         .unwrap_or_default();
     judge.given(KEY, words.join(" "));
-    if sglang::is_asked(&raw.engine) || scheduled::is_asked(&raw.engine) || trtllm::is_asked(&raw.engine) {
+    if raw.engine.kind() != EngineKind::Vllm {
         refuse_engine(judge);
         return;
     }

@@ -9,7 +9,7 @@ use super::engine::EngineFlags;
 use super::judge::Judge;
 use super::profile::Profile;
 use super::raw::{RawKvDtype, RawScenario};
-use super::{scheduled, sglang, trtllm};
+use super::version::EngineKind;
 use crate::engine::memory::{PoolRules, sparse_kv_dtype};
 use crate::hardware::{Architecture, Device};
 use crate::model::{Dtype, ModelShape};
@@ -22,13 +22,11 @@ pub(super) fn check_engine(judge: &mut Judge, raw: &RawScenario, model: &ModelSh
     if model.indexer().is_none() {
         return;
     }
-    let other = match (sglang::is_asked(&raw.engine), scheduled::is_asked(&raw.engine)) {
-        (true, _) => "SGLang lays the indexer's keys out in a pool of its own",
-        (false, true) => "this engine has no sparse attention",
-        (false, false) if trtllm::is_asked(&raw.engine) => {
-            "TensorRT-LLM has a pool of its own for the indexer's keys"
-        }
-        (false, false) => return,
+    let other = match raw.engine.kind() {
+        EngineKind::Vllm => return,
+        EngineKind::Sglang => "SGLang lays the indexer's keys out in a pool of its own",
+        EngineKind::Scheduled(_) => "this engine has no sparse attention",
+        EngineKind::Trtllm => "TensorRT-LLM has a pool of its own for the indexer's keys",
     };
     refuse(judge, other);
 }

@@ -7,14 +7,13 @@
 use super::engine::EngineFlags;
 use super::judge::Judge;
 use super::raw::RawScenario;
-use super::{scheduled, sglang, trtllm};
+use super::version::EngineKind;
 use crate::engine::memory::{MemoryPlan, PoolRules};
 use crate::model::ModelShape;
 
 /// Engines whose pools for such layers are not modelled.
 pub(super) fn check_engine(judge: &mut Judge, raw: &RawScenario, model: &ModelShape) {
-    let is_other =
-        sglang::is_asked(&raw.engine) || scheduled::is_asked(&raw.engine) || trtllm::is_asked(&raw.engine);
+    let is_other = raw.engine.kind() != EngineKind::Vllm;
     if is_other && model.has_unlike_heads() {
         refuse(judge, "this engine lays out such layers in another way");
     } else if is_other && model.skips_attention() {

@@ -3,8 +3,9 @@
 //! Older ones take `original_max_position_embeddings` times `factor`; newer ones, SGLang and TensorRT-LLM take
 //! `max_position_embeddings`, which most checkpoints have at that product, and those whose YaRN is to be added by hand have not.
 
+use super::profile;
 use super::raw::RawEngine;
-use super::{profile, scheduled, sglang, trtllm};
+use super::version::{EngineKind, Scheduled};
 use crate::model::ModelShape;
 
 /// The model with the context that the asked engine takes.
@@ -20,14 +21,14 @@ pub(super) fn read_by(model: ModelShape, engine: &RawEngine) -> ModelShape {
 
 /// Whether the engine multiplies the original positions.
 fn multiplies(engine: &RawEngine) -> bool {
-    if sglang::is_asked(engine) || trtllm::is_asked(engine) {
-        return false;
+    match engine.kind() {
+        EngineKind::Sglang | EngineKind::Trtllm => false,
+        EngineKind::Scheduled(kind) => kind == Scheduled::V0,
+        EngineKind::Vllm => {
+            let asked = engine.profile.as_deref().unwrap_or("vllm");
+            profile::find(asked).is_ok_and(|(found, _)| found.startup.yarn_multiplies_original)
+        }
     }
-    if scheduled::is_asked(engine) {
-        return scheduled::is_v0(engine);
-    }
-    let asked = engine.profile.as_deref().unwrap_or("vllm");
-    profile::find(asked).is_ok_and(|(found, _)| found.startup.yarn_multiplies_original)
 }
 
 #[cfg(test)]

@@ -8,7 +8,7 @@
 use super::Swept;
 use crate::config::flags::ScenarioFlags;
 use crate::config::scalar::{Context, Count};
-use crate::config::version;
+use crate::config::version::EngineKind;
 
 /// Names of one setting: vLLM's, SGLang's and TensorRT-LLM's.
 const CONTEXT: [&str; 3] = ["max-model-len", "context-length", "max-seq-len"];
@@ -22,10 +22,10 @@ pub(super) fn in_the_engine_s_words(flags: &mut ScenarioFlags, swept: &mut Swept
     let Some(engine) = flags.engine.profile.as_deref() else {
         return;
     };
-    let own = match version::parts(engine).0.as_str() {
-        "sglang" => 1,
-        "tensorrt-llm" => 2,
-        _ => 0,
+    let own = match EngineKind::of(Some(engine)) {
+        EngineKind::Vllm | EngineKind::Scheduled(_) => 0,
+        EngineKind::Sglang => 1,
+        EngineKind::Trtllm => 2,
     };
     // The longest that fits is what vLLM alone looks for.
     let longest = flags.engine.max_model_len == Some(Context::Longest);

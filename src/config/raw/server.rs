@@ -6,6 +6,7 @@ use serde::{Deserialize, Serialize};
 
 use super::RawPreemptionMode;
 use crate::config::scalar::{Context, Count};
+use crate::config::version::EngineKind;
 
 /// What is served.
 #[derive(Args, Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
@@ -212,6 +213,13 @@ pub struct RawEngine {
     /// vLLM 0.6: steps that are decided together; only 1 is modelled.
     #[arg(long, value_name = "N")]
     pub num_scheduler_steps: Option<Count>,
+}
+
+impl RawEngine {
+    /// Who serves.
+    pub(in crate::config) fn kind(&self) -> EngineKind {
+        EngineKind::of(self.profile.as_deref())
+    }
 }
 
 /// Reads the flag.

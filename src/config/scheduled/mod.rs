@@ -8,19 +8,19 @@ mod memory;
 mod profile;
 
 pub(super) use foreign::{note_batching, refuse_flags_of_v0};
-pub(super) use profile::{is_asked, is_v0};
 
 use super::document::Source;
 use super::engine::check_budget;
 use super::judge::Judge;
 use super::raw::{RawBatching, RawCbScheduler, RawEngine, RawPolicy, RawPreemptionMode};
+use super::version::Scheduled as Kind;
 use crate::cost::calibration::Copies;
 use crate::engine::Policy;
 use crate::engine::scheduled::policies::{HfConfig, HfOrder, PreemptionMode, StaticConfig, V0Config};
 use crate::engine::scheduled::{ScheduledConfig, SchedulerChoice};
 use crate::hardware::Device;
 use crate::units::{BytesPerSec, FLAG_TOKENS_MAX as TOKENS_MAX, Picos};
-use profile::{Kind, ScheduledProfile};
+use profile::ScheduledProfile;
 
 /// Flags after defaults, before memory is planned.
 pub(super) struct ScheduledFlags {
@@ -42,15 +42,15 @@ pub(super) struct ScheduledFlags {
 /// Resolves every flag.
 pub(super) fn resolve(
     judge: &mut Judge,
+    kind: Kind,
     raw: &RawEngine,
     batching: &RawBatching,
     device: Option<&Device>,
     model_len: Option<u32>,
 ) -> ScheduledFlags {
-    let (profile, note) = profile::find(raw.profile.as_deref().unwrap_or_default());
+    let (profile, note) = profile::find(kind, raw.profile.as_deref().unwrap_or_default());
     judge.given("engine.profile", &profile.profile);
     judge.notes.extend(note);
-    let kind = profile.kind();
     foreign::refuse_foreign(judge, raw, kind);
     foreign::note_seats(judge, raw, kind);
     let max_model_len = context(judge, raw, model_len);
@@ -135,7 +135,7 @@ pub(super) fn resolve(
     );
     let key = "engine.enforce_eager";
     let enforce_eager = judge.take(key, raw.enforce_eager, kind != Kind::V0, profile.source());
-    kind.assumptions(judge);
+    profile::assumptions(judge, kind);
     ScheduledFlags {
         config: ScheduledConfig {
             profile: profile.profile.clone(),

@@ -22,7 +22,6 @@ use super::engine::note_chunks;
 use super::judge::Judge;
 use super::raw::{RawCluster, RawEngine, RawSglang};
 use super::scalar::Count;
-use super::version;
 use crate::cluster::router::Policy;
 use crate::engine::memory::MemoryPlan;
 use crate::engine::sglang::{QueuePolicy, SglangConfig};
@@ -50,12 +49,6 @@ pub(super) struct SglangFlags {
     pub(super) balancer: Policy,
     /// Ranks with attention of their own, which step together; 1 as a rule.
     pub(super) attention_ranks: u32,
-}
-
-/// Whether `--engine` asks for SGLang.
-pub(super) fn is_asked(raw: &RawEngine) -> bool {
-    let asked = raw.profile.as_deref();
-    asked.is_some_and(|asked| version::parts(asked).0 == "sglang")
 }
 
 /// Resolves every flag of SGLang.

@@ -15,7 +15,6 @@ use super::engine::note_chunks;
 use super::judge::Judge;
 use super::raw::{RawCapacityPolicy, RawEngine, RawScenario};
 use super::scalar::Count;
-use super::version;
 use crate::cost::roofline::{CudagraphMode, Fp8Inputs, Graphs};
 use crate::engine::memory::MemoryPlan;
 use crate::engine::trtllm::{CapacityPolicy, TrtllmConfig};
@@ -34,17 +33,6 @@ pub(super) struct TrtllmFlags {
     captured: Option<Vec<u32>>,
     pads: bool,
     quantized_before: QuantizedBefore,
-}
-
-/// Whether TensorRT-LLM is meant by a name without a version.
-pub(super) fn is_name(name: &str) -> bool {
-    profile::NAMES.contains(&name)
-}
-
-/// Whether `--engine` asks for TensorRT-LLM.
-pub(super) fn is_asked(raw: &RawEngine) -> bool {
-    let asked = raw.profile.as_deref().unwrap_or_default();
-    profile::NAMES.contains(&version::parts(asked).0.as_str())
 }
 
 /// Resolves every flag.

@@ -9,9 +9,6 @@ use crate::model::{Attention, Dtype, LayerGroup, ModelShape, OutputGate};
 
 const SHIPPED: &str = include_str!("../../engine/profiles/tensorrt-llm-1.2.toml");
 
-/// How people call it.
-pub(super) const NAMES: [&str; 4] = ["tensorrt-llm", "trtllm", "tensorrt_llm", "trt-llm"];
-
 /// Everything that depends on the version.
 #[derive(Clone, Debug, PartialEq, Deserialize)]
 #[serde(deny_unknown_fields)]
