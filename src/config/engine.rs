@@ -12,6 +12,7 @@ use graphs::{Launches, launches};
 
 use super::cluster::REPLICAS_MAX;
 use super::document::Source;
+use super::foreign::given;
 use super::formats;
 use super::judge::Judge;
 use super::profile::{self, Profile};
@@ -298,10 +299,9 @@ pub(super) fn note_chunks(judge: &mut Judge, interval: u32) {
 /// A flag that this version of the engine does not have is an error, as it would be there, unless it asks for what
 /// the version does anyway (as a resolved input does).
 fn refuse_gone(judge: &mut Judge, raw: &RawEngine, profile: &Profile) {
-    let given = toml::Table::try_from(raw).expect("format types are representable in TOML");
-    let defaults = toml::Table::try_from(&profile.defaults).expect("profiles are representable in TOML");
+    let (asked, defaults) = (given(raw), given(&profile.defaults));
     for (flag, why) in &profile.gone {
-        if given.contains_key(flag) && given.get(flag) != defaults.get(flag) {
+        if asked.contains_key(flag) && asked.get(flag) != defaults.get(flag) {
             judge.wrong(
                 &format!("engine.{flag}"),
                 &format!("is not a flag of {}", profile.profile),

@@ -24,6 +24,7 @@ mod expert_parallel;
 mod experts;
 pub mod files;
 pub mod flags;
+mod foreign;
 mod formats;
 mod fusion;
 mod gate;

@@ -52,7 +52,7 @@ pub(super) fn flags(
             Flags::Trtllm(Box::new(trtllm::resolve(judge, raw, model)))
         }
         EngineKind::Sglang => {
-            sglang::refuse_foreign(judge, &raw.engine, &raw.sglang, true);
+            sglang::refuse_vllms(judge, &raw.engine);
             trtllm::refuse_trtllms(judge, raw, "SGLang");
             if let Some(device) = device {
                 formats::check_sglang(judge, device);
@@ -67,7 +67,7 @@ pub(super) fn flags(
             Flags::Sglang(Box::new(flags))
         }
         EngineKind::Scheduled(kind) => {
-            sglang::refuse_foreign(judge, &raw.engine, &raw.sglang, false);
+            sglang::refuse_sglangs(judge, &raw.sglang);
             let model_len = model.map(|model| model.max_position);
             let flags = scheduled::resolve(judge, kind, &raw.engine, &raw.batching, device, model_len);
             trtllm::refuse_trtllms(judge, raw, &flags.profile_name());
@@ -88,7 +88,7 @@ fn vllm(
     model: Option<&ModelShape>,
     device: Option<&Device>,
 ) -> EngineFlags {
-    sglang::refuse_foreign(judge, &raw.engine, &raw.sglang, false);
+    sglang::refuse_sglangs(judge, &raw.sglang);
     scheduled::refuse_flags_of_v0(judge, &raw.engine);
     trtllm::refuse_trtllms(judge, raw, "vLLM");
     scheduled::note_batching(judge, &raw.batching, "vLLM");

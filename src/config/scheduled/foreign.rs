@@ -1,6 +1,7 @@
 //! Flags of one engine that were given although another serves.
 
 use super::Kind;
+use crate::config::foreign::given;
 use crate::config::judge::Judge;
 use crate::config::raw::{RawBatching, RawEngine};
 
@@ -34,8 +35,7 @@ pub(super) fn refuse_foreign(judge: &mut Judge, raw: &RawEngine, kind: Kind) {
         Kind::Static => (&[], "static batching"),
         Kind::HfContinuous => (&OF_HF, "Transformers' continuous batching"),
     };
-    let given = toml::Table::try_from(raw).expect("format types are representable in TOML");
-    for key in given.keys().map(String::as_str) {
+    for key in given(raw).keys().map(String::as_str) {
         if COMMON.contains(&key) || own.contains(&key) || key == "num_scheduler_steps" && kind == Kind::V0 {
             continue;
         }
@@ -121,8 +121,7 @@ pub(in crate::config) fn refuse_flags_of_v0(judge: &mut Judge, raw: &RawEngine) 
 
 /// Keys of `[batching]` beside an engine that does not read them: a scenario may be swept over engines.
 pub(in crate::config) fn note_batching(judge: &mut Judge, raw: &RawBatching, serves: &str) {
-    let given = toml::Table::try_from(raw).expect("format types are representable in TOML");
-    for key in given.keys() {
+    for key in given(raw).keys() {
         let reader = match key.as_str() {
             "batch_timeout" | "release_rows_early" => "static",
             _ => "hf-cb",

@@ -1,11 +1,8 @@
-//! Keys of the engine that does not serve: refused, with what the one that serves calls them.
-//!
-//! A scenario names its engine, and `--engine` may name another. A key of the scenario then gives way to the other
-//! engine's flag of the same meaning; what no flag replaces is refused, because leaving it out would change the run.
+//! Keys of vLLM's where SGLang serves and of SGLang's where it does not, and what the engine that serves calls them.
 
 use toml::Value;
 
-use crate::config::document::Source;
+use crate::config::foreign::{Foreign, given};
 use crate::config::judge::Judge;
 use crate::config::raw::{RawEngine, RawSglang};
 
@@ -70,121 +67,79 @@ pub(in crate::config) fn is_shared(judge: &mut Judge, key: &str) -> bool {
     true
 }
 
-/// The engine that serves, as its user sees it.
-struct Serving {
-    name: &'static str,
-    section: &'static str,
-    owner: &'static str,
-    foreign: &'static str,
-    is_sglang: bool,
-}
-
-const SGLANG: Serving = Serving {
-    name: "SGLang",
-    section: "sglang",
-    owner: "vLLM",
-    foreign: "engine",
-    is_sglang: true,
-};
-const VLLM: Serving = Serving {
-    name: "vLLM",
+const OF_VLLM: Foreign = Foreign {
     section: "engine",
+    owner: "vLLM",
+    serves: "SGLang",
+    own: "sglang",
+};
+const OF_SGLANG: Foreign = Foreign {
+    section: "sglang",
     owner: "SGLang",
-    foreign: "sglang",
-    is_sglang: false,
+    serves: "vLLM",
+    own: "engine",
 };
 
-/// Reports keys that were given although the other engine serves, but for those of a scenario that a flag of the engine
-/// which serves replaces: these leave the document.
-pub(in crate::config) fn refuse_foreign(
-    judge: &mut Judge,
-    raw: &RawEngine,
-    sglang: &RawSglang,
-    serves_sglang: bool,
-) {
-    let (serving, table) = if serves_sglang {
-        (SGLANG, toml::Table::try_from(raw))
-    } else {
-        (VLLM, toml::Table::try_from(sglang))
-    };
-    let table = table.expect("format types are representable in TOML");
-    for (key, value) in &table {
-        if ["profile", "stream_interval"].contains(&key.as_str()) {
-            continue;
+/// Refuses vLLM's keys, as SGLang serves.
+pub(in crate::config) fn refuse_vllms(judge: &mut Judge, raw: &RawEngine) {
+    for (key, value) in &given(raw) {
+        if !["profile", "stream_interval"].contains(&key.as_str()) {
+            let twin = TWINS.iter().find(|(vllm, ..)| vllm == key);
+            let twin = twin.map(|&(_, sglang, turned)| (sglang, turned));
+            refuse(judge, OF_VLLM, (key, value), twin);
         }
-        if !serves_sglang && is_shared(judge, key) {
-            continue;
-        }
-        let path = format!("{}.{key}", serving.foreign);
-        let twin = serving.twin(key);
-        let is_flag = matches!(judge.document.source(&path), Some(Source::Flag(_)));
-        let replaced_by = twin.and_then(|(twin, _)| {
-            let theirs = format!("{}.{twin}", serving.section);
-            match judge.document.source(&theirs) {
-                Some(Source::Flag(flag)) if !is_flag => Some(flag),
-                _ => None,
-            }
-        });
-        if let Some(flag) = replaced_by {
-            judge.notes.push(format!(
-                "{flag} replaces the scenario's {key}, which is a flag of {}",
-                serving.owner
-            ));
-            judge.document.remove(&path);
-            continue;
-        }
-        let help = serving.help(twin, value, is_flag);
-        let problem = format!("is a flag of {}, and {} serves", serving.owner, serving.name);
-        judge.wrong_help(&path, &problem, "not of this engine", help);
     }
 }
 
-impl Serving {
-    /// What this engine calls a key of the other.
-    fn twin(&self, key: &str) -> Option<(&'static str, Turned)> {
-        TWINS.iter().find_map(|&(vllm, sglang, turned)| {
-            let (theirs, ours) = if self.is_sglang {
-                (vllm, sglang)
-            } else {
-                (sglang, vllm)
-            };
-            (theirs == key).then_some((ours, turned))
-        })
-    }
-
-    /// How to say it to this engine.
-    fn help(&self, twin: Option<(&str, Turned)>, value: &Value, is_flag: bool) -> String {
-        let name = self.name;
-        let Some((twin, turned)) = twin else {
-            return match is_flag {
-                true => format!("{name} has no such flag; --engine says which engine serves"),
-                false => format!("{name} has no such flag: delete the line, or leave out --engine"),
-            };
-        };
-        let flag = format!("--{}", twin.replace('_', "-"));
-        let is_unknown = twin == "scheduling_policy" && value.as_str().is_some_and(|value| value != "fcfs");
-        let turned = match (turned, value) {
-            (Turned::Same, _) if is_unknown => Err("fcfs or priority"),
-            (Turned::Other(what), _) => Err(what),
-            (Turned::Opposite, Value::Boolean(switch)) => Ok(Value::Boolean(!switch)),
-            (_, value) => Ok(value.clone()),
-        };
-        let (called, meaning) = match &turned {
-            Err(what) => (flag.clone(), format!(" ({what})")),
-            Ok(Value::Boolean(true)) => (flag.clone(), String::new()),
-            Ok(Value::Boolean(false)) => (format!("{flag}=false"), String::new()),
-            Ok(Value::String(text)) => (format!("{flag} {text}"), String::new()),
-            Ok(value) => (format!("{flag} {value}"), String::new()),
-        };
-        if is_flag {
-            return format!("{name} calls it {called}{meaning}");
+/// Refuses SGLang's keys, as another engine serves.
+pub(in crate::config) fn refuse_sglangs(judge: &mut Judge, raw: &RawSglang) {
+    for (key, value) in &given(raw) {
+        if !is_shared(judge, key) {
+            let twin = TWINS.iter().find(|(_, sglang, _)| sglang == key);
+            let twin = twin.map(|&(vllm, _, turned)| (vllm, turned));
+            refuse(judge, OF_SGLANG, (key, value), twin);
         }
-        let line = match &turned {
-            Err(_) => format!("a {twin} under [{}]", self.section),
-            Ok(value) => format!("{twin} = {value} under [{}]", self.section),
-        };
-        format!(
-            "{name} calls it {twin}{meaning}: add {called}, which replaces this line, or write {line} in its place"
-        )
     }
+}
+
+fn refuse(judge: &mut Judge, foreign: Foreign, (key, value): (&str, &Value), twin: Option<(&str, Turned)>) {
+    let name = twin.map(|(twin, _)| twin);
+    foreign.refuse(judge, key, name, |is_flag| help(foreign, twin, value, is_flag));
+}
+
+/// How to say it to the engine that serves.
+fn help(foreign: Foreign, twin: Option<(&str, Turned)>, value: &Value, is_flag: bool) -> String {
+    let name = foreign.serves;
+    let Some((twin, turned)) = twin else {
+        return match is_flag {
+            true => format!("{name} has no such flag; --engine says which engine serves"),
+            false => format!("{name} has no such flag: delete the line, or leave out --engine"),
+        };
+    };
+    let is_unknown = twin == "scheduling_policy" && value.as_str().is_some_and(|value| value != "fcfs");
+    let turned = match (turned, value) {
+        (Turned::Same, _) if is_unknown => Err("fcfs or priority"),
+        (Turned::Other(what), _) => Err(what),
+        (Turned::Opposite, Value::Boolean(switch)) => Ok(Value::Boolean(!switch)),
+        (_, value) => Ok(value.clone()),
+    };
+    let flag = format!("--{}", twin.replace('_', "-"));
+    let called = match &turned {
+        Err(_) | Ok(Value::Boolean(true)) => flag,
+        Ok(Value::Boolean(false)) => format!("{flag}=false"),
+        Ok(Value::String(text)) => format!("{flag} {text}"),
+        Ok(value) => format!("{flag} {value}"),
+    };
+    let meaning = turned.as_ref().err().map(|what| format!(" ({what})"));
+    let meaning = meaning.unwrap_or_default();
+    if is_flag {
+        return format!("{name} calls it {called}{meaning}");
+    }
+    let line = match &turned {
+        Err(_) => format!("a {twin} under [{}]", foreign.own),
+        Ok(value) => format!("{twin} = {value} under [{}]", foreign.own),
+    };
+    format!(
+        "{name} calls it {twin}{meaning}: add {called}, which replaces this line, or write {line} in its place"
+    )
 }

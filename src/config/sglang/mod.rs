@@ -12,7 +12,7 @@ mod sizes;
 mod vision;
 
 pub(super) use attention::asked as attention_ranks;
-pub(super) use foreign::{is_shared, refuse_foreign};
+pub(super) use foreign::{is_shared, refuse_sglangs, refuse_vllms};
 
 use backend::Backends;
 use profile::{Behaviour, SglangProfile};

@@ -1,8 +1,8 @@
-//! Keys of an engine that does not serve: refused, with what the one that serves calls them.
+//! Keys of vLLM's and SGLang's where TensorRT-LLM serves, and of TensorRT-LLM's where it does not.
 
 use toml::Value;
 
-use crate::config::document::Source;
+use crate::config::foreign::{Foreign, given};
 use crate::config::judge::Judge;
 use crate::config::raw::RawScenario;
 use crate::config::sglang::is_shared;
@@ -39,52 +39,40 @@ const TWINS: [(&str, &str); 20] = [
     ("disable_cuda_graph", "enforce_eager"),
 ];
 
-/// Reports keys that were given although TensorRT-LLM serves, but for those of a scenario that one of its flags replaces: these
-/// leave the document.
+/// Refuses keys of the others, as TensorRT-LLM serves.
 pub(super) fn refuse_others(judge: &mut Judge, raw: &RawScenario) {
-    for (section, owner, table) in [
-        ("engine", "vLLM", toml::Table::try_from(&raw.engine)),
-        ("sglang", "SGLang", toml::Table::try_from(&raw.sglang)),
-    ] {
-        let table = table.expect("format types are representable in TOML");
-        for key in table.keys().map(String::as_str) {
-            if section == "engine" && COMMON.contains(&key) {
-                continue;
-            }
-            if section == "sglang" && is_shared(judge, key) {
-                continue;
-            }
-            let path = format!("{section}.{key}");
-            let twin = TWINS
-                .iter()
-                .find(|(theirs, _)| *theirs == key)
-                .map(|(_, ours)| *ours);
-            let is_flag = matches!(judge.document.source(&path), Some(Source::Flag(_)));
-            let replaced_by = twin.and_then(|twin| match judge.document.source(&format!("trtllm.{twin}")) {
-                Some(Source::Flag(flag)) if !is_flag => Some(flag),
-                _ => None,
-            });
-            if let Some(flag) = replaced_by {
-                judge.notes.push(format!(
-                    "{flag} replaces the scenario's {key}, which is a flag of {owner}"
-                ));
-                judge.document.remove(&path);
-                continue;
-            }
-            let help = match twin {
-                Some(twin) => format!("TensorRT-LLM calls it --{}", twin.replace('_', "-")),
-                None => "TensorRT-LLM has no such flag; --engine says which engine serves".to_string(),
-            };
-            let problem = format!("is a flag of {owner}, and TensorRT-LLM serves");
-            judge.wrong_help(&path, &problem, "not of this engine", help);
+    for key in given(&raw.engine).keys() {
+        if !COMMON.contains(&key.as_str()) {
+            refuse(judge, "engine", "vLLM", key);
+        }
+    }
+    for key in given(&raw.sglang).keys() {
+        if !is_shared(judge, key) {
+            refuse(judge, "sglang", "SGLang", key);
         }
     }
 }
 
-/// Reports TensorRT-LLM's keys where another engine serves.
+fn refuse(judge: &mut Judge, section: &'static str, owner: &'static str, key: &str) {
+    let foreign = Foreign {
+        section,
+        owner,
+        serves: "TensorRT-LLM",
+        own: "trtllm",
+    };
+    let twin = TWINS
+        .iter()
+        .find(|(theirs, _)| *theirs == key)
+        .map(|(_, ours)| *ours);
+    foreign.refuse(judge, key, twin, |_| match twin {
+        Some(twin) => format!("TensorRT-LLM calls it --{}", twin.replace('_', "-")),
+        None => "TensorRT-LLM has no such flag; --engine says which engine serves".to_string(),
+    });
+}
+
+/// Refuses TensorRT-LLM's keys where another engine serves.
 pub(in crate::config) fn refuse_trtllms(judge: &mut Judge, raw: &RawScenario, serves: &str) {
-    let table = toml::Table::try_from(&raw.trtllm).expect("format types are representable in TOML");
-    for (key, value) in &table {
+    for (key, value) in &given(&raw.trtllm) {
         let twin = TWINS
             .iter()
             .find(|(_, ours)| ours == key)
