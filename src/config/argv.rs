@@ -8,6 +8,7 @@
 mod known;
 mod other_tools;
 mod repeated;
+mod unparsable;
 
 use std::collections::BTreeMap;
 
@@ -20,6 +21,7 @@ use known::{Effect, Takes};
 
 pub use other_tools::hint;
 pub use repeated::{Replaced, last_wins, repeated};
+pub(super) use unparsable::{unknown, unparsable};
 
 /// vLLM's short forms.
 const SHORT: [(&str, &str); 10] = [

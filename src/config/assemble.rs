@@ -9,7 +9,7 @@ use super::checkpoint;
 use super::diagnostic::{Diagnostic, Diagnostics, Place};
 use super::document::{Document, Source};
 use super::files::{self, Files, NoFiles};
-use super::flags::{self, By, ScenarioFlags};
+use super::flags::{self, By, ClientKind, ScenarioFlags};
 use super::overlooked;
 use super::pasted::{self, ResultFlags};
 use super::report::{self, apply_report};
@@ -37,11 +37,7 @@ pub const QUICKSTART: &str = "quickstart";
 /// # Errors
 /// Every flag that cannot be understood, or the file's first syntax error.
 pub fn assemble(flags: &ScenarioFlags, files: &dyn Files) -> Result<Assembled, Diagnostics> {
-    let (assembled, problems, _) = layered(flags, files)?;
-    match problems.is_empty() {
-        true => Ok(assembled),
-        false => Err(Diagnostics(problems)),
-    }
+    layered(flags, files)?.read()
 }
 
 /// The same for a whole run: where a flag cannot be understood, what else is wrong with what was given is told with it.
@@ -49,37 +45,51 @@ pub fn assemble(flags: &ScenarioFlags, files: &dyn Files) -> Result<Assembled, D
 /// # Errors
 /// Every flag that cannot be understood and every value that cannot be honoured, or the file's first syntax error.
 pub fn assemble_run(flags: &ScenarioFlags, files: &dyn Files) -> Result<Assembled, Diagnostics> {
-    judged(layered(flags, files)?, files)
+    layered(flags, files)?.judged(files)
 }
 
-/// The document, unless something is wrong with it, and then with all that is.
-fn judged(
-    (assembled, mut problems, is_cut): (Assembled, Vec<Diagnostic>, bool),
-    files: &dyn Files,
-) -> Result<Assembled, Diagnostics> {
-    problems.extend(axes::wrong_names(&assembled.document));
-    if problems.is_empty() {
-        return Ok(assembled);
-    }
-    if !is_cut && let Err(more) = resolve(assembled.document, files) {
-        // What is missing may stand behind the flag that was not understood.
-        let is_given =
-            |problem: &Diagnostic| problem.misfit.is_none() && !matches!(problem.place, Place::Nowhere);
-        for problem in more.0.into_iter().filter(is_given) {
-            if !problems.contains(&problem) {
-                problems.push(problem);
-            }
+fn layered(flags: &ScenarioFlags, files: &dyn Files) -> Result<Layered, Diagnostics> {
+    Ok(Ground::of(flags, files)?.under(flags, &Swept::default(), files))
+}
+
+/// What was given, layer by layer, right or wrong.
+struct Layered {
+    assembled: Assembled,
+    /// What could not be understood.
+    problems: Vec<Diagnostic>,
+    /// A part is missing for that.
+    is_cut: bool,
+}
+
+impl Layered {
+    /// The document, unless something of it could not be understood.
+    fn read(self) -> Result<Assembled, Diagnostics> {
+        match self.problems.is_empty() {
+            true => Ok(self.assembled),
+            false => Err(Diagnostics(self.problems)),
         }
     }
-    Err(Diagnostics(problems))
-}
 
-/// What was given, layer by layer, what of it is wrong, and whether a part is missing for that.
-fn layered(
-    flags: &ScenarioFlags,
-    files: &dyn Files,
-) -> Result<(Assembled, Vec<Diagnostic>, bool), Diagnostics> {
-    Ok(Ground::of(flags, files)?.under(flags, &Swept::default(), files))
+    /// The same; where something is wrong, all that is.
+    fn judged(mut self, files: &dyn Files) -> Result<Assembled, Diagnostics> {
+        self.problems.extend(axes::wrong_names(&self.assembled.document));
+        if self.problems.is_empty() {
+            return Ok(self.assembled);
+        }
+        if !self.is_cut
+            && let Err(more) = resolve(self.assembled.document, files)
+        {
+            // What is missing may stand behind the flag that was not understood.
+            let is_given =
+                |problem: &Diagnostic| problem.misfit.is_none() && !matches!(problem.place, Place::Nowhere);
+            for problem in more.0.into_iter().filter(is_given) {
+                if !self.problems.contains(&problem) {
+                    self.problems.push(problem);
+                }
+            }
+        }
+        Err(Diagnostics(self.problems))
+    }
 }
 
 /// A trace brings its own lengths, so it takes the place of the traffic that a scenario only starts from; what the scenario's
@@ -157,14 +167,18 @@ impl Layers {
         positional: Option<&str>,
         files: &dyn Files,
     ) {
-        let (parsed, ignored, wrong) = match pasted::serve(command, engine, files) {
-            Ok(parsed) => parsed,
+        let pasted::Server {
+            flags: parsed,
+            ignored,
+            problems,
+        } = match pasted::serve(command, engine, files) {
+            Ok(server) => server,
             Err(wrong) => {
                 self.is_cut = true;
                 return self.problems.extend(wrong);
             }
         };
-        self.problems.extend(wrong);
+        self.problems.extend(problems);
         self.ignore(ignored);
         let target = parsed.target.clone().or_else(|| parsed.model.clone());
         if let (Some(own), Some(served)) = (positional, &target)
@@ -200,8 +214,8 @@ impl Layers {
         self.problems.extend(wrong);
     }
 
-    /// What the command says about its result; `None` if it is not understood.
-    fn bench_cmd(&mut self, command: &str, flags: &ScenarioFlags) -> Option<ResultFlags> {
+    /// Whose client the command starts, and what it says about its result; `None` if it is not understood.
+    fn bench_cmd(&mut self, command: &str, flags: &ScenarioFlags) -> Option<(ClientKind, ResultFlags)> {
         let bench = match pasted::bench(command) {
             Ok(bench) => bench,
             Err(wrong) => {
@@ -240,7 +254,7 @@ impl Layers {
         self.problems.extend(apply_report(document, &bench.results, from));
         report::vllm_defaults(document);
         self.ignore(overlooked::lengths(&traffic, from));
-        Some(bench.results)
+        Some((bench.client, bench.results))
     }
 
     /// The command line's own flags, which replace what pasted commands said, and what axes set beside them.
@@ -388,12 +402,7 @@ fn scenario(
         return Ok(Document::parse(name, &text)?);
     }
     if let Some(shipped) = files::find(name, files) {
-        if shipped.is_on_disk {
-            notes.push(format!(
-                "{} on disk is used instead of the one inside the program",
-                shipped.name
-            ));
-        }
+        notes.extend(shipped.note());
         return Ok(Document::parse(&shipped.name, &shipped.text)?);
     }
     if let (Err(error), true) = (&by_path, files.is_there(name)) {

@@ -106,7 +106,16 @@ pub struct Shipped {
     /// All of it.
     pub text: String,
     /// It was read from the disk instead of the one inside the program.
-    pub is_on_disk: bool,
+    is_on_disk: bool,
+}
+
+impl Shipped {
+    /// That another one than that inside the program is used.
+    pub(super) fn note(&self) -> Option<String> {
+        let name = &self.name;
+        self.is_on_disk
+            .then(|| format!("{name} on disk is used instead of the one inside the program"))
+    }
 }
 
 /// Finds a shipped scenario or workload; a file of that name on disk wins.
@@ -115,22 +124,13 @@ pub fn find(name: &str, files: &dyn Files) -> Option<Shipped> {
     let stem = name.strip_suffix(".toml").unwrap_or(name);
     let stem = stem.strip_prefix("scenarios/").unwrap_or(stem);
     let path = format!("scenarios/{stem}.toml");
-    let inside = SHIPPED.iter().find(|(known, _)| *known == stem)?;
-    if let Some(text) = files
-        .read(&path)
-        .ok()
-        .and_then(|bytes| String::from_utf8(bytes).ok())
-    {
-        let is_on_disk = text != inside.1;
-        return Some(Shipped {
-            name: path,
-            text,
-            is_on_disk,
-        });
-    }
+    let inside = SHIPPED.iter().find(|(known, _)| *known == stem)?.1;
+    let on_disk = files.read(&path).ok();
+    let on_disk = on_disk.and_then(|bytes| String::from_utf8(bytes).ok());
+    let other = on_disk.filter(|text| text != inside);
     Some(Shipped {
         name: path,
-        text: inside.1.to_string(),
-        is_on_disk: false,
+        is_on_disk: other.is_some(),
+        text: other.unwrap_or_else(|| inside.to_string()),
     })
 }

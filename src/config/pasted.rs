@@ -7,7 +7,6 @@ mod options;
 mod others;
 mod visible;
 
-use clap::error::{ContextKind, ContextValue, ErrorKind};
 use clap::{Args, CommandFactory, FromArgMatches, Parser};
 
 use around::{Bare, Missing};
@@ -41,6 +40,9 @@ const BENCH: [&[&str]; 6] = [
     &["sglang.bench_serving"],
     &["bench_serving.py"],
 ];
+
+/// The flag that holds a server's command.
+const SERVE_CMD: &str = "--serve-cmd";
 
 /// The profile of vLLM's V0 engine.
 const V0: &str = "vllm@0.6";
@@ -152,39 +154,19 @@ pub fn is_flag_of_servers_alone(name: &str) -> bool {
     has(Serve::command()) && !has(Bench::command())
 }
 
-/// Whether the server that a command starts is SGLang's.
-#[must_use]
-pub fn starts_sglang(command: &str) -> bool {
-    engine_of(command) == "sglang"
-}
-
 /// The engine that a command starts; vLLM where it is none.
 #[must_use]
 pub fn engine_of(command: &str) -> &'static str {
-    let words = words_of(command).unwrap_or_default();
+    let words = shlex::split(&in_one_line(command).0).unwrap_or_default();
     around::strip(&words, &SERVE, true).map_or("vllm", |bare| started(&bare))
 }
 
+/// The engine that a program is.
 fn started(bare: &Bare) -> &'static str {
     match bare.program.contains("trtllm-serve") {
         true => "tensorrt-llm",
         false if is_sglangs(bare) => "sglang",
         false => "vllm",
-    }
-}
-
-/// Whose client a benchmark command starts; vLLM's where it is none.
-#[must_use]
-pub fn client_of(command: &str) -> ClientKind {
-    let words = words_of(command).unwrap_or_default();
-    around::strip(&words, &BENCH, false).map_or(ClientKind::Vllm, |bare| kind_of(&bare))
-}
-
-fn kind_of(bare: &Bare) -> ClientKind {
-    if is_sglangs(bare) {
-        ClientKind::Sglang
-    } else {
-        ClientKind::Vllm
     }
 }
 
@@ -195,13 +177,7 @@ fn is_sglangs(bare: &Bare) -> bool {
         .any(|start| bare.program.contains(start))
 }
 
-/// The words of a command over several lines: the shell drops the backslash with the line's end. `None` if a quote does not
-/// end.
-fn words_of(command: &str) -> Option<Vec<String>> {
-    shlex::split(&in_one_line(command).0)
-}
-
-/// A command over several lines as one, and what was taken otherwise than a shell takes it, as sentences: a line that is a
+/// A command over several lines as one, for the shell drops a backslash with its line's end, and what was taken otherwise than a shell takes it, as sentences: a line that is a
 /// comment, which would end the command there, and a blank behind the backslash at a line's end.
 fn in_one_line(command: &str) -> (String, Vec<String>) {
     let (mut whole, mut told) = (String::new(), Vec::new());
@@ -228,80 +204,98 @@ fn in_one_line(command: &str) -> (String, Vec<String>) {
     (whole, told)
 }
 
-/// What was understood, flags without effect, and what cannot be honoured: the rest is judged all the same, so that all is told at once.
-type Understood<P> = (P, Vec<String>, Vec<Diagnostic>);
+/// What the command of a server says. What cannot be honoured is told, and the rest judged all the same.
+#[derive(Debug)]
+pub(super) struct Server {
+    pub(super) flags: ScenarioFlags,
+    pub(super) ignored: Vec<String>,
+    pub(super) problems: Vec<Diagnostic>,
+}
 
-/// A `vllm serve` command, as far as it is understood.
+/// The command of a server, as far as it is understood. `asked` is the engine that the command line names beside it.
 ///
 /// # Errors
-/// Why it is no such command. `asked` is the engine that the command line names beside it.
+/// Why it is no such command.
 pub(super) fn serve(
     command: &str,
     asked: Option<&str>,
     files: &dyn Files,
-) -> Result<Understood<ScenarioFlags>, Vec<Diagnostic>> {
-    let flag = "--serve-cmd";
-    let ((mut parsed, bare), mut ignored, mut problems) = parse::<Serve>(command, flag, &SERVE, Some(files))?;
-    let name = started(&bare);
-    let words = words_of(command).unwrap_or_default();
-    if name == "tensorrt-llm" {
-        problems.extend(trtllm::asked::problems(&words, flag));
-    }
-    let tag = bare.image.as_ref().map(|image| image.tag.as_deref());
-    let version = tag.flatten().and_then(tagged).or_else(|| installed(&words, name));
-    if tag.is_some() && version.is_none() && asked.is_none() && parsed.flags.engine.profile.is_none() {
-        let tag = tag
-            .flatten()
-            .map_or("no tag".to_string(), |tag| format!("the tag {tag}"));
-        ignored.push(format!(
-            "in {flag}: the image has {tag}, which says no version: the newest profile of {name} is used, and --engine names another"
-        ));
-    }
-    let profile = match (version, name) {
-        (Some(version), name) => Some(format!("{name}@{version}")),
-        (None, "vllm") => None,
-        (None, name) => Some(name.to_string()),
+) -> Result<Server, Vec<Diagnostic>> {
+    let parsed = parse::<Serve>(command, SERVE_CMD, &SERVE, Some(files))?;
+    let (bare, words) = (parsed.bare, parsed.words);
+    let mut server = Server {
+        flags: parsed.said.flags,
+        ignored: parsed.ignored,
+        problems: parsed.problems,
     };
-    if parsed.flags.engine.profile.is_none() {
-        parsed.flags.engine.profile = profile;
+    let name = started(&bare);
+    if name == "tensorrt-llm" {
+        server.problems.extend(trtllm::asked::problems(&words, SERVE_CMD));
     }
-    if uses_lmcache(&parsed.flags) {
-        let keys = bare.settings.iter();
-        parsed.flags.lmcache = keys
-            .filter_map(|(name, value)| environment::lmcache_key(name, value))
-            .collect();
-    }
-    let asked = asked.or(parsed.flags.engine.profile.as_deref());
+    server.take_profile(&bare, &words, name, asked.is_some());
+    let profile = server.flags.engine.profile.clone();
+    let asked = asked.or(profile.as_deref());
     let serves_v0 = EngineKind::of(asked) == EngineKind::Scheduled(Scheduled::V0);
-    let wants_v0 = bare
-        .settings
-        .iter()
-        .any(|(name, value)| name == "VLLM_USE_V1" && value == "0");
-    let slice = environment::output_slice(&bare.settings).filter(|_| name == "vllm" && !serves_v0);
-    match slice {
-        Some(Ok(outputs)) => parsed.flags.engine.output_proc_chunk_size = Some(Count(outputs)),
-        Some(Err(what)) => problems.push(
-            Diagnostic::new(format!("in {flag}: {what}"))
-                .at(Place::Flag(flag.to_string()))
-                .help("write how many outputs of a step an API server takes at once, 128 where nobody says"),
-        ),
-        None => {}
-    }
-    problems.extend(visible::too_few(
-        &parsed.flags,
+    server.take_settings(&bare.settings, name, serves_v0);
+    server.problems.extend(visible::too_few(
+        &server.flags,
         &bare.settings,
         (&words, name),
-        flag,
+        SERVE_CMD,
     ));
-    if wants_v0 && !serves_v0 {
-        let problem = Diagnostic::new(format!("in {flag}: `VLLM_USE_V1=0` asks for the V0 engine"))
-            .at(Place::Flag(flag.to_string()))
-            .help(format!(
-                "give --engine {V0}, which is V0's profile, or leave the setting out"
-            ));
-        problems.push(problem);
+    let wants_v0 = |(name, value): &(String, String)| name == "VLLM_USE_V1" && value == "0";
+    if !serves_v0 && bare.settings.iter().any(wants_v0) {
+        server.wrong(
+            "`VLLM_USE_V1=0` asks for the V0 engine",
+            format!("give --engine {V0}, which is V0's profile, or leave the setting out"),
+        );
     }
-    Ok((parsed.flags, ignored, problems))
+    Ok(server)
+}
+
+impl Server {
+    fn wrong(&mut self, what: &str, help: impl Into<String>) {
+        let problem = Diagnostic::new(format!("in {SERVE_CMD}: {what}"));
+        let problem = problem.at(Place::Flag(SERVE_CMD.to_string()));
+        self.problems.push(problem.help(help));
+    }
+
+    /// The engine `name` in the version that its image or its package has, unless a flag of the command names one.
+    fn take_profile(&mut self, bare: &Bare, words: &[String], name: &str, is_asked: bool) {
+        if self.flags.engine.profile.is_some() {
+            return;
+        }
+        let tag = bare.image.as_ref().map(|image| image.tag.as_deref());
+        let version = tag.flatten().and_then(tagged).or_else(|| installed(words, name));
+        if let (Some(tag), None, false) = (tag, version, is_asked) {
+            let tag = tag.map_or("no tag".to_string(), |tag| format!("the tag {tag}"));
+            self.ignored.push(format!(
+                "in {SERVE_CMD}: the image has {tag}, which says no version: the newest profile of {name} is used, and --engine names another"
+            ));
+        }
+        self.flags.engine.profile = match version {
+            Some(version) => Some(format!("{name}@{version}")),
+            None => (name != "vllm").then(|| name.to_string()),
+        };
+    }
+
+    /// What the environment says that no flag does.
+    fn take_settings(&mut self, settings: &[(String, String)], name: &str, serves_v0: bool) {
+        if uses_lmcache(&self.flags) {
+            let keys = settings.iter();
+            self.flags.lmcache = keys
+                .filter_map(|(name, value)| environment::lmcache_key(name, value))
+                .collect();
+        }
+        match environment::output_slice(settings).filter(|_| name == "vllm" && !serves_v0) {
+            Some(Ok(outputs)) => self.flags.engine.output_proc_chunk_size = Some(Count(outputs)),
+            Some(Err(what)) => self.wrong(
+                &what,
+                "write how many outputs of a step an API server takes at once, 128 where nobody says",
+            ),
+            None => {}
+        }
+    }
 }
 
 /// Whether LMCache keeps KV for the engine.
@@ -312,6 +306,8 @@ fn uses_lmcache(flags: &ScenarioFlags) -> bool {
 
 /// What a `vllm bench serve` command says.
 pub(super) struct Benchmark {
+    /// Whose client it starts.
+    pub(super) client: ClientKind,
     pub(super) model: Option<String>,
     pub(super) traffic: TrafficFlags,
     pub(super) slo: SloFlags,
@@ -322,15 +318,19 @@ pub(super) struct Benchmark {
 
 /// A benchmark command, as far as it is understood.
 pub(super) fn bench(command: &str) -> Result<Benchmark, Vec<Diagnostic>> {
-    let ((parsed, bare), ignored, problems) = parse::<Bench>(command, "--bench-cmd", &BENCH, None)?;
+    let parsed = parse::<Bench>(command, "--bench-cmd", &BENCH, None)?;
+    let bare = parsed.bare;
     let Bench {
         model,
         mut traffic,
         slo,
         results,
-    } = parsed;
-    let kind = kind_of(&bare);
-    let by_default = match kind {
+    } = parsed.said;
+    let client = match is_sglangs(&bare) {
+        true => ClientKind::Sglang,
+        false => ClientKind::Vllm,
+    };
+    let by_default = match client {
         // `--backend` of the script that came before the command was `vllm`.
         ClientKind::Vllm if bare.program == "benchmark_serving.py" => Some("vllm"),
         ClientKind::Vllm => Some("openai"),
@@ -341,85 +341,99 @@ pub(super) fn bench(command: &str) -> Result<Benchmark, Vec<Diagnostic>> {
         asked_for: model.clone(),
         ..results
     };
-    traffic.client.get_or_insert(kind);
+    traffic.client.get_or_insert(client);
     Ok(Benchmark {
+        client,
         model,
         traffic,
         slo,
         results,
-        ignored,
-        problems,
+        ignored: parsed.ignored,
+        problems: parsed.problems,
     })
 }
 
+/// A command, as far as it is understood.
+struct Parsed<P> {
+    said: P,
+    bare: Bare,
+    /// All of its words, those around it included.
+    words: Vec<String>,
+    ignored: Vec<String>,
+    problems: Vec<Diagnostic>,
+}
+
+/// `flag` holds the command. Of a server its `files` of options are read.
 fn parse<P: FromArgMatches + CommandFactory>(
     command: &str,
     flag: &str,
     starts: &[&[&str]],
     files_of_server: Option<&dyn Files>,
-) -> Result<Understood<(P, Bare)>, Vec<Diagnostic>> {
-    let image_serves = files_of_server.is_some();
+) -> Result<Parsed<P>, Vec<Diagnostic>> {
     let problem = |message: String| Diagnostic::new(message).at(Place::Flag(flag.to_string()));
-    let Some(words) = words_of(command) else {
+    let (line, told) = in_one_line(command);
+    let Some(words) = shlex::split(&line) else {
         return Err(vec![problem(format!("`{flag}` has a quote that does not end"))]);
     };
-    let bare = around::strip(&words, starts, image_serves).map_err(|missing| {
-        vec![match missing {
-            Missing::Unknown => others::told(&words, flag, starts),
-            Missing::Idle(image) => problem(format!(
-                "in {flag}: the image {} serves only with a command of its own, and none follows",
-                image.name
-            ))
-            .help(format!("write `{}` behind the image", image.command())),
-        }]
-    })?;
-    let mut bare = bare;
-    if !image_serves {
-        bare.backend = others::taken(&mut bare.args, &["--backend", "--endpoint-type"]);
-    }
+    let missing = |missing| match missing {
+        Missing::Unknown => others::told(&words, flag, starts),
+        Missing::Idle(image) => problem(format!(
+            "in {flag}: the image {} serves only with a command of its own, and none follows",
+            image.name
+        ))
+        .help(format!("write `{}` behind the image", image.command())),
+    };
+    let mut bare =
+        around::strip(&words, starts, files_of_server.is_some()).map_err(|why| vec![missing(why)])?;
     let mut without_effect = Vec::new();
-    if let Some(files) = files_of_server {
-        (bare.args, without_effect) = options::expand(std::mem::take(&mut bare.args), started(&bare), files)?;
+    match files_of_server {
+        None => bare.backend = others::taken(&mut bare.args, &["--backend", "--endpoint-type"]),
+        Some(files) => {
+            let args = std::mem::take(&mut bare.args);
+            (bare.args, without_effect) = options::expand(args, started(&bare), files)?;
+        }
     }
     let normal = argv::normalise(&bare.args);
-    let mut problems: Vec<Diagnostic> = normal.problems;
-    let within = |problem: &mut Diagnostic| {
+    let mut problems = normal.problems;
+    for problem in &mut problems {
         if let Place::Flag(name) = &problem.place {
             problem.place = Place::Flag(format!("{flag} {name}"));
         }
         problem.message = format!("in {flag}: {}", problem.message);
-    };
-    problems.iter_mut().for_each(within);
-    problems.extend(unexpanded(&normal.args).map(|what| {
-        problem(format!("in {flag}: {what}")).help(
+    }
+    let mut args = normal.args;
+    if let Some(what) = unexpanded(&args) {
+        problems.push(problem(format!("in {flag}: {what}")).help(
             "write its value there, or put the command in double quotes, within which your shell expands it",
-        )
-    }));
+        ));
+        return Err(problems);
+    }
     let rules = argv::last_wins(P::command(), argv::Replaced::All);
-    let repeated = argv::repeated(&normal.args, &rules, argv::Replaced::All);
-    let settings = bare
-        .settings
-        .iter()
-        .map(|(name, value)| environment::told(name, value));
+    let settings = bare.settings.iter();
     let ignored = settings
-        .chain(in_one_line(command).1)
+        .map(|(name, value)| environment::told(name, value))
+        .chain(told)
         .chain(bare.dropped.clone())
         .chain(without_effect)
         .chain(normal.ignored)
-        .chain(repeated)
+        .chain(argv::repeated(&args, &rules, argv::Replaced::All))
         .map(|reason| format!("in {flag}: {reason}"))
         .collect();
-    let mut args = normal.args;
-    if unexpanded(&args).is_some() {
-        return Err(problems);
-    }
     loop {
         let matches = rules.clone().try_get_matches_from(&args);
         let error = match matches.and_then(|matches| P::from_arg_matches(&matches)) {
-            Ok(parsed) => return Ok(((parsed, bare), ignored, problems)),
+            Ok(said) => {
+                return Ok(Parsed {
+                    said,
+                    bare,
+                    words,
+                    ignored,
+                    problems,
+                });
+            }
             Err(error) => error,
         };
-        problems.push(unparsable(&error, flag));
+        problems.push(argv::unparsable(&error, flag, Place::Flag(flag.to_string())));
         if !leave_out(&mut args, &error) {
             return Err(problems);
         }
@@ -443,55 +457,16 @@ fn unexpanded(args: &[String]) -> Option<String> {
 
 /// Takes a flag that is not known, and what may be its value, out of the arguments; whether there is one.
 fn leave_out(args: &mut Vec<String>, error: &clap::Error) -> bool {
-    use clap::error::{ContextKind, ContextValue, ErrorKind};
-    let Some(ContextValue::String(unknown)) = error.get(ContextKind::InvalidArg) else {
+    let Some(unknown) = argv::unknown(error).filter(|unknown| unknown.starts_with("--")) else {
         return false;
     };
     let is_it = |arg: &String| arg.split('=').next() == Some(unknown);
-    let at = args.iter().position(is_it);
-    let Some(at) = at.filter(|_| error.kind() == ErrorKind::UnknownArgument && unknown.starts_with("--"))
-    else {
+    let Some(at) = args.iter().position(is_it) else {
         return false;
     };
     let has_value = !args[at].contains('=') && args.get(at + 1).is_some_and(|next| !next.starts_with('-'));
     args.drain(at..=at + usize::from(has_value));
     true
-}
-
-/// The first line of clap's message says what is wrong.
-fn unparsable(error: &clap::Error, flag: &str) -> Diagnostic {
-    let text = error.to_string();
-    let first = text
-        .lines()
-        .next()
-        .unwrap_or_default()
-        .trim_start_matches("error: ")
-        .to_string();
-    let mut problem = Diagnostic::new(format!("in {flag}: {first}")).at(Place::Flag(flag.to_string()));
-    let unknown = match (error.kind(), error.get(ContextKind::InvalidArg)) {
-        (ErrorKind::UnknownArgument, Some(ContextValue::String(argument))) => argument.split('=').next(),
-        _ => None,
-    };
-    if let Some(meant) = unknown.and_then(argv::hint) {
-        // What is spelt nearly so is something else.
-        return problem.help(meant);
-    }
-    for line in text.lines().skip(1) {
-        let line = line.trim();
-        if let Some(tip) = line
-            .strip_prefix("tip: ")
-            .filter(|tip| !tip.starts_with("to pass '"))
-        {
-            problem = problem.help(tip.to_string());
-        }
-        let known = line
-            .strip_prefix("[possible values: ")
-            .and_then(|list| list.strip_suffix(']'));
-        if let Some(known) = known {
-            problem = problem.help(format!("it takes {known}"));
-        }
-    }
-    problem
 }
 
 #[cfg(test)]

@@ -404,12 +404,7 @@ pub(super) fn underlay(
     };
     let (name, text) = match files::find(&name, files) {
         Some(shipped) => {
-            if shipped.is_on_disk {
-                notes.push(format!(
-                    "{} on disk is used instead of the one inside the program",
-                    shipped.name
-                ));
-            }
+            notes.extend(shipped.note());
             (shipped.name, shipped.text)
         }
         None => {

@@ -110,19 +110,8 @@ fn parse(words: &[String]) -> Result<ScenarioFlags, Diagnostics> {
         .try_get_matches_from(normal.args)
         .and_then(|matches| Flags::from_arg_matches(&matches));
     parsed.map(|Flags { flags }| flags).map_err(|error| {
-        let text = error.to_string();
-        let first = text
-            .lines()
-            .next()
-            .unwrap_or_default()
-            .trim_start_matches("error: ")
-            .to_owned();
-        let mut problem = Diagnostic::new(format!("in the variant `{}`: {first}", words.join(" ")))
-            .at(Place::Flag("VARIANT".to_owned()));
-        if let Some(tip) = text.lines().find_map(|line| line.trim().strip_prefix("tip: ")) {
-            problem = problem.help(tip.to_owned());
-        }
-        problem.into()
+        let within = format!("the variant `{}`", words.join(" "));
+        argv::unparsable(&error, &within, Place::Flag("VARIANT".to_owned())).into()
     })
 }
 

@@ -3,13 +3,13 @@
 //! Law: a cell is the command that has its values as flags. They are judged with the others, in no order.
 
 use super::super::axes::{Swept, with_values};
-use super::super::diagnostic::{Diagnostic, Diagnostics};
+use super::super::diagnostic::Diagnostics;
 use super::super::document::Document;
 use super::super::files::Files;
 use super::super::flags::{self, ClientKind, ScenarioFlags};
-use super::super::pasted::{self, ResultFlags};
+use super::super::pasted::ResultFlags;
 use super::super::resolve;
-use super::{Assembled, Layers, is_scenario, judged, scenario, without_base};
+use super::{Assembled, Layered, Layers, is_scenario, scenario, without_base};
 
 /// A scenario and the pasted commands over it.
 #[derive(Clone, Debug)]
@@ -41,11 +41,12 @@ impl Ground {
             layers.serve_cmd(command, flags.engine.profile.as_deref(), positional, files);
         }
         let bench = flags.bench_cmd.as_deref();
-        let results = bench.and_then(|command| layers.bench_cmd(command, flags));
+        let bench = bench.and_then(|command| layers.bench_cmd(command, flags));
+        let (client, results) = bench.unzip();
         Ok(Ground {
-            client: bench.filter(|_| results.is_some()).map(pasted::client_of),
             layers,
             results,
+            client,
         })
     }
 
@@ -66,10 +67,7 @@ impl Ground {
         files: &dyn Files,
     ) -> Result<Assembled, Diagnostics> {
         let (flags, swept) = with_values(flags, values)?;
-        match self.under(&flags, &swept, files) {
-            (assembled, problems, _) if problems.is_empty() => Ok(assembled),
-            (_, problems, _) => Err(Diagnostics(problems)),
-        }
+        self.under(&flags, &swept, files).read()
     }
 
     /// The same of a command that is to be run: where a flag cannot be understood, what else is wrong is told with it.
@@ -83,22 +81,17 @@ impl Ground {
         files: &dyn Files,
     ) -> Result<Assembled, Diagnostics> {
         let (flags, swept) = with_values(flags, values)?;
-        judged(self.under(&flags, &swept, files), files)
+        self.under(&flags, &swept, files).judged(files)
     }
 
     /// These flags alone, right or wrong.
     #[must_use]
     pub fn flags_alone(&self, flags: &ScenarioFlags, files: &dyn Files) -> Document {
-        self.under(flags, &Swept::default(), files).0.document
+        self.under(flags, &Swept::default(), files).assembled.document
     }
 
-    /// Puts flags upon it; what is wrong with all of it, and whether a part is missing for that.
-    pub(super) fn under(
-        &self,
-        flags: &ScenarioFlags,
-        swept: &Swept,
-        files: &dyn Files,
-    ) -> (Assembled, Vec<Diagnostic>, bool) {
+    /// Puts flags upon it.
+    pub(super) fn under(&self, flags: &ScenarioFlags, swept: &Swept, files: &dyn Files) -> Layered {
         let mut layers = self.layers.clone();
         if flags.traffic.trace.is_some() {
             layers.notes.extend(without_base(&mut layers.document));
@@ -117,7 +110,11 @@ impl Ground {
             notes: layers.notes,
             ignored: layers.ignored,
         };
-        (assembled, layers.problems, layers.is_cut)
+        Layered {
+            assembled,
+            problems: layers.problems,
+            is_cut: layers.is_cut,
+        }
     }
 }
 

@@ -365,7 +365,7 @@ fn a_server_that_sees_too_few_gpus_does_not_start() {
 #[test]
 fn a_program_is_known_by_its_own_name() {
     use crate::config::flags::ClientKind;
-    use crate::config::pasted::{bench, serve, starts_sglang};
+    use crate::config::pasted::{bench, engine_of, serve};
 
     for of_sglang in [
         "sglang serve --model-path m",
@@ -374,15 +374,19 @@ fn a_program_is_known_by_its_own_name() {
         "/opt/venv/bin/python3.12 -m sglang.launch_server --model-path m",
         "docker run lmsysorg/sglang:v0.5.4 python3 -m sglang.launch_server --model-path m",
     ] {
-        assert!(starts_sglang(of_sglang), "{of_sglang}");
-        let (flags, ..) = serve(of_sglang, None, &NoFiles).unwrap();
+        assert_eq!(engine_of(of_sglang), "sglang", "{of_sglang}");
+        let flags = serve(of_sglang, None, &NoFiles).unwrap().flags;
         let profile = flags.engine.profile.unwrap();
         assert!(profile.starts_with("sglang"), "{of_sglang}: {profile}");
     }
     let name_of_another = "vllm serve m --served-model-name 'not sglang serve'";
-    assert!(!starts_sglang(name_of_another));
+    assert_eq!(engine_of(name_of_another), "vllm");
     assert_eq!(
-        serve(name_of_another, None, &NoFiles).unwrap().0.engine.profile,
+        serve(name_of_another, None, &NoFiles)
+            .unwrap()
+            .flags
+            .engine
+            .profile,
         None
     );
     let client = |command: &str| bench(command).ok().and_then(|said| said.traffic.client);
