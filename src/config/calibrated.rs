@@ -12,7 +12,7 @@ use crate::cost::calibration::{self, Calibration, Copies, Direction};
 use crate::hardware::{self, Device};
 
 /// Copies over the host link as the calibration that is asked for has them; none where that is broken, which
-/// [`super::machine::build`] reports.
+/// [`super::server::Draft::build`] reports.
 pub(super) fn copies(
     raw: &RawCluster,
     device: &Device,

@@ -10,6 +10,7 @@ use super::judge::{Judge, Provenance};
 use super::raw::RawScenario;
 use super::remedies::Asked;
 use super::resolve::underlay;
+use super::server::Draft;
 use super::version::EngineKind;
 use super::{
     blocks, calibrated, expert_parallel, formats, lmcache, lockstep, longest, machine, pipeline, ranks,
@@ -212,26 +213,24 @@ pub(super) fn count(mut document: Document, role: Role, files: &dyn Files) -> Re
     if let (Ok(_), Some(tiers)) = (&answer, tiers) {
         // What the step times take from calibrations is none of the question.
         let (notes, provenance) = (judge.notes.len(), judge.provenance.len());
-        let traffic = (PROMPT, 0);
-        let machine = machine::build(
-            &mut judge,
-            &raw,
-            &model,
-            &device,
-            (tensor_parallel, stages, role),
+        let draft = Draft {
+            model: Some(model.clone()),
+            device: Some(device.clone()),
+            tensor_parallel,
+            pipeline: stages,
+            role,
             flags,
-            traffic,
-            files,
-        );
+        };
+        let server = draft.build(&mut judge, &raw, (PROMPT, 0), files);
         judge.notes.truncate(notes);
         judge.provenance.truncate(provenance);
-        told = machine.as_ref().and_then(|machine| {
-            let config = machine.engine.vllm()?;
-            let mut cost = (machine.cost)();
+        told = server.as_ref().and_then(|server| {
+            let config = server.engine.vllm()?;
+            let mut cost = (server.cost)();
             let (budget, longest) = (config.max_num_batched_tokens, config.max_model_len - 1);
             Some(break_even(&tiers, &mut *cost, budget, longest))
         });
-        engine = machine.map(|machine| machine.engine);
+        engine = server.map(|server| server.engine);
     } else if let Ok(plan) = &mut answer {
         skipped::check_plan(&mut judge, &options, plan);
         // As a run gives an engine its memory; the seed is of shuffles.

@@ -1,49 +1,21 @@
-//! Model, GPU, memory and step time: the parts of a scenario that come from registries and files.
+//! Model and GPU, which come from registries and files, and how the one lies in the memory of the other.
 
-use std::num::NonZeroU32;
-use std::sync::Arc;
-
-use super::blocks;
-use super::calibrated::{calibration, calibration_of};
 use super::checkpoint::{self, Unreadable};
 use super::diagnostic::Diagnostic;
 use super::document::Source;
-use super::expert_parallel;
-use super::experts;
 use super::files::{Files, text_of};
 use super::formats;
-use super::fusion::fused_norms;
 use super::judge::Judge;
-use super::lockstep;
 use super::quantization;
-use super::ranks;
-use super::raw::{RawCluster, RawDtype, RawKvDtype, RawModel, RawScenario, spelled};
+use super::raw::{RawCluster, RawDtype, RawKvDtype, RawModel, spelled};
 use super::remedies::Asked;
-use super::scalar::Count;
 use super::serving::Flags;
 use super::skipped;
 use super::sparse;
-use super::step_time::{self, StepTime};
-use crate::cost::Trust;
-use crate::cost::calibration::Calibration;
-use crate::cost::roofline::{Pipeline, Placement, RooflineCost};
-use crate::engine::EngineSpec;
 use crate::engine::memory::{self, DoesNotFit, MemoryOptions, MemoryPlan, PoolSize, Shortage};
 use crate::hardware::{self, Device};
 use crate::model::{self, Dtype, KvFormat, ModelShape};
-use crate::sim::{CostFactory, Frontend, Role};
-
-/// What a scenario runs on.
-pub(super) struct Machine {
-    pub(super) engine: EngineSpec,
-    pub(super) cost: CostFactory,
-    pub(super) frontend: Frontend,
-    pub(super) step_time: Option<StepTime>,
-    pub(super) placement: Placement,
-    pub(super) memory: Option<MemoryPlan>,
-    pub(super) calibration: Calibration,
-    pub(super) trust: Trust,
-}
+use crate::sim::Role;
 
 /// Whether a name is a path rather than an id of a registry.
 pub(super) fn is_path(name: &str, extension: &str) -> bool {
@@ -169,50 +141,42 @@ fn card(judge: &mut Judge, raw: &RawCluster, files: &dyn Files) -> Option<Device
     judge.given(key, name);
     if is_path(name, ".toml") {
         let text = text_file(judge, key, name, files)?;
-        return match Device::from_toml(&text, name) {
-            Ok(device) => Some(device),
-            Err(error) => {
-                judge.senseless(key, "is not a hardware profile", error.to_string());
-                None
-            }
-        };
+        return read_card(judge, &text, name);
     }
-    if let Some((path, text)) = own_profile(name, files)
-        && hardware::find(name).is_err()
-    {
-        return match Device::from_toml(&text, &path) {
-            Ok(device) => {
-                judge.notes.push(format!("GPU read from {path}"));
-                Some(device)
-            }
-            Err(error) => {
-                judge.senseless(key, "is not a hardware profile", error.to_string());
-                None
-            }
-        };
-    }
-    match hardware::find(name) {
+    let unknown = match hardware::find(name) {
         Ok((device, note)) => {
             judge.notes.extend(note);
-            on_disk(judge, device, files)
+            return on_disk(judge, device, files);
         }
-        Err(unknown) => {
-            let mut problem = Diagnostic::new(format!("unknown GPU `{name}`"))
-                .at(judge.place(key))
-                .of_value();
-            if let Some((count, card)) = several(name) {
-                problem = problem.help(format!("`--gpu` names one card: write --gpu {card} -tp {count}"));
-            }
-            if !unknown.suggestions.is_empty() {
-                problem = problem.help(format!("did you mean {}?", unknown.suggestions.join(" or ")));
-            }
-            judge.report(
-                problem
-                    .help("`plimsoll hw` lists the known ones; the path of a hardware profile will do, too"),
-            );
-            None
-        }
+        Err(unknown) => unknown,
+    };
+    if let Some((path, text)) = own_profile(name, files) {
+        let device = read_card(judge, &text, &path)?;
+        judge.notes.push(format!("GPU read from {path}"));
+        return Some(device);
     }
+    let mut problem = Diagnostic::new(format!("unknown GPU `{name}`"))
+        .at(judge.place(key))
+        .of_value();
+    if let Some((count, card)) = several(name) {
+        problem = problem.help(format!("`--gpu` names one card: write --gpu {card} -tp {count}"));
+    }
+    if !unknown.suggestions.is_empty() {
+        problem = problem.help(format!("did you mean {}?", unknown.suggestions.join(" or ")));
+    }
+    judge.report(
+        problem.help("`plimsoll hw` lists the known ones; the path of a hardware profile will do, too"),
+    );
+    None
+}
+
+/// A card by the text of its profile; `None` was reported.
+fn read_card(judge: &mut Judge, text: &str, path: &str) -> Option<Device> {
+    let read = Device::from_toml(text, path);
+    let wrong = |error: hardware::ProfileError| {
+        judge.senseless("cluster.gpu", "is not a hardware profile", error.to_string());
+    };
+    read.map_err(wrong).ok()
 }
 
 /// Path and text of the working folder's own profile of that name.
@@ -232,141 +196,12 @@ fn on_disk(judge: &mut Judge, shipped: Device, files: &dyn Files) -> Option<Devi
     let Ok(bytes) = files.read(&path) else {
         return Some(shipped);
     };
-    let text = String::from_utf8_lossy(&bytes);
-    match Device::from_toml(&text, &path) {
-        Ok(own) => {
-            if own != shipped {
-                judge
-                    .notes
-                    .push(format!("{path} takes the place of the shipped profile"));
-            }
-            Some(own)
-        }
-        Err(error) => {
-            judge.wrong("cluster.gpu", "is not a hardware profile", error.to_string());
-            None
-        }
+    let own = read_card(judge, &String::from_utf8_lossy(&bytes), &path)?;
+    if own != shipped {
+        let note = format!("{path} takes the place of the shipped profile");
+        judge.notes.push(note);
     }
-}
-
-/// Plans memory and builds the step cost; `None` was reported.
-#[expect(
-    clippy::too_many_arguments,
-    reason = "each is a product of its own of the steps before"
-)]
-pub(super) fn build(
-    judge: &mut Judge,
-    raw: &RawScenario,
-    model: &ModelShape,
-    device: &Device,
-    (tensor_parallel, pipeline, role): (u32, Option<Pipeline>, Role),
-    flags: Flags,
-    (context, seed): (u32, u64),
-    files: &dyn Files,
-) -> Option<Machine> {
-    if !judge.problems.is_empty() {
-        // Memory formulas need valid flags.
-        return None;
-    }
-    let name = flags.engine();
-    let data_parallel = lockstep::ranks(raw, model);
-    let known = calibration_of(&raw.cluster, device, name, files);
-    ranks::check(judge, model, device, &known, tensor_parallel, data_parallel);
-    if !judge.problems.is_empty() {
-        return None;
-    }
-    let kv_format = kv_format(judge, &raw.model, model, device, &flags);
-    judge.notes.extend(formats::kv_note(kv_format.dtype, device));
-    let expert_groups = expert_parallel::resolve(judge, raw, model, tensor_parallel * data_parallel, &flags);
-    blocks::check(judge, raw, model, tensor_parallel, data_parallel, &flags)?;
-    let own = lockstep::of_rank(model, data_parallel, flags.gathers_mlp());
-    let options = flags.memory_options(&own, tensor_parallel, kv_format);
-    judge.notes.extend(flags.windows_note(&own, &options));
-    let plan = plan(judge, &own, device, &options, role, files)?;
-    let beside = step_time::Beside {
-        pipeline: pipeline.is_some(),
-        lock_step: data_parallel > 1,
-        drafts: flags.drafting().is_some(),
-    };
-    let ideal = step_time::step_time(judge, raw, beside);
-    let calibration = match &ideal {
-        _ if judge.is_wrong(&["cluster.step_time"]) => return None,
-        Some(ideal) => {
-            let name = format!("none (a step lasts {})", ideal.law);
-            (Calibration { name, ..known }, Trust::Measured)
-        }
-        None => calibration(judge, raw, device, name, files)?,
-    };
-    let fp8_experts = experts::kernels(&flags, model, device);
-    judge
-        .notes
-        .extend(experts::note(fp8_experts, model, device, &calibration.0));
-    let fused_norms = fused_norms(
-        judge,
-        &raw.engine,
-        &flags,
-        model,
-        device,
-        tensor_parallel,
-        &calibration.0,
-    );
-    let placement = Placement {
-        tensor_parallel,
-        data_parallel,
-        expert_groups,
-        gathers_mlp: flags.gathers_mlp(),
-        kv_format,
-        graphs: flags.graphs(),
-        asynchronous: flags.asynchronous(),
-        engine: name.to_string(),
-        typical_context: context,
-        drafting: flags.drafting(),
-        inputs: flags.fp8_inputs(model, tensor_parallel, kv_format.dtype),
-        fused_norms,
-        fp8_experts,
-        pipeline,
-    };
-    let cost: CostFactory = match &ideal {
-        Some(ideal) => ideal.factory(),
-        None => match RooflineCost::maker(device, model, &calibration.0, &placement) {
-            Ok(maker) => Arc::new(maker),
-            Err(error) => {
-                judge.report(Diagnostic::new(error.to_string()).at(judge.place("cluster.calibration")));
-                return None;
-            }
-        },
-    };
-    let engines = raw.cluster.data_parallel_size.map_or(1, |count| count.0 as u32);
-    // What is no number of tokens has been reported.
-    let interval = |count: Count| {
-        u32::try_from(count.0)
-            .ok()
-            .and_then(NonZeroU32::new)
-            .unwrap_or(NonZeroU32::MIN)
-    };
-    let processes = Frontend {
-        servers: flags.api_servers(judge, engines),
-        is_shared: engines > 1,
-        outputs_at_once: flags.outputs_at_once(),
-        stream_interval: raw.engine.stream_interval.map_or(NonZeroU32::MIN, interval),
-        ..Frontend::default()
-    };
-    let layers = model.layers.iter().map(|group| group.count).sum();
-    let flags = flags.with_copies(&calibration.0, layers);
-    let (engine, memory) = flags.with_memory(judge, plan, seed)?;
-    Some(Machine {
-        engine,
-        cost,
-        frontend: match ideal {
-            Some(_) => processes,
-            None => processes.under(&calibration.0, name),
-        },
-        step_time: ideal,
-        placement,
-        memory,
-        trust: calibration.1,
-        calibration: calibration.0,
-    })
+    Some(own)
 }
 
 /// The [format of the KV cache](formats::kv_dtype), that of layers left out of it, and what is to be said of them.
@@ -406,7 +241,8 @@ pub(super) fn kv_format(
     skipped::kv_format(judge, raw_model, dtype, model)
 }
 
-fn plan(
+/// Divides the memory; `None` does not fit, and was reported with what would.
+pub(super) fn plan(
     judge: &mut Judge,
     model: &ModelShape,
     device: &Device,

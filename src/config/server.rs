@@ -5,17 +5,26 @@
 //!
 //! [`Document::of_pool`]: super::document::Document::of_pool
 
+use std::num::NonZeroU32;
+use std::sync::Arc;
+
+use super::calibrated::{calibration, calibration_of};
+use super::diagnostic::Diagnostic;
 use super::files::Files;
+use super::fusion::fused_norms;
 use super::judge::Judge;
 use super::raw::RawScenario;
+use super::scalar::Count;
 use super::serving::Flags;
-use super::step_time::StepTime;
-use super::workload;
-use super::{cluster, formats, lockstep, machine, pipeline, serving, yarn};
+use super::step_time::{self, StepTime};
+use super::{
+    blocks, cluster, expert_parallel, experts, formats, lockstep, machine, pipeline, ranks, serving,
+    workload, yarn,
+};
 use crate::cluster::Serves;
 use crate::cost::Trust;
 use crate::cost::calibration::Calibration;
-use crate::cost::roofline::{Pipeline, Placement};
+use crate::cost::roofline::{Pipeline, Placement, RooflineCost};
 use crate::engine::EngineSpec;
 use crate::engine::memory::MemoryPlan;
 use crate::hardware::Device;
@@ -84,9 +93,8 @@ pub(super) fn draft(judge: &mut Judge, raw: &RawScenario, role: Role, files: &dy
 }
 
 impl Draft {
-    /// Whether requests of the traffic are within the server's context.
-    /// `served` are the group's, beside the prompts that the pool gets.
-    /// Whether the server `refuses` those that are not, is the workload's to say.
+    /// Checks that the requests which the group `served` gets are within the server's context. Whether the server `refuses` those
+    /// that are not is the workload's to say.
     pub(super) fn check_context(
         &self,
         judge: &mut Judge,
@@ -122,24 +130,129 @@ impl Draft {
         self,
         judge: &mut Judge,
         raw: &RawScenario,
-        (context, seed): (u32, u64),
+        (typical_context, seed): (u32, u64),
         files: &dyn Files,
     ) -> Option<Server> {
         let (model, device) = (self.model?, self.device?);
-        let at = (context, seed);
-        let layout = (self.tensor_parallel, self.pipeline, self.role);
-        let machine = machine::build(judge, raw, &model, &device, layout, self.flags, at, files)?;
+        let (tensor_parallel, flags) = (self.tensor_parallel, self.flags);
+        if !judge.problems.is_empty() {
+            // Memory formulas need valid flags.
+            return None;
+        }
+        let name = flags.engine();
+        let data_parallel = lockstep::ranks(raw, &model);
+        let known = calibration_of(&raw.cluster, &device, name, files);
+        ranks::check(judge, &model, &device, &known, tensor_parallel, data_parallel);
+        if !judge.problems.is_empty() {
+            return None;
+        }
+        let kv_format = machine::kv_format(judge, &raw.model, &model, &device, &flags);
+        judge.notes.extend(formats::kv_note(kv_format.dtype, &device));
+        let gpus = tensor_parallel * data_parallel;
+        let expert_groups = expert_parallel::resolve(judge, raw, &model, gpus, &flags);
+        blocks::check(judge, raw, &model, tensor_parallel, data_parallel, &flags)?;
+        let own = lockstep::of_rank(&model, data_parallel, flags.gathers_mlp());
+        let options = flags.memory_options(&own, tensor_parallel, kv_format);
+        judge.notes.extend(flags.windows_note(&own, &options));
+        let plan = machine::plan(judge, &own, &device, &options, self.role, files)?;
+        let beside = step_time::Beside {
+            pipeline: self.pipeline.is_some(),
+            lock_step: data_parallel > 1,
+            drafts: flags.drafting().is_some(),
+        };
+        let step_time = step_time::step_time(judge, raw, beside);
+        let (calibration, trust) = match &step_time {
+            _ if judge.is_wrong(&["cluster.step_time"]) => return None,
+            Some(ideal) => {
+                let name = format!("none (a step lasts {})", ideal.law);
+                (Calibration { name, ..known }, Trust::Measured)
+            }
+            None => calibration(judge, raw, &device, name, files)?,
+        };
+        let fp8_experts = experts::kernels(&flags, &model, &device);
+        let note = experts::note(fp8_experts, &model, &device, &calibration);
+        judge.notes.extend(note);
+        let placement = Placement {
+            tensor_parallel,
+            data_parallel,
+            expert_groups,
+            gathers_mlp: flags.gathers_mlp(),
+            kv_format,
+            graphs: flags.graphs(),
+            asynchronous: flags.asynchronous(),
+            engine: name.to_string(),
+            typical_context,
+            drafting: flags.drafting(),
+            inputs: flags.fp8_inputs(&model, tensor_parallel, kv_format.dtype),
+            fused_norms: fused_norms(
+                judge,
+                &raw.engine,
+                &flags,
+                &model,
+                &device,
+                tensor_parallel,
+                &calibration,
+            ),
+            fp8_experts,
+            pipeline: self.pipeline,
+        };
+        let cost = match &step_time {
+            Some(ideal) => ideal.factory(),
+            None => roofline(judge, &device, &model, &calibration, &placement)?,
+        };
+        let processes = processes(judge, raw, &flags);
+        let layers = model.layers.iter().map(|group| group.count).sum();
+        let flags = flags.with_copies(&calibration, layers);
+        let (engine, memory) = flags.with_memory(judge, plan, seed)?;
         Some(Server {
+            frontend: match step_time {
+                Some(_) => processes,
+                None => processes.under(&calibration, name),
+            },
             model,
             device,
-            placement: machine.placement,
-            memory: machine.memory,
-            calibration: machine.calibration,
-            trust: machine.trust,
-            step_time: machine.step_time,
-            engine: machine.engine,
-            cost: machine.cost,
-            frontend: machine.frontend,
+            placement,
+            memory,
+            calibration,
+            trust,
+            step_time,
+            engine,
+            cost,
         })
+    }
+}
+
+/// Step times of a machine; `None` was reported.
+fn roofline(
+    judge: &mut Judge,
+    device: &Device,
+    model: &ModelShape,
+    calibration: &Calibration,
+    placement: &Placement,
+) -> Option<CostFactory> {
+    match RooflineCost::maker(device, model, calibration, placement) {
+        Ok(maker) => Some(Arc::new(maker)),
+        Err(error) => {
+            judge.report(Diagnostic::new(error.to_string()).at(judge.place("cluster.calibration")));
+            None
+        }
+    }
+}
+
+/// The processes of the server's front end, which take no time yet.
+fn processes(judge: &mut Judge, raw: &RawScenario, flags: &Flags) -> Frontend {
+    let engines = raw.cluster.data_parallel_size.map_or(1, |count| count.0 as u32);
+    // What is no number of tokens has been reported.
+    let interval = |count: Count| u32::try_from(count.0).ok().and_then(NonZeroU32::new);
+    Frontend {
+        servers: flags.api_servers(judge, engines),
+        is_shared: engines > 1,
+        outputs_at_once: flags.outputs_at_once(),
+        stream_interval: raw
+            .engine
+            .stream_interval
+            .and_then(interval)
+            .unwrap_or(NonZeroU32::MIN),
+        ..Frontend::default()
     }
 }
