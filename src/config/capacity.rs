@@ -2,6 +2,7 @@
 //!
 //! Left out: promises and step times, which a scenario may hold and memory does not depend on, and all of its traffic but the mean lengths.
 
+use super::base::underlay;
 use super::cluster::{self, REPLICAS_MAX};
 use super::diagnostic::Diagnostics;
 use super::document::{Document, Source};
@@ -9,7 +10,6 @@ use super::files::Files;
 use super::judge::{Judge, Provenance};
 use super::raw::RawScenario;
 use super::remedies::Asked;
-use super::resolve::underlay;
 use super::server::Draft;
 use super::version::EngineKind;
 use super::{

@@ -11,6 +11,7 @@ mod assemble;
 mod assumed;
 mod autoscale;
 pub mod axes;
+mod base;
 mod blocks;
 mod calibrated;
 mod capacity;
@@ -69,6 +70,7 @@ mod unlike;
 pub mod variant;
 pub(crate) mod version;
 mod workload;
+mod written;
 mod yarn;
 
 pub use assemble::{Assembled, Ground, QUICKSTART, assemble, assemble_run, served};
@@ -79,12 +81,13 @@ pub use document::{Document, Source};
 pub use files::{Files, NoFiles};
 pub use judge::Provenance;
 pub use report::{Report, apply_report};
-pub use resolve::{Resolved, resolve, resolved_as_given, resolved_toml};
+pub use resolve::{Resolved, resolve};
 pub use schema::scenario_schema;
 pub use server::Server;
 pub use slo::{PercentileLimit, Slo, SloMetric};
 pub use step_time::StepTime;
 pub use workload::RunLength;
+pub use written::{resolved_as_given, resolved_toml};
 
 #[cfg(test)]
 mod tests;

@@ -4,14 +4,15 @@ use std::collections::BTreeMap;
 
 use super::admission;
 use super::assumed;
+use super::base;
 use super::cluster;
-use super::diagnostic::{Diagnostic, Diagnostics};
+use super::diagnostic::Diagnostics;
 use super::disaggregation;
 use super::document::{Document, Source};
-use super::files::{self, Files};
+use super::files::Files;
 use super::gate;
 use super::idle;
-use super::jitter::step_jitter;
+use super::jitter::{self, step_jitter};
 use super::judge::{Judge, Provenance};
 use super::lmcache;
 use super::lockstep;
@@ -31,6 +32,7 @@ use crate::cluster::ClusterSpec;
 use crate::cluster::router::Policy;
 use crate::cost::Trust;
 use crate::cost::calibration::Calibration;
+use crate::cost::jitter::JitterLaw;
 use crate::cost::roofline::Placement;
 use crate::engine::lmcache::LmcacheConfig;
 use crate::engine::memory::MemoryPlan;
@@ -73,9 +75,9 @@ pub struct Resolved {
     /// Those of the notes that name something without effect.
     pub ignored: Vec<String>,
     /// The input with every assumed value spelt out.
-    document: Document,
+    pub(super) document: Document,
     /// Those of its values that name files.
-    rooted: Vec<Rooted>,
+    pub(super) rooted: Vec<Rooted>,
 }
 
 impl Resolved {
@@ -176,9 +178,7 @@ fn refuse_unread(judge: &mut Judge, raw: &RawScenario) {
 /// Every problem that could be found.
 pub fn resolve(mut document: Document, files: &dyn Files) -> Result<Resolved, Diagnostics> {
     let mut notes = Vec::new();
-    if let Err(problem) = underlay(&mut document, files, &mut notes) {
-        return Err(problem.into());
-    }
+    base::underlay(&mut document, files, &mut notes)?;
     document.remove("sweep");
     notes.extend(document.roles_give_way());
     document.roles_become_pools()?;
@@ -202,14 +202,7 @@ pub fn resolve(mut document: Document, files: &dyn Files) -> Result<Resolved, Di
     let spec = traffic.as_ref().map(|(spec, _)| spec);
     let admission = admission::resolve(&mut judge, &raw.cluster, spec);
     if let Some((spec, _)) = &traffic {
-        gate::resolve(&mut judge, &pools, spec, &mut cluster);
-        let refuses = workload::refuses_too_long(&mut judge, &raw.workload);
-        for pool in &mut pools {
-            let served = &cluster.groups[pool.group].serves;
-            pool.judge(&mut judge, &raw, |judge, _, draft| {
-                draft.check_context(judge, spec, served, refuses);
-            });
-        }
+        share_out(&mut judge, &raw, spec, &mut pools, &mut cluster);
     }
     let Some((mut spec, length)) = traffic.filter(|_| judge.problems.is_empty()) else {
         if can_build {
@@ -220,13 +213,11 @@ pub fn resolve(mut document: Document, files: &dyn Files) -> Result<Resolved, Di
     judge.notes.extend(workload::sessions_notes(&spec));
     judge.notes.extend(workload::draws_note(&spec, seed));
     judge.notes.extend(lone_requests(&cluster, &spec));
-    let built = pools.into_iter().map(|pool| {
+    let context = |pool: &PoolDraft| {
         let served = &cluster.groups[pool.group].serves;
-        let context = workload::typical_context(&spec, |class| serves_class(served, Some(class)));
-        pool.build(&mut judge, &raw, (context, seed), files)
-    });
-    let built: Vec<Option<(Pool, Server)>> = built.collect();
-    let Some((mut pools, servers)) = built.into_iter().collect::<Option<(Vec<Pool>, Vec<Server>)>>() else {
+        workload::typical_context(&spec, |class| serves_class(served, Some(class)))
+    };
+    let Some((mut pools, servers)) = build(&mut judge, &raw, pools, context, seed, files) else {
         return Err(Diagnostics(judge.problems));
     };
     if pools.iter().any(|pool| pool.engine.answers_whole()) {
@@ -241,12 +232,7 @@ pub fn resolve(mut document: Document, files: &dyn Files) -> Result<Resolved, Di
     if let Some(shortest) = steps.min() {
         workload::check_closed_clock(&mut judge, &spec, shortest);
     }
-    let laws = jitter.iter().flat_map(|asked| {
-        let of_server =
-            |server: &Server| asked.law(&mut judge, &server.calibration, &server.placement.engine);
-        servers.iter().map(of_server).collect::<Vec<_>>()
-    });
-    let jitter = laws.flatten().collect();
+    let jitter = laws(&mut judge, jitter.as_ref(), &servers);
     let lock_step = lock_step.and_then(|spec| lockstep::build(&mut judge, spec, &servers[0]));
     let tiers = tiers(&mut judge, &raw, &pools, &servers);
     if tiers.is_some() {
@@ -297,6 +283,49 @@ pub fn resolve(mut document: Document, files: &dyn Files) -> Result<Resolved, Di
     })
 }
 
+/// Says who serves which requests, and checks that these fit their context.
+fn share_out(
+    judge: &mut Judge,
+    raw: &RawScenario,
+    spec: &WorkloadSpec,
+    pools: &mut [PoolDraft],
+    cluster: &mut ClusterSpec,
+) {
+    gate::resolve(judge, pools, spec, cluster);
+    let refuses = workload::refuses_too_long(judge, &raw.workload);
+    for pool in pools {
+        let served = &cluster.groups[pool.group].serves;
+        pool.judge(judge, raw, |judge, _, draft| {
+            draft.check_context(judge, spec, served, refuses);
+        });
+    }
+}
+
+/// The pools and what they run on, each at the `context` of its own requests; `None` was reported, of all pools.
+fn build(
+    judge: &mut Judge,
+    raw: &RawScenario,
+    pools: Vec<PoolDraft>,
+    context: impl Fn(&PoolDraft) -> u32,
+    seed: u64,
+    files: &dyn Files,
+) -> Option<(Vec<Pool>, Vec<Server>)> {
+    let built = pools.into_iter().map(|pool| {
+        let context = context(&pool);
+        pool.build(judge, raw, (context, seed), files)
+    });
+    let built: Vec<Option<(Pool, Server)>> = built.collect();
+    built.into_iter().collect()
+}
+
+/// How the steps of each pool scatter, where they do.
+fn laws(judge: &mut Judge, asked: Option<&jitter::Asked>, servers: &[Server]) -> Vec<JitterLaw> {
+    let of_server = |server: &Server| {
+        asked.and_then(|asked| asked.law(judge, &server.calibration, &server.placement.engine))
+    };
+    servers.iter().filter_map(of_server).collect()
+}
+
 /// Context at which a server is judged whose traffic is not known.
 const CONTEXT: u32 = 1024;
 
@@ -304,11 +333,7 @@ const CONTEXT: u32 = 1024;
 fn judge_servers(judge: &mut Judge, raw: &RawScenario, pools: Vec<PoolDraft>, seed: u64, files: &dyn Files) {
     // A server is not judged beside problems of its own: those that there are lie elsewhere.
     let elsewhere = std::mem::take(&mut judge.problems);
-    let built = pools
-        .into_iter()
-        .map(|pool| pool.build(judge, raw, (CONTEXT, seed), files));
-    let built: Vec<Option<(Pool, Server)>> = built.collect();
-    if let Some((pools, servers)) = built.into_iter().collect::<Option<(Vec<Pool>, Vec<Server>)>>() {
+    if let Some((pools, servers)) = build(judge, raw, pools, |_| CONTEXT, seed, files) {
         tiers(judge, raw, &pools, &servers);
     }
     judge.problems.splice(0..0, elsewhere);
@@ -372,109 +397,6 @@ fn has_sessions(spec: &WorkloadSpec) -> bool {
         Arrivals::Superposed { streams } => streams.iter().any(|stream| has_sessions(&stream.spec)),
         _ => matches!(spec.prefix, Prefix::Sessions { .. }),
     }
-}
-
-/// Puts the workload that the scenario starts from below it.
-pub(super) fn underlay(
-    document: &mut Document,
-    files: &dyn Files,
-    notes: &mut Vec<String>,
-) -> Result<(), Diagnostic> {
-    let key = "workload.base";
-    let Some(name) = document
-        .get(key)
-        .and_then(toml::Value::as_str)
-        .map(str::to_string)
-    else {
-        document.settle_rate(false);
-        return Ok(());
-    };
-    let wrong = |document: &Document, error: String| {
-        let known: Vec<&str> = files::SHIPPED
-            .iter()
-            .map(|(name, _)| *name)
-            .filter(|name| name.starts_with("workloads/"))
-            .collect();
-        let problem = Diagnostic::new(format!("`{}` names no workload", document.name_of(key)));
-        problem
-            .at(document.place(key))
-            .of_value()
-            .label(error)
-            .help(format!("shipped are {}", known.join(", ")))
-    };
-    let (name, text) = match files::find(&name, files) {
-        Some(shipped) => {
-            notes.extend(shipped.note());
-            (shipped.name, shipped.text)
-        }
-        None => {
-            let bytes = files.read(&name).map_err(|error| wrong(document, error))?;
-            let text =
-                String::from_utf8(bytes).map_err(|_| wrong(document, format!("{name} is not text")))?;
-            (name, text)
-        }
-    };
-    let has_arrivals = document.get("workload.arrivals").is_some();
-    document.underlay(&name, &text)?;
-    document.remove(key);
-    document.settle_rate(!has_arrivals);
-    Ok(())
-}
-
-/// The input that reproduces a run to the last bit with this version, in any folder: every assumed value is written out, and
-/// every file is named from the root.
-#[must_use]
-pub fn resolved_toml(resolved: &Resolved) -> String {
-    written(resolved, &resolved.rooted)
-}
-
-/// The same with files named as they were given: what tells inputs apart, wherever their folder lies.
-#[must_use]
-pub fn resolved_as_given(resolved: &Resolved) -> String {
-    written(resolved, &[])
-}
-
-fn written(resolved: &Resolved, rooted: &[Rooted]) -> String {
-    let said = |sentences: &[String]| -> Vec<String> {
-        sentences
-            .iter()
-            .map(|sentence| rooted::said(sentence, rooted))
-            .collect()
-    };
-    let mut text = format!(
-        "# Everything that this run depends on; plimsoll {} reproduces it from this file.\n",
-        env!("CARGO_PKG_VERSION")
-    );
-    let scenario = &resolved.scenario;
-    for (pool, server) in scenario.pools.iter().zip(&resolved.servers) {
-        let name = match pool.name.as_str() {
-            "" => String::new(),
-            name => format!("{name}: "),
-        };
-        text += &format!(
-            "# {name}{} on {}: {} KV blocks of {} tokens; step time by {}\n",
-            server.model.name,
-            server.device.id,
-            pool.engine.num_gpu_blocks(),
-            pool.engine.block_size(),
-            server.calibration.name
-        );
-    }
-    text.push('\n');
-    text += &assumed::written(resolved.assumptions());
-    text += &assumed::told(
-        "ignored",
-        "What the first command line said without effect.",
-        &said(&resolved.ignored),
-    );
-    text += &assumed::told(
-        "notes",
-        "What else was said beside its result.",
-        &said(&resolved.other_notes()),
-    );
-    text += &toml::to_string(&rooted::spelt_out(resolved.document.table(), rooted))
-        .expect("a table that was read from TOML can be written as TOML");
-    text
 }
 
 #[cfg(test)]

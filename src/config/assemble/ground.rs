@@ -3,12 +3,12 @@
 //! Law: a cell is the command that has its values as flags. They are judged with the others, in no order.
 
 use super::super::axes::{Swept, with_values};
+use super::super::base;
 use super::super::diagnostic::Diagnostics;
 use super::super::document::Document;
 use super::super::files::Files;
 use super::super::flags::{self, ClientKind, ScenarioFlags};
 use super::super::pasted::ResultFlags;
-use super::super::resolve;
 use super::{Assembled, Layered, Layers, is_scenario, scenario, without_base};
 
 /// A scenario and the pasted commands over it.
@@ -100,7 +100,7 @@ impl Ground {
         if let Some(client) = flags.traffic.client.or(self.client) {
             // A workload below the scenario says something, too; that it cannot be read is told by whoever runs it.
             let mut whole = layers.document.clone();
-            let is_read = resolve::underlay(&mut whole, files, &mut Vec::new()).is_ok();
+            let is_read = base::underlay(&mut whole, files, &mut Vec::new()).is_ok();
             let below = is_read.then_some(&whole);
             flags::client_defaults(&mut layers.document, client, below);
         }
