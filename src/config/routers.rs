@@ -143,47 +143,23 @@ pub(super) fn refuse_foreign_options(judge: &mut Judge, raw: &RawCluster, groups
     let any = |is: fn(&Policy) -> bool| groups.iter().any(|group| is(&group.policy));
     let is_kv_events = any(|policy| matches!(policy, Policy::KvEvents(_)));
     let is_cache_aware = any(|policy| matches!(policy, Policy::CacheAware(_)));
-    let options = [
-        (
-            "cache_threshold",
-            raw.cache_threshold.is_some(),
-            "cache_aware",
-            is_cache_aware,
-        ),
-        (
-            "balance_abs_threshold",
-            raw.balance_abs_threshold.is_some(),
-            "cache_aware",
-            is_cache_aware,
-        ),
-        (
-            "balance_rel_threshold",
-            raw.balance_rel_threshold.is_some(),
-            "cache_aware",
-            is_cache_aware,
-        ),
-        (
-            "overlap_weight",
-            raw.overlap_weight.is_some(),
-            "kv_events",
-            is_kv_events,
-        ),
-        (
-            "use_kv_events",
-            raw.use_kv_events.is_some(),
-            "kv_events",
-            is_kv_events,
-        ),
-        (
-            "kv_event_latency",
-            raw.kv_event_latency.is_some(),
-            "kv_events",
-            is_kv_events,
-        ),
-        ("router_ttl", raw.router_ttl.is_some(), "kv_events", is_kv_events),
+    let of_cache_aware = [
+        ("cache_threshold", raw.cache_threshold.is_some()),
+        ("balance_abs_threshold", raw.balance_abs_threshold.is_some()),
+        ("balance_rel_threshold", raw.balance_rel_threshold.is_some()),
     ];
-    for (name, is_given, owner, is_in_use) in options {
-        if is_given && !is_in_use {
+    let of_kv_events = [
+        ("overlap_weight", raw.overlap_weight.is_some()),
+        ("use_kv_events", raw.use_kv_events.is_some()),
+        ("kv_event_latency", raw.kv_event_latency.is_some()),
+        ("router_ttl", raw.router_ttl.is_some()),
+    ];
+    let routers: [(&str, bool, &[(&str, bool)]); 2] = [
+        ("cache_aware", is_cache_aware, &of_cache_aware),
+        ("kv_events", is_kv_events, &of_kv_events),
+    ];
+    for (owner, _, options) in routers.iter().filter(|(_, is_in_use, _)| !is_in_use) {
+        for (name, _) in options.iter().filter(|(_, is_given)| *is_given) {
             judge.wrong_help(
                 &format!("cluster.{name}"),
                 "has no effect",
@@ -192,30 +168,29 @@ pub(super) fn refuse_foreign_options(judge: &mut Judge, raw: &RawCluster, groups
             );
         }
     }
-    let hears = raw.use_kv_events != Some(false);
-    let idle = [
-        (
+    if is_kv_events {
+        refuse_idle_time(judge, raw);
+    }
+}
+
+/// Of the two times of the router that follows KV events each is for one way of knowing.
+fn refuse_idle_time(judge: &mut Judge, raw: &RawCluster) {
+    let (is_given, name, when, other) = match raw.use_kv_events {
+        Some(false) => (
+            raw.kv_event_latency.is_some(),
             "kv_event_latency",
-            raw.kv_event_latency.is_some() && !hears,
             "without KV events",
             "true",
         ),
-        (
-            "router_ttl",
-            raw.router_ttl.is_some() && hears,
-            "with KV events",
-            "false",
-        ),
-    ];
-    for (name, is_idle, when, other) in idle {
-        if is_idle && is_kv_events {
-            judge.wrong_help(
-                &format!("cluster.{name}"),
-                "has no effect",
-                format!("the router runs {when}"),
-                format!("add --use-kv-events={other}, or leave it out"),
-            );
-        }
+        _ => (raw.router_ttl.is_some(), "router_ttl", "with KV events", "false"),
+    };
+    if is_given {
+        judge.wrong_help(
+            &format!("cluster.{name}"),
+            "has no effect",
+            format!("the router runs {when}"),
+            format!("add --use-kv-events={other}, or leave it out"),
+        );
     }
 }
 

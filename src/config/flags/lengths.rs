@@ -1,5 +1,6 @@
 //! The traffic's flags: how long prompts and outputs are, and what prompts share.
 
+use clap::ValueEnum;
 use toml::Value;
 
 use super::editor::{Editor, count};
@@ -49,65 +50,51 @@ pub(in crate::config) fn random_ids(flags: &TrafficFlags) -> Option<String> {
 
 /// Flags of a data set that is not the chosen one.
 fn strays(editor: &mut Editor<'_>, flags: &TrafficFlags) {
-    const REPETITION: (Dataset, &str) = (Dataset::PrefixRepetition, "prefix_repetition");
-    const SHARED: (Dataset, &str) = (Dataset::GeneratedSharedPrefix, "generated-shared-prefix");
-    let strays = [
+    let repetition = [
         (
             "prefix-repetition-prefix-len",
             flags.prefix_repetition_prefix_len.is_some(),
-            REPETITION,
         ),
         (
             "prefix-repetition-suffix-len",
             flags.prefix_repetition_suffix_len.is_some(),
-            REPETITION,
         ),
         (
             "prefix-repetition-num-prefixes",
             flags.prefix_repetition_num_prefixes.is_some(),
-            REPETITION,
         ),
         (
             "prefix-repetition-output-len",
             flags.prefix_repetition_output_len.is_some(),
-            REPETITION,
-        ),
-        ("gsp-num-groups", flags.gsp_num_groups.is_some(), SHARED),
-        (
-            "gsp-prompts-per-group",
-            flags.gsp_prompts_per_group.is_some(),
-            SHARED,
-        ),
-        (
-            "gsp-system-prompt-len",
-            flags.gsp_system_prompt_len.is_some(),
-            SHARED,
-        ),
-        ("gsp-question-len", flags.gsp_question_len.is_some(), SHARED),
-        ("gsp-output-len", flags.gsp_output_len.is_some(), SHARED),
-        (
-            "gsp-group-distribution",
-            flags.gsp_group_distribution.is_some(),
-            SHARED,
-        ),
-        ("gsp-zipf-alpha", flags.gsp_zipf_alpha.is_some(), SHARED),
-        (
-            "sharegpt-output-len",
-            flags.sharegpt_output_len.is_some(),
-            (Dataset::Sharegpt, "sharegpt"),
-        ),
-        (
-            "custom-output-len",
-            flags.custom_output_len.is_some(),
-            (Dataset::Custom, "custom"),
         ),
     ];
-    for (flag, is_given, (dataset, name)) in strays {
-        if is_given && flags.dataset_name != Some(dataset) {
+    let shared = [
+        ("gsp-num-groups", flags.gsp_num_groups.is_some()),
+        ("gsp-prompts-per-group", flags.gsp_prompts_per_group.is_some()),
+        ("gsp-system-prompt-len", flags.gsp_system_prompt_len.is_some()),
+        ("gsp-question-len", flags.gsp_question_len.is_some()),
+        ("gsp-output-len", flags.gsp_output_len.is_some()),
+        ("gsp-group-distribution", flags.gsp_group_distribution.is_some()),
+        ("gsp-zipf-alpha", flags.gsp_zipf_alpha.is_some()),
+    ];
+    let sharegpt = [("sharegpt-output-len", flags.sharegpt_output_len.is_some())];
+    let custom = [("custom-output-len", flags.custom_output_len.is_some())];
+    let of_data_sets: [(Dataset, &[(&str, bool)]); 4] = [
+        (Dataset::PrefixRepetition, &repetition),
+        (Dataset::GeneratedSharedPrefix, &shared),
+        (Dataset::Sharegpt, &sharegpt),
+        (Dataset::Custom, &custom),
+    ];
+    for (dataset, own) in of_data_sets {
+        let strays = own
+            .iter()
+            .filter(|(_, is_given)| *is_given && flags.dataset_name != Some(dataset));
+        for (flag, _) in strays {
+            let name = dataset.to_possible_value().expect("no data set is hidden");
             editor.wrong(
                 flag,
                 format!("`--{flag}` belongs to another data set"),
-                format!("give --dataset-name {name}"),
+                format!("give --dataset-name {}", name.get_name()),
             );
         }
     }
