@@ -4,7 +4,7 @@ use std::hint::black_box;
 
 use criterion::{Criterion, Throughput, criterion_group, criterion_main};
 use plimsoll::units::Picos;
-use plimsoll::workload::{Arrivals, Client, Draws, Generator, Lengths, Prefix, Traffic, WorkloadSpec};
+use plimsoll::workload::{Arrivals, Client, Generator, Lengths, Prefix, Traffic, WorkloadSpec};
 
 const REQUESTS: u64 = 100_000;
 
@@ -16,13 +16,7 @@ fn poisson() -> WorkloadSpec {
             output_len: 128,
         },
         prefix: Prefix::None,
-        client: Client {
-            max_concurrency: None,
-            rescale_arrivals: false,
-            draws: Draws::Own,
-            timeout: None,
-            priorities: Vec::new(),
-        },
+        client: Client::default(),
         num_prompts: Some(REQUESTS),
         duration: None,
         endings: None,

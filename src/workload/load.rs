@@ -57,15 +57,23 @@ pub fn is_closed(spec: &WorkloadSpec) -> bool {
 /// A ramp's is that of all its requests, `1 / ∫₀¹ dx/rate(x)`; an MMPP's and a profile's are those of whole cycles.
 #[must_use]
 pub fn mean_rate(spec: &WorkloadSpec) -> Option<f64> {
-    let starts = match &spec.arrivals {
+    let rate = match &spec.arrivals {
+        Arrivals::Superposed { streams } => {
+            let rates = streams.iter().filter_map(|stream| mean_rate(&stream.spec));
+            rates.sum::<f64>()
+        }
+        arrivals => mean_starts(arrivals)? * turns_per_start(spec),
+    };
+    (rate.is_finite() && rate > 0.0).then_some(rate)
+}
+
+/// What `arrivals` start a second on average, requests or conversations; `None` where they have no rate, or several clients send.
+pub(crate) fn mean_starts(arrivals: &Arrivals) -> Option<f64> {
+    Some(match arrivals {
         Arrivals::Poisson { request_rate }
         | Arrivals::Gamma { request_rate, .. }
         | Arrivals::Constant { request_rate } => *request_rate,
-        Arrivals::AllAtOnce | Arrivals::Users { .. } => return None,
-        Arrivals::Superposed { streams } => {
-            let rates = streams.iter().filter_map(|stream| mean_rate(&stream.spec));
-            return Some(rates.sum::<f64>()).filter(|sum| *sum > 0.0);
-        }
+        Arrivals::AllAtOnce | Arrivals::Users { .. } | Arrivals::Superposed { .. } => return None,
         Arrivals::Ramp {
             start_rate,
             end_rate,
@@ -85,9 +93,7 @@ pub fn mean_rate(spec: &WorkloadSpec) -> Option<f64> {
             let span = last.arrival.saturating_sub(first.arrival).seconds() * time_scale;
             (requests.len() - 1) as f64 / span
         }
-    };
-    let rate = starts * turns_per_start(spec);
-    (rate.is_finite() && rate > 0.0).then_some(rate)
+    })
 }
 
 /// `spec` offering `request_rate` requests/s on average: the same seed then gives the same traffic, faster or slower.

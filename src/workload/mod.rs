@@ -21,8 +21,8 @@ pub mod trace;
 
 pub use bench::drawn_by_us;
 pub use generator::Generator;
-pub(crate) use load::ramp_mean;
 pub use load::{TrafficKind, endless, is_closed, mean_rate, traffic_kind, with_rate};
+pub(crate) use load::{mean_starts, ramp_mean};
 pub use request::{Piece, Prompt, Request};
 pub(crate) use reuse::OCTAVES_MAX;
 pub use reuse::ReuseLaw;

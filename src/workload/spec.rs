@@ -2,6 +2,7 @@
 
 use std::sync::Arc;
 
+use super::lengths::{sglang_range, vllm_range};
 use super::{Request, ReuseLaw};
 use crate::units::Picos;
 
@@ -244,6 +245,47 @@ pub enum Lengths {
 }
 
 impl Lengths {
+    /// The shortest and the longest prompt that can be drawn, and output.
+    #[must_use]
+    pub fn ranges(&self) -> [(u32, u32); 2] {
+        let ends = |values: &[f64]| {
+            let (first, last) = (values.first().unwrap_or(&1.0), values.last().unwrap_or(&1.0));
+            ((first.floor() as u32).max(1), last.ceil() as u32)
+        };
+        match self {
+            Lengths::Fixed {
+                input_len,
+                output_len,
+            } => [(*input_len, *input_len), (*output_len, *output_len)],
+            Lengths::RandomVllm {
+                input_len,
+                output_len,
+                range_ratio,
+                output_range_ratio,
+            } => [
+                vllm_range(*input_len, *range_ratio),
+                vllm_range(*output_len, *output_range_ratio),
+            ],
+            Lengths::RandomSglang {
+                input_len,
+                output_len,
+                range_ratio,
+            } => [
+                sglang_range(*input_len, *range_ratio),
+                sglang_range(*output_len, *range_ratio),
+            ],
+            Lengths::Lognormal { input, output, .. } => [(1, input.max), (1, output.max)],
+            Lengths::Quantiles { input, output, .. } => [ends(input), ends(output)],
+            Lengths::Empirical { pairs } => {
+                let range = |part: fn(&(u32, u32)) -> u32| {
+                    let all = || pairs.iter().map(part);
+                    (all().min().unwrap_or(1), all().max().unwrap_or(1))
+                };
+                [range(|pair| pair.0), range(|pair| pair.1)]
+            }
+        }
+    }
+
     /// The prompt that all requests have, and the output, each where there is only one.
     #[must_use]
     pub fn constants(&self) -> (Option<u32>, Option<u32>) {
@@ -351,8 +393,22 @@ pub enum Prefix {
     },
 }
 
-/// How the client behaves.
-#[derive(Clone, Debug, PartialEq)]
+impl Prefix {
+    /// Tokens that stand in front of every first prompt, beside its own.
+    #[must_use]
+    pub fn shared_len(&self) -> u32 {
+        match *self {
+            Prefix::Groups { prefix_len, .. } => prefix_len,
+            Prefix::Sessions {
+                shared_system_len, ..
+            } => shared_system_len,
+            Prefix::None | Prefix::Reuse(_) => 0,
+        }
+    }
+}
+
+/// How the client behaves; by default it sends when requests arrive, and waits for ever.
+#[derive(Clone, Debug, Default, PartialEq)]
 pub struct Client {
     /// Most requests in flight; a request's clock starts when it gets its place (B-4).
     pub max_concurrency: Option<u32>,

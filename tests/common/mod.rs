@@ -4,7 +4,7 @@ use plimsoll::engine::{EngineConfig, KvGroups, Policy, VersionSwitches};
 use plimsoll::ids::{RequestId, SegmentId};
 use plimsoll::metrics::{Fleet, Recorder, RecorderOptions, Records, SloLimits};
 use plimsoll::units::Picos;
-use plimsoll::workload::{Arrivals, Client, Draws, Lengths, Prefix, Prompt, Request, WorkloadSpec};
+use plimsoll::workload::{Arrivals, Client, Lengths, Prefix, Prompt, Request, WorkloadSpec};
 
 /// An engine with room for everything that these tests send.
 pub(crate) fn ample_engine() -> EngineConfig {
@@ -40,13 +40,7 @@ pub(crate) fn plain(arrivals: Arrivals, input_len: u32, output_len: u32, request
             output_len,
         },
         prefix: Prefix::None,
-        client: Client {
-            max_concurrency: None,
-            rescale_arrivals: false,
-            draws: Draws::Own,
-            timeout: None,
-            priorities: Vec::new(),
-        },
+        client: Client::default(),
         num_prompts: Some(requests),
         duration: None,
         endings: None,

@@ -1,40 +1,24 @@
 //! What a law of traffic amounts to: its rate, its longest request, its typical context.
 
-use crate::workload::{Arrivals, Class, Lengths, LognormalLength, Prefix, Request, WorkloadSpec, mean_rate};
+use crate::workload::{
+    Arrivals, Class, Lengths, LognormalLength, Prefix, Request, WorkloadSpec, mean_rate, mean_starts,
+};
 
 /// Starts per second where they are slowest, of a request or a conversation: what bounds how long so many of them take.
 /// `None` where not traffic alone decides it. What a workload offers is [`crate::workload::mean_rate`].
 #[must_use]
 pub(super) fn slowest_start_rate(arrivals: &Arrivals) -> Option<f64> {
     match arrivals {
-        Arrivals::Poisson { request_rate }
-        | Arrivals::Gamma { request_rate, .. }
-        | Arrivals::Constant { request_rate } => Some(*request_rate),
         Arrivals::Ramp {
             start_rate, end_rate, ..
         } => Some(start_rate.min(*end_rate)),
-        Arrivals::Mmpp { states } => {
-            let time: f64 = states.iter().map(|state| state.mean_sojourn.seconds()).sum();
-            Some(
-                states
-                    .iter()
-                    .map(|state| state.request_rate * state.mean_sojourn.seconds())
-                    .sum::<f64>()
-                    / time,
-            )
-        }
-        Arrivals::Profile { rates, .. } => Some(rates.iter().sum::<f64>() / rates.len() as f64),
-        Arrivals::AllAtOnce
-        | Arrivals::Users { .. }
-        | Arrivals::Replay { .. }
-        | Arrivals::Superposed { .. } => None,
+        Arrivals::Replay { .. } => None,
+        arrivals => mean_starts(arrivals),
     }
 }
 
 /// The longest prompt and the longest output that can occur, shared prefixes included, and the key to blame.
 pub(in crate::config) fn longest(spec: &WorkloadSpec) -> (u64, u64, &'static str) {
-    let up = |len: u32, ratio: f64| (f64::from(len) * (1.0 + ratio)).ceil() as u64;
-    let last = |values: &[f64]| values.last().copied().unwrap_or(1.0).ceil() as u64;
     if let Arrivals::Replay { requests, .. } = &spec.arrivals {
         let most = |len: fn(&Request) -> u32| requests.iter().map(len).max().map_or(1, u64::from);
         return (
@@ -43,59 +27,17 @@ pub(in crate::config) fn longest(spec: &WorkloadSpec) -> (u64, u64, &'static str
             "workload.arrivals.trace.path",
         );
     }
-    let (input, output, key) = match &spec.lengths {
-        Lengths::Fixed {
-            input_len,
-            output_len,
-        } => (
-            u64::from(*input_len),
-            u64::from(*output_len),
-            "workload.lengths.fixed.input_len",
-        ),
-        Lengths::RandomVllm {
-            input_len,
-            output_len,
-            range_ratio,
-            output_range_ratio,
-        } => (
-            up(*input_len, *range_ratio),
-            up(*output_len, *output_range_ratio),
-            "workload.lengths.random.input_len",
-        ),
-        Lengths::RandomSglang {
-            input_len,
-            output_len,
-            ..
-        } => (
-            u64::from(*input_len),
-            u64::from(*output_len),
-            "workload.lengths.random_sglang.input_len",
-        ),
-        Lengths::Lognormal { input, output, .. } => (
-            u64::from(input.max),
-            u64::from(output.max),
-            "workload.lengths.lognormal.input.max",
-        ),
-        Lengths::Quantiles { input, output, .. } => {
-            (last(input), last(output), "workload.lengths.quantiles.input")
-        }
-        Lengths::Empirical { pairs } => {
-            let most = |part: fn(&(u32, u32)) -> u32| pairs.iter().map(part).max().map_or(1, u64::from);
-            (
-                most(|pair| pair.0),
-                most(|pair| pair.1),
-                "workload.lengths.file.path",
-            )
-        }
+    let key = match &spec.lengths {
+        Lengths::Fixed { .. } => "workload.lengths.fixed.input_len",
+        Lengths::RandomVllm { .. } => "workload.lengths.random.input_len",
+        Lengths::RandomSglang { .. } => "workload.lengths.random_sglang.input_len",
+        Lengths::Lognormal { .. } => "workload.lengths.lognormal.input.max",
+        Lengths::Quantiles { .. } => "workload.lengths.quantiles.input",
+        Lengths::Empirical { .. } => "workload.lengths.file.path",
     };
-    let shared = match spec.prefix {
-        Prefix::Groups { prefix_len, .. } => u64::from(prefix_len),
-        Prefix::Sessions {
-            shared_system_len, ..
-        } => u64::from(shared_system_len),
-        Prefix::None | Prefix::Reuse(_) => 0,
-    };
-    (input + shared, output, key)
+    let [(_, input), (_, output)] = spec.lengths.ranges();
+    let shared = spec.prefix.shared_len();
+    (u64::from(input) + u64::from(shared), u64::from(output), key)
 }
 
 /// Prompt and `max_tokens` of the smallest request that can occur, shared prefixes included.
@@ -111,36 +53,15 @@ pub(in crate::config) fn smallest(spec: &WorkloadSpec) -> u64 {
                 .map(|request| (request.prompt_tokens, request.max_tokens)),
         );
     }
-    let scaled = |len: u32, share: f64| ((f64::from(len) * share).floor() as u64).max(1);
-    let first = |values: &[f64]| values.first().copied().unwrap_or(1.0).floor().max(1.0) as u64;
     let own = match &spec.lengths {
-        Lengths::Fixed {
-            input_len,
-            output_len,
-        } => u64::from(*input_len) + u64::from(*output_len),
-        Lengths::RandomVllm {
-            input_len,
-            output_len,
-            range_ratio,
-            output_range_ratio,
-        } => scaled(*input_len, 1.0 - range_ratio) + scaled(*output_len, 1.0 - output_range_ratio),
-        Lengths::RandomSglang {
-            input_len,
-            output_len,
-            range_ratio,
-        } => scaled(*input_len, *range_ratio) + scaled(*output_len, *range_ratio),
-        Lengths::Lognormal { .. } => 2,
-        Lengths::Quantiles { input, output, .. } => first(input) + first(output),
         Lengths::Empirical { pairs } => least(&mut pairs.iter().copied()),
+        law => law
+            .ranges()
+            .iter()
+            .map(|(shortest, _)| u64::from(*shortest))
+            .sum(),
     };
-    let shared = match spec.prefix {
-        Prefix::Groups { prefix_len, .. } => prefix_len,
-        Prefix::Sessions {
-            shared_system_len, ..
-        } => shared_system_len,
-        Prefix::None | Prefix::Reuse(_) => 0,
-    };
-    own + u64::from(shared)
+    own + u64::from(spec.prefix.shared_len())
 }
 
 /// The workload of each class by itself, with its number; the whole workload where there are none.

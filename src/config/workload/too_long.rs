@@ -2,7 +2,7 @@
 
 use crate::quantity::grouped;
 use crate::stats::normal_cdf;
-use crate::workload::{Arrivals, Lengths, LognormalLength, Prefix, WorkloadSpec};
+use crate::workload::{Arrivals, Lengths, LognormalLength, WorkloadSpec};
 
 /// Prompts that are too long, among all of a workload.
 #[derive(Clone, Copy, Debug, PartialEq)]
@@ -70,13 +70,7 @@ pub(super) fn too_long(spec: &WorkloadSpec, fits: u32, most: u32) -> TooLong {
     if let Arrivals::Replay { requests, .. } = &spec.arrivals {
         return count(requests.iter().map(|request| request.prompt_tokens), is_long);
     }
-    let shared = match spec.prefix {
-        Prefix::Groups { prefix_len, .. } => prefix_len,
-        Prefix::Sessions {
-            shared_system_len, ..
-        } => shared_system_len,
-        Prefix::None | Prefix::Reuse(_) => 0,
-    };
+    let shared = spec.prefix.shared_len();
     if let Lengths::Empirical { pairs } = &spec.lengths {
         let found = count(pairs.iter().map(|pair| pair.0.saturating_add(shared)), is_long);
         // Pairs are drawn with replacement: their places in the file say nothing of a run.
@@ -116,23 +110,9 @@ fn share_above(lengths: &Lengths, limit: u32) -> f64 {
     let limit = f64::from(limit);
     let whole = |low: f64, high: f64| ((high - limit.max(low - 1.0)) / (high - low + 1.0)).clamp(0.0, 1.0);
     match lengths {
-        Lengths::Fixed { input_len, .. } => whole(f64::from(*input_len), f64::from(*input_len)),
-        Lengths::RandomVllm {
-            input_len,
-            range_ratio,
-            ..
-        } => {
-            let nominal = f64::from(*input_len);
-            let low = (nominal * (1.0 - range_ratio)).floor().max(1.0);
-            whole(low, (nominal * (1.0 + range_ratio)).ceil())
-        }
-        Lengths::RandomSglang {
-            input_len,
-            range_ratio,
-            ..
-        } => {
-            let longest = f64::from(*input_len);
-            whole((longest * range_ratio).floor().max(1.0), longest)
+        Lengths::Fixed { .. } | Lengths::RandomVllm { .. } | Lengths::RandomSglang { .. } => {
+            let [(low, high), _] = lengths.ranges();
+            whole(f64::from(low), f64::from(high))
         }
         Lengths::Lognormal { input, .. } => lognormal_above(input, limit),
         Lengths::Quantiles { input, .. } => quantiles_above(input, limit),
@@ -164,7 +144,7 @@ fn quantiles_above(values: &[f64], limit: f64) -> f64 {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::workload::{Client, Draws, Generator, Request, Traffic};
+    use crate::workload::{Client, Generator, Prefix, Request, Traffic};
 
     fn spec(arrivals: Arrivals) -> WorkloadSpec {
         WorkloadSpec {
@@ -174,13 +154,7 @@ mod tests {
                 output_len: 128,
             },
             prefix: Prefix::None,
-            client: Client {
-                max_concurrency: None,
-                rescale_arrivals: false,
-                draws: Draws::Own,
-                timeout: None,
-                priorities: Vec::new(),
-            },
+            client: Client::default(),
             num_prompts: Some(40_000),
             duration: None,
             endings: None,

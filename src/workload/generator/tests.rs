@@ -3,7 +3,7 @@
 use std::collections::BTreeSet;
 
 use super::*;
-use crate::workload::{Client, Draws, Endings, Lengths};
+use crate::workload::{Client, Endings, Lengths};
 
 /// A thousand requests of 512/128 tokens, sent by `arrivals`.
 pub(crate) fn spec(arrivals: Arrivals) -> WorkloadSpec {
@@ -14,13 +14,7 @@ pub(crate) fn spec(arrivals: Arrivals) -> WorkloadSpec {
             output_len: 128,
         },
         prefix: Prefix::None,
-        client: Client {
-            max_concurrency: None,
-            rescale_arrivals: false,
-            draws: Draws::Own,
-            timeout: None,
-            priorities: Vec::new(),
-        },
+        client: Client::default(),
         num_prompts: Some(1000),
         duration: None,
         endings: None,

@@ -19,7 +19,7 @@ use super::queue::{Job, p99_wait_s};
 use super::{Trace, twin};
 use crate::quantity::significant;
 use crate::units::Picos;
-use crate::workload::{Arrivals, Client, Draws, Lengths, Prefix, Request, ReuseLaw, WorkloadSpec};
+use crate::workload::{Arrivals, Client, Lengths, Prefix, Request, ReuseLaw, WorkloadSpec};
 
 /// Fewer requests than this would show through any quantile.
 const REQUESTS_MIN: usize = 64;
@@ -158,13 +158,7 @@ impl FittedWorkload {
                 correlation: self.correlation,
             },
             prefix,
-            client: Client {
-                max_concurrency: None,
-                rescale_arrivals: false,
-                draws: Draws::Own,
-                timeout: None,
-                priorities: Vec::new(),
-            },
+            client: Client::default(),
             num_prompts: None,
             duration: None,
             endings: None,
