@@ -299,14 +299,11 @@ fn layout(judge: &mut Judge, raw: &RawScenario, model: Option<&ModelShape>) -> (
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::config::tests::served;
     use crate::config::{NoFiles, resolve};
 
     fn document(engine: &str) -> Document {
-        let text = format!(
-            "[model]\nname = \"Llama-3.1-8B-Instruct\"\n[cluster]\ngpu = \"h100\"\n[engine]\n{engine}\n\
-             [workload.arrivals.poisson]\nrequest_rate = 1.0\n[workload.lengths.fixed]\ninput_len = 100\noutput_len = 10\n"
-        );
-        Document::parse("test.toml", &text).unwrap()
+        served("Llama-3.1-8B-Instruct", "", engine)
     }
 
     #[test]

@@ -139,15 +139,13 @@ fn judge_backend(judge: &mut Judge, raw: &RawScenario, model: &ModelShape, gpus:
 #[cfg(test)]
 mod tests {
     use crate::config::flags::tests::{TRAFFIC, said};
-    use crate::config::{Diagnostics, Document, NoFiles, Resolved, resolve};
+    use crate::config::tests::resolve_served;
+    use crate::config::{Diagnostics, Resolved};
 
     fn judged(engine: &str, cluster: &str, rest: &str) -> Result<Resolved, Diagnostics> {
-        let text = format!(
-            "[model]\nname = \"Qwen/Qwen3-30B-A3B\"\n[cluster]\ngpu = \"h100\"\ntensor_parallel_size = 4\n{cluster}\n[engine]\n\
-             profile = \"{engine}\"\n{rest}\n[workload.arrivals.poisson]\nrequest_rate = 1.0\n[workload.lengths.fixed]\n\
-             input_len = 100\noutput_len = 10\n"
-        );
-        resolve(Document::parse("test.toml", &text).unwrap(), &NoFiles)
+        let cluster = format!("tensor_parallel_size = 4\n{cluster}");
+        let rest = format!("profile = \"{engine}\"\n{rest}");
+        resolve_served("Qwen/Qwen3-30B-A3B", &cluster, &rest)
     }
 
     fn groups(engine: &str, cluster: &str, rest: &str) -> u32 {

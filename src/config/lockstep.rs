@@ -243,26 +243,18 @@ pub(super) fn build(judge: &mut Judge, spec: LockStepSpec, server: &Server) -> O
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::config::{Diagnostics, Document, NoFiles, Resolved, resolve};
-
-    fn judged(model: &str, cluster: &str, rest: &str) -> Result<Resolved, Diagnostics> {
-        let text = format!(
-            "[model]\nname = \"{model}\"\n[cluster]\ngpu = \"h100\"\n{cluster}\n[engine]\n{rest}\n\
-             [workload.arrivals.poisson]\nrequest_rate = 1.0\n[workload.lengths.fixed]\ninput_len = 100\noutput_len = 10\n"
-        );
-        resolve(Document::parse("test.toml", &text).unwrap(), &NoFiles)
-    }
+    use crate::config::tests::resolve_served;
 
     const EXPERTS: &str = "Qwen/Qwen3-30B-A3B";
     const DENSE: &str = "meta-llama/Llama-3.1-8B-Instruct";
 
     fn spec(model: &str, cluster: &str, rest: &str) -> Option<LockStepSpec> {
-        let resolved = judged(model, cluster, rest).unwrap_or_else(|problems| panic!("{problems:?}"));
+        let resolved = resolve_served(model, cluster, rest).unwrap_or_else(|problems| panic!("{problems:?}"));
         resolved.scenario.lock_step.map(|ranks| ranks.spec)
     }
 
     fn refusals(model: &str, cluster: &str, rest: &str) -> Vec<String> {
-        let problems = judged(model, cluster, rest).map(|_| ()).unwrap_err();
+        let problems = resolve_served(model, cluster, rest).map(|_| ()).unwrap_err();
         problems.0.into_iter().map(|problem| problem.message).collect()
     }
 
@@ -286,7 +278,8 @@ mod tests {
     #[test]
     fn engines_that_share_experts_have_more_room_for_kv() {
         let blocks = |cluster: &str| {
-            let resolved = judged(EXPERTS, cluster, "").unwrap_or_else(|problems| panic!("{problems:?}"));
+            let resolved =
+                resolve_served(EXPERTS, cluster, "").unwrap_or_else(|problems| panic!("{problems:?}"));
             resolved.memory.map(|plan| plan.num_gpu_blocks)
         };
         let (alone, shared) = (blocks(""), blocks("data_parallel_size = 4"));
@@ -296,7 +289,7 @@ mod tests {
     #[test]
     fn the_gpus_of_one_engine_may_hold_experts_whole() {
         let cluster = "tensor_parallel_size = 4\nenable_expert_parallel = true";
-        let resolved = judged(EXPERTS, cluster, "").unwrap_or_else(|problems| panic!("{problems:?}"));
+        let resolved = resolve_served(EXPERTS, cluster, "").unwrap_or_else(|problems| panic!("{problems:?}"));
         assert_eq!(resolved.placement.expert_groups, 4);
         assert!(
             resolved

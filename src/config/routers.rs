@@ -197,15 +197,13 @@ fn refuse_idle_time(judge: &mut Judge, raw: &RawCluster) {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::config::{Diagnostics, Document, NoFiles, Resolved, resolve};
+    use crate::config::tests::resolve_served;
+    use crate::config::{Diagnostics, Resolved};
 
     fn judged(cluster: &str, engine: &str) -> Result<Resolved, Diagnostics> {
-        let text = format!(
-            "[model]\nname = \"meta-llama/Llama-3.1-8B-Instruct\"\n[cluster]\ngpu = \"h100\"\nreplicas = 2\n{cluster}\n\
-             [engine]\nmax_model_len = 4096\n{engine}\n[workload.arrivals.poisson]\nrequest_rate = 1.0\n\
-             [workload.lengths.fixed]\ninput_len = 100\noutput_len = 10\n"
-        );
-        resolve(Document::parse("test.toml", &text).unwrap(), &NoFiles)
+        let cluster = format!("replicas = 2\n{cluster}");
+        let engine = format!("max_model_len = 4096\n{engine}");
+        resolve_served("meta-llama/Llama-3.1-8B-Instruct", &cluster, &engine)
     }
 
     fn overlap(cluster: &str, engine: &str) -> (Overlap, Vec<String>) {

@@ -23,6 +23,20 @@ pub(super) fn resolve_text(text: &str) -> Result<Resolved, Diagnostics> {
     resolve(Document::parse("a.toml", text)?, &NoFiles)
 }
 
+/// The scenario of a model on H100s that gets a short request a second. `cluster` goes on in `[cluster]`, `rest` in `[engine]`, which
+/// other tables may follow.
+pub(super) fn served(model: &str, cluster: &str, rest: &str) -> Document {
+    let text = format!(
+        "[model]\nname = \"{model}\"\n[cluster]\ngpu = \"h100\"\n{cluster}\n[engine]\n{rest}\n\
+         [workload.arrivals.poisson]\nrequest_rate = 1.0\n[workload.lengths.fixed]\ninput_len = 100\noutput_len = 10\n"
+    );
+    Document::parse("test.toml", &text).unwrap()
+}
+
+pub(super) fn resolve_served(model: &str, cluster: &str, rest: &str) -> Result<Resolved, Diagnostics> {
+    resolve(served(model, cluster, rest), &NoFiles)
+}
+
 /// The message for a scenario with one line put in the place of another.
 pub(super) fn told_of(base: &str, line: &str, instead: &str) -> String {
     assert!(base.contains(line), "`{line}` is not in the base");

@@ -1,17 +1,14 @@
 //! Flags of vLLM V0, of static batching and of Transformers: what they become, and what is refused.
 
 use super::*;
+use crate::config::tests::served;
 use crate::config::{Document, NoFiles, Resolved, capacity, resolve, serving};
 use crate::cost::calibration::Direction;
 use crate::engine::EngineSpec;
 use crate::sim::Role;
 
 fn document(engine: &str) -> Document {
-    let text = format!(
-        "[model]\nname = \"Llama-3.1-8B-Instruct\"\n[cluster]\ngpu = \"h100\"\n[engine]\n{engine}\n\
-         [workload.arrivals.poisson]\nrequest_rate = 1.0\n[workload.lengths.fixed]\ninput_len = 100\noutput_len = 10\n"
-    );
-    Document::parse("test.toml", &text).unwrap()
+    served("Llama-3.1-8B-Instruct", "", engine)
 }
 
 fn resolved(engine: &str) -> (ScheduledConfig, Resolved) {

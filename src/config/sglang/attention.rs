@@ -129,16 +129,13 @@ pub(super) fn conservativeness(given: f64, ranks: u32) -> f64 {
 #[cfg(test)]
 mod tests {
     use crate::cluster::LockStepSpec;
-    use crate::config::{Diagnostics, Document, NoFiles, Resolved, resolve};
+    use crate::config::tests::resolve_served;
+    use crate::config::{Diagnostics, Resolved};
     use crate::engine::EngineSpec;
 
     fn judged(model: &str, engine: &str, cluster: &str, flags: &str) -> Result<Resolved, Diagnostics> {
-        let text = format!(
-            "[model]\nname = \"{model}\"\n[cluster]\ngpu = \"h100\"\n{cluster}\n[engine]\nprofile = \"{engine}\"\n\
-             [sglang]\n{flags}\n[workload.arrivals.poisson]\nrequest_rate = 1.0\n\
-             [workload.lengths.fixed]\ninput_len = 100\noutput_len = 10\n"
-        );
-        resolve(Document::parse("test.toml", &text).unwrap(), &NoFiles)
+        let rest = format!("profile = \"{engine}\"\n[sglang]\n{flags}");
+        resolve_served(model, cluster, &rest)
     }
 
     const EXPERTS: &str = "Qwen/Qwen3-30B-A3B";

@@ -185,15 +185,12 @@ fn refuse_losses(judge: &mut Judge, cluster: &RawCluster, policy: Policy) {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::config::{Diagnostics, Document, NoFiles, Resolved, resolve};
+    use crate::config::tests::resolve_served;
+    use crate::config::{Diagnostics, Resolved};
 
     fn judged(engine: &str, cluster: &str, flags: &str) -> Result<Resolved, Diagnostics> {
-        let text = format!(
-            "[model]\nname = \"meta-llama/Llama-3.1-8B-Instruct\"\n[cluster]\ngpu = \"h100\"\n{cluster}\n\
-             [engine]\nprofile = \"{engine}\"\n[sglang]\ncontext_length = 4096\n{flags}\n\
-             [workload.arrivals.poisson]\nrequest_rate = 1.0\n[workload.lengths.fixed]\ninput_len = 100\noutput_len = 10\n"
-        );
-        resolve(Document::parse("test.toml", &text).unwrap(), &NoFiles)
+        let rest = format!("profile = \"{engine}\"\n[sglang]\ncontext_length = 4096\n{flags}");
+        resolve_served("meta-llama/Llama-3.1-8B-Instruct", cluster, &rest)
     }
 
     fn policy(engine: &str, flags: &str) -> Policy {

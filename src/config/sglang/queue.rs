@@ -153,17 +153,12 @@ pub(super) fn priority(
 
 #[cfg(test)]
 mod tests {
-    use crate::config::{Document, NoFiles, resolve};
+    use crate::config::tests::resolve_served;
     use crate::engine::EngineSpec;
     use crate::engine::sglang::SglangConfig;
 
     fn resolved(flags: &str) -> Result<SglangConfig, Vec<String>> {
-        let text = format!(
-            "[model]\nname = \"Llama-3.1-8B-Instruct\"\n[cluster]\ngpu = \"h100\"\n{flags}\n\
-             [workload.arrivals.poisson]\nrequest_rate = 1.0\n[workload.lengths.fixed]\ninput_len = 100\noutput_len = 10\n"
-        );
-        let document = Document::parse("test.toml", &text).unwrap();
-        match resolve(document, &NoFiles) {
+        match resolve_served("Llama-3.1-8B-Instruct", "", flags) {
             Ok(run) => match run.scenario.first_pool().engine.clone() {
                 EngineSpec::Sglang(config) => Ok(config),
                 other => panic!("{} is not SGLang", other.profile()),
@@ -176,7 +171,7 @@ mod tests {
     fn the_interval_came_after_0_5_4() {
         let flags = |version: &str| {
             format!(
-                "[engine]\nprofile = \"sglang@{version}\"\n[sglang]\nprefill_decode_interval = 4\nprefill_max_requests = 8"
+                "profile = \"sglang@{version}\"\n[sglang]\nprefill_decode_interval = 4\nprefill_max_requests = 8"
             )
         };
         let config = resolved(&flags("0.5.23")).unwrap();
@@ -196,7 +191,7 @@ mod tests {
             ("hrrn", "which is not modelled"),
             ("shortest-prefill-first", "which is not modelled"),
         ] {
-            let flags = format!("[engine]\nprofile = \"sglang\"\n[sglang]\nschedule_policy = \"{policy}\"");
+            let flags = format!("profile = \"sglang\"\n[sglang]\nschedule_policy = \"{policy}\"");
             let refused = format!("`schedule_policy` is `{policy}`, {why}");
             assert_eq!(resolved(&flags), Err(vec![refused]), "{policy}");
         }
