@@ -6,7 +6,7 @@ use super::document::Source;
 use super::judge::Judge;
 use super::pools::PoolDraft;
 use super::raw::{RawCluster, RawReplicaChange, RawReplicaEvent, RawScenario};
-use super::routers::{policy, refuse_foreign_options, routed};
+use super::routers::{policy, refuse_foreign_options};
 use super::serving::Flags;
 use super::{autoscale, disaggregation};
 use crate::cluster::router::Policy;
@@ -172,14 +172,11 @@ fn replicas(judge: &mut Judge, raw: &RawCluster, flags: &Flags) -> (u32, Policy)
         Some(count) => judge.required("cluster.replicas", count, (1, REPLICAS_MAX)),
         None => 1,
     };
-    let Some(router) = raw.router else {
-        if replicas > 1 {
-            let source = Source::Assumption("what most load balancers do".to_string());
-            judge.assume("cluster.router", "round_robin".to_string(), source);
-        }
-        return (replicas, Policy::RoundRobin);
+    let policy = match replicas > 1 || raw.router.is_some() {
+        true => policy(judge, raw, flags),
+        false => Policy::RoundRobin,
     };
-    (replicas, routed(judge, raw, router, flags))
+    (replicas, policy)
 }
 
 /// No two failures of a replica follow one another faster on average: each is an event, and a run of many is all events.

@@ -160,12 +160,12 @@ pub(super) fn resolve(
         layers: servers[0].model.layer_count(),
         links: links.collect(),
         host_bytes_per_s: host.collect(),
-        latency: time(judge, "cluster.link.latency", link.latency.as_ref(), LATENCY),
+        latency: links::time(judge, "cluster.link.latency", link.latency.as_ref(), LATENCY),
         handshake: losses::handshake(judge, link, flow),
         lease: losses::lease(judge, link, flow, engine),
         on_load_failure: losses::on_load_failure(judge, link, flow, engine, cluster),
         transfer_failure_rate: losses::transfer_failure_rate(judge, link, flow),
-        hop: time(judge, "cluster.link.hop", link.hop.as_ref(), HOP),
+        hop: links::time(judge, "cluster.link.hop", link.hop.as_ref(), HOP),
         receive_buffer: match link.kv_buffer_size {
             Some(size) => {
                 let key = "cluster.link.kv_buffer_size";
@@ -192,26 +192,6 @@ fn refuse_foreign(judge: &mut Judge, key: &str, flow: Flow, knows: Flow) {
         let label = format!("KV goes the way of {}, which does not know it", flow.name());
         let help = format!("leave it out, or let KV go the way of {}", knows.name());
         judge.wrong_help(key, &format!("belongs to {}", knows.name()), label, help);
-    }
-}
-
-/// Beyond this a message or a hop is a typing error.
-const TIME_MAX: Picos = Picos(60_000_000_000_000);
-
-fn time(judge: &mut Judge, key: &str, given: Option<&super::scalar::Duration>, default: Picos) -> Picos {
-    match given {
-        Some(text) => match judge.span(key, text, true) {
-            Some(time) if time > TIME_MAX => {
-                judge.wrong(key, "must be at most 1 min", format!("`{}` is longer", text.0));
-                default
-            }
-            time => time.unwrap_or(default),
-        },
-        None => {
-            let source = Source::Assumption("of the usual order; measure it".to_string());
-            judge.assume(key, default.to_string(), source);
-            default
-        }
     }
 }
 

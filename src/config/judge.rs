@@ -132,6 +132,13 @@ impl Judge {
         self.wrong(key, problem, label).help.push(help);
     }
 
+    /// Refuses each of these keys that is given, all for the same reason.
+    pub(super) fn refuse_given(&mut self, keys: &[(&str, bool)], problem: &str, label: &str, help: &str) {
+        for (key, _) in keys.iter().filter(|(_, is_given)| *is_given) {
+            self.wrong_help(key, problem, label, help);
+        }
+    }
+
     /// Reports that something is missing, unless it may have been cut out.
     pub(super) fn missing(&mut self, message: &str, help: &str) {
         if !self.is_cut {

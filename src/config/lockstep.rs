@@ -172,26 +172,14 @@ fn deal_out(judge: &mut Judge, cluster: &RawCluster, model: &ModelShape) {
 
 /// What cannot stand beside ranks that step together.
 fn refuse_neighbours(judge: &mut Judge, raw: &RawScenario) {
-    let cluster = &raw.cluster;
-    let neighbours = [
-        ("cluster.events", !cluster.events.is_empty()),
-        ("cluster.autoscale", cluster.autoscale.is_some()),
-        (
-            "cluster.mean_time_between_failures",
-            cluster.mean_time_between_failures.is_some(),
-        ),
-        ("lmcache", judge.document.get("lmcache").is_some()),
-    ];
-    for (key, is_given) in neighbours {
-        if is_given {
-            judge.wrong_help(
-                key,
-                "does not go with engines that step together",
-                "no engine can go without the others",
-                "leave it out, or write replicas instead of data_parallel_size",
-            );
-        }
-    }
+    let [events, autoscale, failures] = raw.cluster.comings_and_goings();
+    let tiers = ("lmcache", judge.document.get("lmcache").is_some());
+    judge.refuse_given(
+        &[events, autoscale, failures, tiers],
+        "does not go with engines that step together",
+        "no engine can go without the others",
+        "leave it out, or write replicas instead of data_parallel_size",
+    );
 }
 
 /// Options of ranks that step together, where none do.

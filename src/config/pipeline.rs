@@ -21,8 +21,6 @@ const LATENCY: &str = "cluster.stage_link_latency";
 /// Of a point-to-point message of NCCL inside a node, and between nodes.
 const NEAR: Picos = Picos(10_000_000);
 const FAR: Picos = Picos(30_000_000);
-/// No link is slower than this.
-const LATENCY_MAX: Picos = Picos(60_000_000_000_000);
 
 /// More stages than anybody has.
 pub(super) const STAGES_MAX: u64 = 1024;
@@ -41,14 +39,13 @@ pub(super) fn resolve(
         .pipeline_parallel_size
         .map_or(1, |count| judge.required(STAGES, count, (1, STAGES_MAX)));
     if stages <= 1 {
-        for (key, given) in [
-            (LINK, cluster.stage_link.is_some()),
-            (LATENCY, cluster.stage_link_latency.is_some()),
-        ] {
-            if given && !judge.is_wrong(&[STAGES]) {
-                let help = "leave it out, or give --pipeline-parallel-size";
-                judge.wrong_help(key, "has no effect", "there is one stage", help);
-            }
+        if !judge.is_wrong(&[STAGES]) {
+            let keys = [
+                (LINK, cluster.stage_link.is_some()),
+                (LATENCY, cluster.stage_link_latency.is_some()),
+            ];
+            let help = "leave it out, or give --pipeline-parallel-size";
+            judge.refuse_given(&keys, "has no effect", "there is one stage", help);
         }
         return None;
     }
@@ -220,24 +217,8 @@ fn link(judge: &mut Judge, raw: &RawScenario, device: &Device, gpus: u32) -> Opt
         }
     };
     let usual = if is_near { NEAR } else { FAR };
-    let latency = match &raw.cluster.stage_link_latency {
-        Some(text) => match judge.span(LATENCY, text, true) {
-            Some(time) if time > LATENCY_MAX => {
-                judge.wrong(
-                    LATENCY,
-                    "must be at most 1 min",
-                    format!("`{}` is longer", text.0),
-                );
-                return None;
-            }
-            time => time?,
-        },
-        None => {
-            let source = Source::Assumption("of the usual order; measure it".to_string());
-            judge.assume(LATENCY, usual.to_string(), source);
-            usual
-        }
-    };
+    let given = raw.cluster.stage_link_latency.as_ref();
+    let latency = links::time(judge, LATENCY, given, usual);
     judge.notes.push(format!(
         "activations cross from stage to stage over {said} at {} a GPU each way",
         format_rate(bandwidth)

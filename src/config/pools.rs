@@ -93,18 +93,14 @@ fn refuse_totals(judge: &mut Judge, raw: &RawScenario) {
             raw.cluster.data_parallel_size.is_some(),
         ),
     ];
-    for (key, is_given) in totals {
-        if is_given {
-            let by_role = raw.cluster.pools.iter().any(|pool| pool.role.is_some());
-            let help = match by_role {
-                true => {
-                    "the numbers of replicas are those of --prefill and --decode, or of each [[cluster.pools]]: leave it out"
-                }
-                false => "write `replicas` in each [[cluster.pools]]",
-            };
-            judge.wrong_help(key, "does not go with pools", "each pool has its own", help);
+    let by_role = raw.cluster.pools.iter().any(|pool| pool.role.is_some());
+    let help = match by_role {
+        true => {
+            "the numbers of replicas are those of --prefill and --decode, or of each [[cluster.pools]]: leave it out"
         }
-    }
+        false => "write `replicas` in each [[cluster.pools]]",
+    };
+    judge.refuse_given(&totals, "does not go with pools", "each pool has its own", help);
 }
 
 fn name(judge: &mut Judge, raw: &RawScenario, index: usize) -> String {

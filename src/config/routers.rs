@@ -22,7 +22,7 @@ pub(super) fn policy(judge: &mut Judge, raw: &RawCluster, flags: &Flags) -> Poli
 }
 
 /// The router that was asked for, of this server's flags.
-pub(super) fn routed(judge: &mut Judge, raw: &RawCluster, router: RawRouter, flags: &Flags) -> Policy {
+fn routed(judge: &mut Judge, raw: &RawCluster, router: RawRouter, flags: &Flags) -> Policy {
     match router {
         RawRouter::RoundRobin => Policy::RoundRobin,
         RawRouter::Random => Policy::Random,
@@ -144,31 +144,33 @@ pub(super) fn refuse_foreign_options(judge: &mut Judge, raw: &RawCluster, groups
     let is_kv_events = any(|policy| matches!(policy, Policy::KvEvents(_)));
     let is_cache_aware = any(|policy| matches!(policy, Policy::CacheAware(_)));
     let of_cache_aware = [
-        ("cache_threshold", raw.cache_threshold.is_some()),
-        ("balance_abs_threshold", raw.balance_abs_threshold.is_some()),
-        ("balance_rel_threshold", raw.balance_rel_threshold.is_some()),
+        ("cluster.cache_threshold", raw.cache_threshold.is_some()),
+        (
+            "cluster.balance_abs_threshold",
+            raw.balance_abs_threshold.is_some(),
+        ),
+        (
+            "cluster.balance_rel_threshold",
+            raw.balance_rel_threshold.is_some(),
+        ),
     ];
     let of_kv_events = [
-        ("overlap_weight", raw.overlap_weight.is_some()),
-        ("use_kv_events", raw.use_kv_events.is_some()),
-        ("kv_event_latency", raw.kv_event_latency.is_some()),
-        ("router_ttl", raw.router_ttl.is_some()),
+        ("cluster.overlap_weight", raw.overlap_weight.is_some()),
+        ("cluster.use_kv_events", raw.use_kv_events.is_some()),
+        ("cluster.kv_event_latency", raw.kv_event_latency.is_some()),
+        ("cluster.router_ttl", raw.router_ttl.is_some()),
     ];
-    let routers: [(&str, bool, &[(&str, bool)]); 2] = [
-        ("cache_aware", is_cache_aware, &of_cache_aware),
-        ("kv_events", is_kv_events, &of_kv_events),
-    ];
-    for (owner, _, options) in routers.iter().filter(|(_, is_in_use, _)| !is_in_use) {
-        for (name, _) in options.iter().filter(|(_, is_given)| *is_given) {
-            judge.wrong_help(
-                &format!("cluster.{name}"),
-                "has no effect",
-                format!("only the router {owner} has it"),
-                format!("add --router {owner}, or leave it out"),
-            );
-        }
+    let mut refuse = |owner: &str, options: &[(&str, bool)]| {
+        let label = format!("only the router {owner} has it");
+        let help = format!("add --router {owner}, or leave it out");
+        judge.refuse_given(options, "has no effect", &label, &help);
+    };
+    if !is_cache_aware {
+        refuse("cache_aware", &of_cache_aware);
     }
-    if is_kv_events {
+    if !is_kv_events {
+        refuse("kv_events", &of_kv_events);
+    } else {
         refuse_idle_time(judge, raw);
     }
 }

@@ -3,12 +3,13 @@
 use crate::config::document::Source;
 use crate::config::judge::Judge;
 use crate::config::raw::RawLink;
+use crate::config::scalar::Duration;
 use crate::config::server::Server;
 use crate::hardware::Device;
 use crate::nearest::nearest;
 use crate::quantity::{format_rate, parse_rate};
 use crate::sim::Pool;
-use crate::units::BytesPerSec;
+use crate::units::{BytesPerSec, Picos};
 
 /// Links that are not the GPU's own: name and bytes per second one way, as their standards have it. PCIe is ×16.
 const LINKS: [(&str, f64); 15] = [
@@ -28,6 +29,32 @@ const LINKS: [(&str, f64); 15] = [
     ("eth-400", 50e9),
     ("eth-800", 100e9),
 ];
+
+/// Beyond this a message or a hop is a typing error.
+const TIME_MAX: Picos = Picos(60_000_000_000_000);
+
+/// A time of the network between servers: as given, or the usual one, which is told.
+pub(in crate::config) fn time(
+    judge: &mut Judge,
+    key: &str,
+    given: Option<&Duration>,
+    default: Picos,
+) -> Picos {
+    match given {
+        Some(text) => match judge.span(key, text, true) {
+            Some(time) if time > TIME_MAX => {
+                judge.wrong(key, "must be at most 1 min", format!("`{}` is longer", text.0));
+                default
+            }
+            time => time.unwrap_or(default),
+        },
+        None => {
+            let source = Source::Assumption("of the usual order; measure it".to_string());
+            judge.assume(key, default.to_string(), source);
+            default
+        }
+    }
+}
 
 /// The bandwidth of each GPU's link in every pool.
 pub(in crate::config) fn rates(

@@ -1,6 +1,7 @@
 //! What is lost between prefill and decode, and what a first contact costs: judged flow by flow, version by version.
 
-use super::{refuse_foreign, time};
+use super::links::time;
+use super::refuse_foreign;
 use crate::cluster::{ChangeKind, ClusterSpec, Flow, Lease, LoadFailure};
 use crate::config::document::Source;
 use crate::config::judge::Judge;

@@ -72,12 +72,12 @@ const IDLE: TierConfig = TierConfig {
 fn disk(judge: &mut Judge, raw: &RawLmcache) -> TierConfig {
     if raw.local_disk.is_none() {
         let keys = [
-            ("disk_read_bandwidth", raw.disk_read_bandwidth.is_some()),
-            ("disk_write_bandwidth", raw.disk_write_bandwidth.is_some()),
-            ("disk_latency", raw.disk_latency.is_some()),
+            ("lmcache.disk_read_bandwidth", raw.disk_read_bandwidth.is_some()),
+            ("lmcache.disk_write_bandwidth", raw.disk_write_bandwidth.is_some()),
+            ("lmcache.disk_latency", raw.disk_latency.is_some()),
         ];
         let help = "add local_disk and max_local_disk_size";
-        refuse_idle(judge, &keys, "no disk is given", help);
+        judge.refuse_given(&keys, "has no effect", "no disk is given", help);
         return IDLE;
     }
     TierConfig {
@@ -103,11 +103,11 @@ fn disk(judge: &mut Judge, raw: &RawLmcache) -> TierConfig {
 fn remote(judge: &mut Judge, raw: &RawLmcache) -> TierConfig {
     if raw.remote_url.is_none() {
         let keys = [
-            ("remote_bandwidth", raw.remote_bandwidth.is_some()),
-            ("remote_latency", raw.remote_latency.is_some()),
-            ("max_remote_size", raw.max_remote_size.is_some()),
+            ("lmcache.remote_bandwidth", raw.remote_bandwidth.is_some()),
+            ("lmcache.remote_latency", raw.remote_latency.is_some()),
+            ("lmcache.max_remote_size", raw.max_remote_size.is_some()),
         ];
-        refuse_idle(judge, &keys, "no server is given", "add remote_url");
+        judge.refuse_given(&keys, "has no effect", "no server is given", "add remote_url");
         return IDLE;
     }
     let both_ways = rate(
@@ -128,13 +128,6 @@ fn remote(judge: &mut Judge, raw: &RawLmcache) -> TierConfig {
             "a round trip and the server's own time",
         ),
         ..IDLE
-    }
-}
-
-/// Keys of a tier that is not there.
-fn refuse_idle(judge: &mut Judge, keys: &[(&str, bool)], why: &str, help: &str) {
-    for (key, _) in keys.iter().filter(|(_, is_given)| *is_given) {
-        judge.wrong_help(&format!("lmcache.{key}"), "has no effect", why, help);
     }
 }
 

@@ -145,6 +145,20 @@ pub struct RawCluster {
     pub link: RawLink,
 }
 
+impl RawCluster {
+    /// Keys by which replicas come and go, and whether they are given.
+    pub(in crate::config) fn comings_and_goings(&self) -> [(&'static str, bool); 3] {
+        [
+            ("cluster.events", !self.events.is_empty()),
+            ("cluster.autoscale", self.autoscale.is_some()),
+            (
+                "cluster.mean_time_between_failures",
+                self.mean_time_between_failures.is_some(),
+            ),
+        ]
+    }
+}
+
 /// Replicas that come and go with the load; `replicas` are there at first.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields, default)]

@@ -162,24 +162,12 @@ fn refuse_losses(judge: &mut Judge, cluster: &RawCluster, policy: Policy) {
     if policy == Policy::RoundRobin {
         return;
     }
-    let losses = [
-        ("cluster.events", !cluster.events.is_empty()),
-        ("cluster.autoscale", cluster.autoscale.is_some()),
-        (
-            "cluster.mean_time_between_failures",
-            cluster.mean_time_between_failures.is_some(),
-        ),
-    ];
-    for (key, is_given) in losses {
-        if is_given {
-            judge.wrong_help(
-                key,
-                "does not go with ranks that are balanced by their loads",
-                "the ranks of one SGLang server do not come and go",
-                "leave it out, or write replicas with a router instead of data_parallel_size",
-            );
-        }
-    }
+    judge.refuse_given(
+        &cluster.comings_and_goings(),
+        "does not go with ranks that are balanced by their loads",
+        "the ranks of one SGLang server do not come and go",
+        "leave it out, or write replicas with a router instead of data_parallel_size",
+    );
 }
 
 #[cfg(test)]

@@ -103,26 +103,21 @@ pub(super) fn priority(
     let low_values_first = raw.schedule_low_priority_values_first;
     let threshold = raw.priority_scheduling_preemption_threshold;
     if !is_enabled {
-        for (key, is_given) in [
-            (
-                "sglang.schedule_low_priority_values_first",
-                low_values_first.is_some(),
-            ),
-            (
-                "sglang.priority_scheduling_preemption_threshold",
-                threshold.is_some(),
-            ),
-        ] {
-            if is_given {
-                let help = "add --enable-priority-scheduling";
-                judge.wrong_help(
-                    key,
-                    "matters with priorities only",
-                    "nothing is served by priority",
-                    help,
-                );
-            }
-        }
+        judge.refuse_given(
+            &[
+                (
+                    "sglang.schedule_low_priority_values_first",
+                    low_values_first.is_some(),
+                ),
+                (
+                    "sglang.priority_scheduling_preemption_threshold",
+                    threshold.is_some(),
+                ),
+            ],
+            "matters with priorities only",
+            "nothing is served by priority",
+            "add --enable-priority-scheduling",
+        );
         return None;
     }
     if !matches!(policy, QueuePolicy::Fcfs | QueuePolicy::Lof) {
