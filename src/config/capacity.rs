@@ -10,11 +10,11 @@ use super::files::Files;
 use super::judge::{Judge, Provenance};
 use super::raw::RawScenario;
 use super::remedies::Asked;
-use super::server::Draft;
+use super::server::{self, Draft, Server};
 use super::version::EngineKind;
 use super::{
     blocks, calibrated, expert_parallel, formats, lmcache, lockstep, longest, machine, pipeline, ranks,
-    serving, sglang, skipped, workload, yarn,
+    serving, sglang, skipped, workload,
 };
 use crate::analysis::{BreakEven, break_even};
 use crate::engine::EngineSpec;
@@ -117,12 +117,7 @@ pub(super) fn count(mut document: Document, role: Role, files: &dyn Files) -> Re
     let fitted = longest::settle(&mut document, files);
     let (mut judge, raw) = Judge::new(document);
     judge.notes.extend(fitted);
-    let mut model =
-        machine::model(&mut judge, &raw.model, files).map(|model| yarn::read_by(model, &raw.engine));
-    let device = machine::device(&mut judge, &raw.cluster, files);
-    if let (Some(model), Some(device)) = (&mut model, &device) {
-        formats::check(&mut judge, &raw.model, model, device);
-    }
+    let (model, device) = server::model_and_device(&mut judge, &raw, files);
     let (tensor_parallel, pipeline_parallel) = layout(&mut judge, &raw, model.as_ref());
     let of_role = (tensor_parallel, role);
     let mut flags = serving::flags(&mut judge, &raw, model.as_ref(), device.as_ref(), of_role);
@@ -160,22 +155,7 @@ pub(super) fn count(mut document: Document, role: Role, files: &dyn Files) -> Re
     }
     let kv_format = machine::kv_format(&mut judge, &raw.model, &model, &device, &flags);
     judge.notes.extend(formats::kv_note(kv_format.dtype, &device));
-    if !is_run {
-        judge.notes.push(format!(
-            "{pipeline_parallel} stages: the fullest one is counted, roughly; run, knee and sweep do not model these stages"
-        ));
-    } else if pipeline_parallel > 1 {
-        judge.notes.push(format!(
-            "{pipeline_parallel} pipeline stages: figures are per GPU of the stage with the fewest KV blocks; all stages use that block \
-             count"
-        ));
-    }
-    if raw.cluster.calibration.is_some() {
-        let name = judge.document.name_of("cluster.calibration");
-        judge.ignore(format!(
-            "{name} has no effect here: a calibration tells time, not memory"
-        ));
-    }
+    say_what_is_counted(&mut judge, &raw, pipeline_parallel, is_run);
     expert_parallel::resolve(&mut judge, &raw, &model, tensor_parallel * data_parallel, &flags);
     blocks::check(&mut judge, &raw, &model, tensor_parallel, data_parallel, &flags);
     let engines = raw.cluster.data_parallel_size.map_or(1, |count| count.0 as u32);
@@ -211,8 +191,6 @@ pub(super) fn count(mut document: Document, role: Role, files: &dyn Files) -> Re
     });
     let (mut engine, mut told) = (None, None);
     if let (Ok(_), Some(tiers)) = (&answer, tiers) {
-        // What the step times take from calibrations is none of the question.
-        let (notes, provenance) = (judge.notes.len(), judge.provenance.len());
         let draft = Draft {
             model: Some(model.clone()),
             device: Some(device.clone()),
@@ -221,9 +199,7 @@ pub(super) fn count(mut document: Document, role: Role, files: &dyn Files) -> Re
             role,
             flags,
         };
-        let server = draft.build(&mut judge, &raw, (PROMPT, 0), files);
-        judge.notes.truncate(notes);
-        judge.provenance.truncate(provenance);
+        let server = priced(&mut judge, &raw, draft, files);
         told = server.as_ref().and_then(|server| {
             let config = server.engine.vllm()?;
             let mut cost = (server.cost)();
@@ -257,6 +233,35 @@ pub(super) fn count(mut document: Document, role: Role, files: &dyn Files) -> Re
         break_even: told,
         mean_request: None,
     })
+}
+
+/// What is only roughly counted, and what has no effect on it.
+fn say_what_is_counted(judge: &mut Judge, raw: &RawScenario, stages: u32, is_run: bool) {
+    if !is_run {
+        judge.notes.push(format!(
+            "{stages} stages: the fullest one is counted, roughly; run, knee and sweep do not model these stages"
+        ));
+    } else if stages > 1 {
+        judge.notes.push(format!(
+            "{stages} pipeline stages: figures are per GPU of the stage with the fewest KV blocks; all stages use that block \
+             count"
+        ));
+    }
+    if raw.cluster.calibration.is_some() {
+        let name = judge.document.name_of("cluster.calibration");
+        judge.ignore(format!(
+            "{name} has no effect here: a calibration tells time, not memory"
+        ));
+    }
+}
+
+/// The server with its step times. What they take from calibrations is none of the question, and is not told.
+fn priced(judge: &mut Judge, raw: &RawScenario, draft: Draft, files: &dyn Files) -> Option<Server> {
+    let (notes, provenance) = (judge.notes.len(), judge.provenance.len());
+    let server = draft.build(judge, raw, (PROMPT, 0), files);
+    judge.notes.truncate(notes);
+    judge.provenance.truncate(provenance);
+    server
 }
 
 /// Ranks and stages of one replica.

@@ -28,8 +28,8 @@ pub(super) fn given(raw: &impl Serialize) -> Table {
 }
 
 impl Foreign {
-    /// Refuses a key, but for one of a scenario that a flag of the engine which serves replaces: this leaves the document. `twin` is what
-    /// that engine calls it, `help` says how to write it there; whether it was given by a flag decides the words.
+    /// Refuses a key. Where the engine that serves has a `twin` of it, and a flag has set that one, the key of a scenario leaves the
+    /// document instead. `help` says how to write it for that engine; it is told whether a flag gave the key.
     pub(super) fn refuse(
         self,
         judge: &mut Judge,

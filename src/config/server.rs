@@ -70,13 +70,23 @@ pub(super) fn serves_class(served: &Serves, class: Option<usize>) -> bool {
     served.classes.as_ref().is_none_or(is_among)
 }
 
-/// Model, GPU, layout and flags.
-pub(super) fn draft(judge: &mut Judge, raw: &RawScenario, role: Role, files: &dyn Files) -> Draft {
+/// The model as the engine reads it, in formats that go with the GPU, and the GPU; each is absent where it was reported.
+pub(super) fn model_and_device(
+    judge: &mut Judge,
+    raw: &RawScenario,
+    files: &dyn Files,
+) -> (Option<ModelShape>, Option<Device>) {
     let mut model = machine::model(judge, &raw.model, files).map(|model| yarn::read_by(model, &raw.engine));
     let device = machine::device(judge, &raw.cluster, files);
     if let (Some(model), Some(device)) = (&mut model, &device) {
         formats::check(judge, &raw.model, model, device);
     }
+    (model, device)
+}
+
+/// Model, GPU, layout and flags.
+pub(super) fn draft(judge: &mut Judge, raw: &RawScenario, role: Role, files: &dyn Files) -> Draft {
+    let (model, device) = model_and_device(judge, raw, files);
     let tensor_parallel = cluster::tensor_parallel(judge, &raw.cluster);
     let of_role = (tensor_parallel, role);
     let mut flags = serving::flags(judge, raw, model.as_ref(), device.as_ref(), of_role);

@@ -26,15 +26,11 @@ pub(in crate::config) fn apply_serve(
     ];
     for (section, table) in tables {
         for (key, value) in table.expect("format types are representable in TOML") {
-            let flag = if key == "profile" {
-                "engine".to_string()
-            } else {
-                key.replace('_', "-")
-            };
-            // A variable of a pasted command's environment: there is no flag of that name.
             let flag = match key.as_str() {
+                "profile" => "engine".to_string(),
+                // A variable of a pasted command's environment: there is no flag of that name.
                 "output_proc_chunk_size" => "serve-cmd".to_string(),
-                _ => flag,
+                _ => key.replace('_', "-"),
             };
             editor.set(&format!("{section}.{key}"), value, &flag);
         }

@@ -61,35 +61,18 @@ const CONTAINERS: [&str; 4] = ["docker", "podman", "nerdctl", "apptainer"];
 const SHELLS: [&str; 3] = ["bash", "sh", "zsh"];
 /// What stands before settings, and does nothing else.
 const INTRODUCE: [&str; 2] = ["env", "export"];
-/// Programs that run another one, by whose names those behind each other are told apart.
-const LAUNCHERS: [&str; 26] = [
-    "docker",
-    "podman",
-    "nerdctl",
-    "apptainer",
-    "kubectl",
-    "bash",
-    "sh",
-    "zsh",
-    "env",
-    "export",
-    "exec",
-    "sudo",
-    "nohup",
-    "timeout",
-    "time",
-    "nice",
-    "ionice",
-    "numactl",
-    "taskset",
-    "stdbuf",
-    "setsid",
-    "srun",
-    "nsys",
-    "uv",
-    "tini",
-    "setarch",
+/// Other programs that run another one.
+const LAUNCHERS: [&str; 17] = [
+    "kubectl", "exec", "sudo", "nohup", "timeout", "time", "nice", "ionice", "numactl", "taskset", "stdbuf",
+    "setsid", "srun", "nsys", "uv", "tini", "setarch",
 ];
+
+/// Whether a program runs another one, by whose names those behind each other are told apart.
+fn launches(name: &str) -> bool {
+    let all = [&CONTAINERS[..], &SHELLS, &INTRODUCE, &LAUNCHERS];
+    all.iter().any(|programs| programs.contains(&name))
+}
+
 /// Finds the command that begins as one of `starts`. If `serves`, the image of a container that does so by itself is one, too.
 pub(super) fn strip(words: &[String], starts: &[&[&str]], serves: bool) -> Result<Bare, Missing> {
     let (words, has_entrypoint) = entered(ends_apart(words));
@@ -250,7 +233,7 @@ fn before(words: &[String]) -> Before {
             before.dropped.extend(wrapper(&told));
             told.clear();
         } else {
-            if LAUNCHERS.contains(&name(word)) {
+            if launches(name(word)) {
                 before.dropped.extend(wrapper(&told));
                 told.clear();
             }
@@ -282,13 +265,13 @@ fn wrapper(words: &[&str]) -> Option<String> {
     let tag = image.as_ref().and_then(|(_, image)| image.tag.clone());
     let tag = tag.filter(|tag| super::tagged(tag).is_some());
     let reason = match (name(first), tag) {
-        ("docker" | "podman" | "nerdctl" | "apptainer", Some(tag)) => {
+        (container, Some(tag)) if CONTAINERS.contains(&container) => {
             words.retain(|word| !has_engine(word));
             &format!(
                 "of a container only the image's tag is read, {tag}, which says what version of the engine runs"
             )
         }
-        ("docker" | "podman" | "nerdctl" | "apptainer", None) => {
+        (container, None) if CONTAINERS.contains(&container) => {
             "a container changes nothing that is simulated"
         }
         ("kubectl", _) => "where it runs is not simulated",
