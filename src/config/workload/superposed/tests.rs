@@ -1,6 +1,7 @@
 //! Classes with arrivals of their own, as they are written and as they are judged.
 
 use crate::analysis::LoadKind;
+use crate::config::flags::tests::{Memory, flags_of};
 use crate::config::tests::told_of;
 use crate::config::*;
 use crate::units::Picos;
@@ -39,10 +40,8 @@ num_prompts = 500
 max_concurrency = 16
 "#;
 
-/// Two traces in the shape of Mooncake's, and nothing else.
-struct Traces;
-
-const TRACES: [(&str, &str); 3] = [
+/// Two traces in the shape of Mooncake's, and a plain one.
+const TRACES: Memory = Memory(&[
     (
         "a.jsonl",
         "{\"timestamp\": 0, \"input_length\": 1000, \"output_length\": 5, \"hash_ids\": [7, 8]}\n\
@@ -57,19 +56,10 @@ const TRACES: [(&str, &str); 3] = [
         "plain.csv",
         "arrival_timestamp,prompt_size,token_size\n0.0,100,10\n1.0,200,20\n",
     ),
-];
-
-impl Files for Traces {
-    fn read(&self, path: &str) -> Result<Vec<u8>, String> {
-        let found = TRACES.iter().find(|(name, _)| *name == path);
-        found
-            .map(|(_, text)| text.as_bytes().to_vec())
-            .ok_or_else(|| format!("there is no file `{path}`"))
-    }
-}
+]);
 
 fn resolve_text(text: &str) -> Result<Resolved, Diagnostics> {
-    resolve(Document::parse("a.toml", text)?, &Traces)
+    resolve(Document::parse("a.toml", text)?, &TRACES)
 }
 
 fn resolved(text: &str) -> Resolved {
@@ -83,20 +73,11 @@ fn streams(spec: &WorkloadSpec) -> &[Stream] {
     }
 }
 
-fn with_flags(text: &str, words: &[&str]) -> Result<Resolved, Diagnostics> {
-    use clap::{FromArgMatches, Parser};
-    #[derive(Parser)]
-    #[command(no_binary_name = true, disable_help_flag = true)]
-    struct Flags {
-        #[command(flatten)]
-        flags: flags::ScenarioFlags,
-    }
-    let matches = <Flags as clap::CommandFactory>::command().get_matches_from(words);
-    let Flags { flags } = Flags::from_arg_matches(&matches).unwrap();
+fn with_flags(text: &str, line: &str) -> Result<Resolved, Diagnostics> {
     let mut document = Document::parse("a.toml", text)?;
-    let problems = flags::apply_traffic(&mut document, &flags.traffic, flags::By::Command(""));
-    assert_eq!(problems, [], "{words:?}");
-    resolve(document, &Traces)
+    let problems = flags::apply_traffic(&mut document, &flags_of(line).traffic, flags::By::Command(""));
+    assert_eq!(problems, [], "{line}");
+    resolve(document, &TRACES)
 }
 
 #[test]
@@ -229,8 +210,7 @@ fn a_day_of_classes_with_a_share_ends_those_and_nobody_else() {
 
 #[test]
 fn a_rate_is_of_all_classes_together_and_keeps_their_mix() {
-    let resolved =
-        with_flags(CLASSES, &["--request-rate", "20"]).unwrap_or_else(|problems| panic!("{problems}"));
+    let resolved = with_flags(CLASSES, "--request-rate 20").unwrap_or_else(|problems| panic!("{problems}"));
     let rates: Vec<Option<f64>> = resolved
         .scenario
         .workload
@@ -246,15 +226,15 @@ fn a_rate_is_of_all_classes_together_and_keeps_their_mix() {
         ),
         "{told}"
     );
-    let total = with_flags(CLASSES, &["--num-prompts", "70"]).unwrap_or_else(|problems| panic!("{problems}"));
+    let total = with_flags(CLASSES, "--num-prompts 70").unwrap_or_else(|problems| panic!("{problems}"));
     assert_eq!(total.scenario.workload.num_prompts, Some(70));
     assert_eq!(streams(&total.scenario.workload)[0].spec.num_prompts, None);
-    let refused = with_flags(CLASSES, &["--users", "5", "--think-time", "1s"])
+    let refused = with_flags(CLASSES, "--users 5 --think-time 1s")
         .err()
         .unwrap()
         .to_string();
     assert!(refused.contains("`--think-time` sends nothing"), "{refused}");
-    let refused = with_flags(CLASSES, &["--max-concurrency", "5"])
+    let refused = with_flags(CLASSES, "--max-concurrency 5")
         .err()
         .unwrap()
         .to_string();
