@@ -288,12 +288,6 @@ fn flow(judge: &mut Judge, raw: &RawScenario, pools: &[Pool]) -> Flow {
     flow
 }
 
-/// The flow of `--kv-transfer-config`.
-fn connector(judge: &mut Judge, raw: &RawScenario) -> Option<Flow> {
-    let json = raw.engine.kv_transfer_config.as_deref()?;
-    flow_of_connector(judge, json)
-}
-
 /// A connector between pools has nothing to connect where every replica does both.
 pub(super) fn refuse_connector(judge: &mut Judge, raw: &RawScenario) {
     let is_asked = raw
@@ -315,8 +309,9 @@ pub(super) fn is_between_pools(json: &str) -> bool {
     matches!(name, Some("NixlConnector" | "P2pNcclConnector"))
 }
 
-/// Reads vLLM's `KVTransferConfig`; what names no connector between pools is reported.
-pub(super) fn flow_of_connector(judge: &mut Judge, json: &str) -> Option<Flow> {
+/// The flow of `--kv-transfer-config`; what names no connector between pools is reported.
+fn connector(judge: &mut Judge, raw: &RawScenario) -> Option<Flow> {
+    let json = raw.engine.kv_transfer_config.as_deref()?;
     let key = "engine.kv_transfer_config";
     judge.given(key, json);
     let help = "write '{\"kv_connector\":\"NixlConnector\",\"kv_role\":\"kv_both\"}'";

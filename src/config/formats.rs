@@ -9,63 +9,11 @@ use super::raw::{RawDtype, RawKvDtype, RawModel};
 use crate::hardware::{Architecture, Device};
 use crate::model::{Dtype, KvScheme, ModelShape, Quantization};
 
-/// A format that cannot be had.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub(super) struct FormatProblem {
-    /// The key that asks for it, `model.dtype`.
-    pub key: &'static str,
-    /// What is wrong, to follow the key's name.
-    pub problem: &'static str,
-    /// Why.
-    pub label: String,
-    /// How to mend it.
-    pub help: &'static str,
-}
-
-/// What the checks of one model on one GPU found.
-#[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub(super) struct FormatFindings {
-    /// Formats that are refused.
-    pub problems: Vec<FormatProblem>,
-    /// What is converted, as sentences.
-    pub notes: Vec<String>,
-}
-
-/// Which formats somebody asked for; the others are the model's own.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub(super) struct AskedFormats {
-    /// `--dtype`, other than `auto`.
-    pub dtype: bool,
-    /// `--quantization`.
-    pub quantization: bool,
-}
-
 /// Checks the formats of `model` on `device`; `auto` may become another format, as in vLLM.
-#[must_use]
-pub(super) fn check_formats(asked: AskedFormats, model: &mut ModelShape, device: &Device) -> FormatFindings {
-    let mut found = FormatFindings::default();
-    dtype(&mut found, asked, model, device);
-    quantization(&mut found, asked, model, device);
-    found
-}
-
-/// Tells a judge what [`check_formats`] found.
 pub(super) fn check(judge: &mut Judge, raw: &RawModel, model: &mut ModelShape, device: &Device) {
-    let asked = AskedFormats {
-        dtype: raw.dtype.is_some_and(|dtype| dtype != RawDtype::Auto),
-        quantization: raw.quantization.is_some(),
-    };
-    let FormatFindings { problems, notes } = check_formats(asked, model, device);
-    for FormatProblem {
-        key,
-        problem,
-        label,
-        help,
-    } in problems
-    {
-        judge.wrong_help(key, problem, label, help);
-    }
-    judge.notes.extend(notes);
+    let asks_dtype = raw.dtype.is_some_and(|dtype| dtype != RawDtype::Auto);
+    dtype(judge, asks_dtype, model, device);
+    quantization(judge, raw.quantization.is_some(), model, device);
 }
 
 /// Tells a judge which formats this version of the engine refuses on the GPU.
@@ -230,25 +178,25 @@ fn decimal(tenths: u32) -> String {
 }
 
 /// Volta and Turing have no bfloat16: vLLM refuses it where it is asked for and takes float16 where it is not.
-fn dtype(found: &mut FormatFindings, asked: AskedFormats, model: &mut ModelShape, device: &Device) {
+fn dtype(judge: &mut Judge, is_asked: bool, model: &mut ModelShape, device: &Device) {
     if model.dtype == Dtype::Bf16 && early_capability(device).is_some() {
-        if asked.dtype {
-            found.problems.push(FormatProblem {
-                key: "model.dtype",
-                problem: "asks for a format that the GPU does not have",
-                label: format!("{} has no bfloat16", device.id),
-                help: "write float16",
-            });
+        if is_asked {
+            judge.wrong_help(
+                "model.dtype",
+                "asks for a format that the GPU does not have",
+                format!("{} has no bfloat16", device.id),
+                "write float16",
+            );
         } else {
             model.dtype = Dtype::Fp16;
-            found.notes.push(format!(
+            judge.notes.push(format!(
                 "{} has no bfloat16: the model runs in float16",
                 device.id
             ));
         }
     }
     if model.dtype == Dtype::Fp32 {
-        found.notes.push(
+        judge.notes.push(
             "float32: bytes are counted as four each, but kernels are timed at the 16-bit rate; real ones are slower"
                 .to_string(),
         );
@@ -256,7 +204,7 @@ fn dtype(found: &mut FormatFindings, asked: AskedFormats, model: &mut ModelShape
 }
 
 /// What vLLM's `get_min_capability` refuses (mxfp4 before Ampere, nearly all on Volta), and what its kernels widen to 16 bits.
-fn quantization(found: &mut FormatFindings, asked: AskedFormats, model: &ModelShape, device: &Device) {
+fn quantization(judge: &mut Judge, is_asked: bool, model: &ModelShape, device: &Device) {
     let peaks = &device.peaks;
     let has_experts = model.has_experts();
     let name = match model.quantization {
@@ -267,26 +215,26 @@ fn quantization(found: &mut FormatFindings, asked: AskedFormats, model: &ModelSh
     let needed = least_capability(model.quantization);
     let lacking = early_capability(device).filter(|has| *has < needed);
     let missing = match model.quantization {
-        Quantization::Mxfp4 if asked.quantization && !has_experts => {
-            found.problems.push(FormatProblem {
-                key: "model.quantization",
-                problem: "has no effect on this model",
-                label: "mxfp4 stores experts, and it has none".to_string(),
-                help: "leave it out, or write fp8, awq or nvfp4",
-            });
+        Quantization::Mxfp4 if is_asked && !has_experts => {
+            judge.wrong_help(
+                "model.quantization",
+                "has no effect on this model",
+                "mxfp4 stores experts, and it has none".to_string(),
+                "leave it out, or write fp8, awq or nvfp4",
+            );
             return;
         }
         _ if let Some(has) = lacking => {
             let (has, needed) = (decimal(has), decimal(needed));
-            found.problems.push(FormatProblem {
-                key: "model.quantization",
-                problem: "is a format that the engine does not run on this GPU",
-                label: format!(
+            judge.wrong_help(
+                "model.quantization",
+                "is a format that the engine does not run on this GPU",
+                format!(
                     "{} is of compute capability {has}, and {name} needs {needed}",
                     device.id
                 ),
-                help: "give a newer GPU, or a checkpoint in another format",
-            });
+                "give a newer GPU, or a checkpoint in another format",
+            );
             return;
         }
         Quantization::Fp8 | Quantization::Fp8Block => peaks.fp8.is_none(),
@@ -295,14 +243,14 @@ fn quantization(found: &mut FormatFindings, asked: AskedFormats, model: &ModelSh
         _ => false,
     };
     if let Quantization::WeightOnly8 { .. } = model.quantization {
-        found.notes.push(format!(
+        judge.notes.push(format!(
             "{name}: multiplied in 16 bits, and no kernel of such was measured; timed as 16-bit products that read \
              {:.3} bytes a weight (prior)",
             model.quantization.bytes_per_weight()
         ));
     }
     if missing {
-        found.notes.push(format!(
+        judge.notes.push(format!(
             "{} has no {name} units: weights are stored so and computed in 16 bits",
             device.id
         ));

@@ -251,14 +251,6 @@ impl Judge {
         }
     }
 
-    /// Writes down which version a name without one meant: a scenario that is spelt out names it, because another release
-    /// of Plimsoll may ship a newer one.
-    pub(super) fn versioned(&mut self, asked: &str, found: &str) {
-        if !asked.contains('@') {
-            self.document.spell_out("engine.profile", found.into());
-        }
-    }
-
     /// What a look-up of the profile `asked` for found, with what there is to note; `None`, reported, where there is no such.
     pub(super) fn profile<P>(
         &mut self,
@@ -271,7 +263,10 @@ impl Judge {
         match found {
             Ok((profile, note)) => {
                 self.notes.extend(note);
-                self.versioned(asked, name(&profile));
+                if !asked.contains('@') {
+                    // A scenario that is spelt out names the version: another release of Plimsoll may ship a newer one.
+                    self.document.spell_out(key, name(&profile).into());
+                }
                 Some(profile)
             }
             Err((problem, help)) => {

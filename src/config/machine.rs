@@ -93,7 +93,7 @@ fn several(name: &str) -> Option<(u32, &str)> {
 }
 
 /// The text of the file that `key` names; `None` was reported.
-pub(super) fn text_file(judge: &mut Judge, key: &str, path: &str, files: &dyn Files) -> Option<String> {
+fn text_file(judge: &mut Judge, key: &str, path: &str, files: &dyn Files) -> Option<String> {
     let text = text_of(path, files);
     text.map_err(|(what, why)| judge.senseless(key, what, why)).ok()
 }

@@ -15,7 +15,7 @@ const OF_ALL: [&str; 5] = [
 
 impl Document {
     /// Whether a class has arrivals of its own, as far as anybody can tell before the input is judged.
-    pub(super) fn sends_alone(&self, index: usize) -> bool {
+    fn sends_alone(&self, index: usize) -> bool {
         self.get(&format!("workload.classes.{index}.arrivals")).is_some()
     }
 

@@ -432,7 +432,7 @@ fn blocks(input: u32, block: u32, partial: bool) -> u32 {
 }
 
 /// `1 row`, `12 rows`.
-pub(super) fn rows_word(count: u64) -> String {
+fn rows_word(count: u64) -> String {
     if count == 1 {
         "1 row".to_owned()
     } else {
