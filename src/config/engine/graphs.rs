@@ -9,6 +9,8 @@ use super::super::judge::Judge;
 use super::super::profile::Profile;
 use super::super::raw::{RawEngine, RawGraphMode, spelled};
 
+const CUDAGRAPHS: &str = "engine.cudagraph_mode";
+
 /// Nothing is compiled.
 const NO_COMPILATION: u32 = 0;
 /// vLLM's own, piece by piece.
@@ -25,7 +27,6 @@ pub(super) struct Launches {
 }
 
 pub(super) fn launches(judge: &mut Judge, raw: &RawEngine, profile: &Profile) -> Launches {
-    let key = "engine.cudagraph_mode";
     let eager = Launches {
         graphs: RawGraphMode::None,
         is_eager: true,
@@ -39,26 +40,7 @@ pub(super) fn launches(judge: &mut Judge, raw: &RawEngine, profile: &Profile) ->
         .compilation_mode
         .map(|mode| limited("engine.compilation_mode", mode));
     if raw.enforce_eager == Some(true) {
-        judge.given("engine.enforce_eager", true);
-        if raw.cudagraph_mode.is_some_and(|mode| mode != RawGraphMode::None) {
-            judge.wrong(
-                key,
-                "contradicts enforce_eager",
-                "there are no graphs when everything is eager",
-            );
-        }
-        let asked = [
-            ("engine.optimization_level", level),
-            ("engine.compilation_mode", mode),
-        ];
-        for (key, number) in asked {
-            if let Some(number) = number.filter(|&number| number != NO_COMPILATION) {
-                let name = judge.document.name_of(key);
-                judge.ignore(format!(
-                    "{name} {number} has no effect: enforce_eager compiles nothing, as in vLLM"
-                ));
-            }
-        }
+        note_eager(judge, raw, level, mode);
         return eager;
     }
     // Until 0.11 `-O` is short for the mode.
@@ -91,10 +73,10 @@ pub(super) fn launches(judge: &mut Judge, raw: &RawEngine, profile: &Profile) ->
         true => profile.source(),
         false => Source::Assumption("what the level of optimization or compilation means".to_string()),
     };
-    let graphs = judge.choose(key, raw.cudagraph_mode, by_default, source);
+    let graphs = judge.choose(CUDAGRAPHS, raw.cudagraph_mode, by_default, source);
     if graphs == RawGraphMode::Full {
         judge.wrong_help(
-            key,
+            CUDAGRAPHS,
             "has a mode that is not modelled",
             "cudagraph_mode FULL replays one graph for steps with prompts, too, which were never measured; where attention cannot, \
              vLLM takes another mode",
@@ -108,10 +90,40 @@ pub(super) fn launches(judge: &mut Judge, raw: &RawEngine, profile: &Profile) ->
             is_fully_optimized: level.is_none_or(|level| level >= 2),
         };
     }
+    judge_uncompiled(judge, graphs);
+    eager
+}
+
+/// With `enforce_eager` there is nothing to compile and nothing to capture.
+fn note_eager(judge: &mut Judge, raw: &RawEngine, level: Option<u32>, mode: Option<u32>) {
+    judge.given("engine.enforce_eager", true);
+    if raw.cudagraph_mode.is_some_and(|mode| mode != RawGraphMode::None) {
+        judge.wrong(
+            CUDAGRAPHS,
+            "contradicts enforce_eager",
+            "there are no graphs when everything is eager",
+        );
+    }
+    let asked = [
+        ("engine.optimization_level", level),
+        ("engine.compilation_mode", mode),
+    ];
+    for (key, number) in asked {
+        if let Some(number) = number.filter(|&number| number != NO_COMPILATION) {
+            let name = judge.document.name_of(key);
+            judge.ignore(format!(
+                "{name} {number} has no effect: enforce_eager compiles nothing, as in vLLM"
+            ));
+        }
+    }
+}
+
+/// Says what becomes of graphs where nothing is compiled.
+fn judge_uncompiled(judge: &mut Judge, graphs: RawGraphMode) {
     match graphs {
         RawGraphMode::None | RawGraphMode::Full => {}
         RawGraphMode::Piecewise | RawGraphMode::FullAndPiecewise => {
-            let asked = judge.document.name_of(key);
+            let asked = judge.document.name_of(CUDAGRAPHS);
             judge.ignore(format!(
                 "{asked} {} has no effect: pieces need compilation, and without it vLLM has no graphs",
                 spelled(graphs)
@@ -119,12 +131,11 @@ pub(super) fn launches(judge: &mut Judge, raw: &RawEngine, profile: &Profile) ->
         }
         RawGraphMode::FullDecodeOnly => {
             judge.wrong_help(
-                key,
+                CUDAGRAPHS,
                 "is not modelled without compilation",
                 "graphs of kernels that nothing fused were never measured",
                 "leave the compilation's mode out, or write none",
             );
         }
     }
-    eager
 }

@@ -101,24 +101,8 @@ fn strays(editor: &mut Editor<'_>, flags: &TrafficFlags) {
 }
 
 fn random(editor: &mut Editor<'_>, flags: &TrafficFlags) {
-    let twice = [
-        ("input-len", flags.input_len, flags.random_input_len),
-        ("output-len", flags.output_len, flags.random_output_len),
-    ];
-    for (flag, general, own) in twice {
-        if let (Some(general), Some(own)) = (general, own)
-            && general != own
-        {
-            editor.wrong(
-                flag,
-                format!(
-                    "`--{flag} {}` and `--random-{flag} {}` set the same length",
-                    general.0, own.0
-                ),
-                "keep one",
-            );
-        }
-    }
+    refuse_two_lengths(editor, flags);
+    shared_by_all(editor, flags.random_prefix_len);
     let input = flags
         .random_input_len
         .map(|len| (len, "random-input-len"))
@@ -127,18 +111,6 @@ fn random(editor: &mut Editor<'_>, flags: &TrafficFlags) {
         .random_output_len
         .map(|len| (len, "random-output-len"))
         .or(flags.output_len.map(|len| (len, "output-len")));
-    if let Some(prefix) = flags.random_prefix_len {
-        if prefix.0 == 0 {
-            editor.document.give_way("workload.prefix");
-        } else {
-            editor.set("workload.prefix.groups.count", 1, "random-prefix-len");
-            editor.set(
-                "workload.prefix.groups.prefix_len",
-                count(prefix),
-                "random-prefix-len",
-            );
-        }
-    }
     let law = match flags.client {
         Some(ClientKind::Sglang) => "random_sglang",
         _ => "random",
@@ -205,6 +177,43 @@ fn random(editor: &mut Editor<'_>, flags: &TrafficFlags) {
         of_outputs,
         "random-range-ratio",
     );
+}
+
+/// A length by its general name and by that of the data set.
+fn refuse_two_lengths(editor: &mut Editor<'_>, flags: &TrafficFlags) {
+    let twice = [
+        ("input-len", flags.input_len, flags.random_input_len),
+        ("output-len", flags.output_len, flags.random_output_len),
+    ];
+    for (flag, general, own) in twice {
+        if let (Some(general), Some(own)) = (general, own)
+            && general != own
+        {
+            editor.wrong(
+                flag,
+                format!(
+                    "`--{flag} {}` and `--random-{flag} {}` set the same length",
+                    general.0, own.0
+                ),
+                "keep one",
+            );
+        }
+    }
+}
+
+/// Tokens in front of every prompt.
+fn shared_by_all(editor: &mut Editor<'_>, prefix: Option<Count>) {
+    let Some(prefix) = prefix else { return };
+    if prefix.0 == 0 {
+        editor.document.give_way("workload.prefix");
+    } else {
+        editor.set("workload.prefix.groups.count", 1, "random-prefix-len");
+        editor.set(
+            "workload.prefix.groups.prefix_len",
+            count(prefix),
+            "random-prefix-len",
+        );
+    }
 }
 
 fn from_file(editor: &mut Editor<'_>, flags: &TrafficFlags) {
