@@ -104,7 +104,7 @@ impl StepDifference {
         }
     }
 
-    /// The same of one request.
+    /// The same, said of one request.
     pub(super) fn about(self, request: Option<u64>) -> StepDifference {
         StepDifference { request, ..self }
     }
@@ -147,16 +147,59 @@ impl StepDifference {
     }
 }
 
-/// The first step that only one of the two has, by the times of all.
-pub(super) fn further_step(
-    what: &'static str,
-    recorded: impl ExactSizeIterator<Item = f64>,
-    ours: impl ExactSizeIterator<Item = f64>,
-) -> Option<Difference> {
-    let number = StepDifference::new(what, recorded.len(), ours.len());
-    let step = recorded.len().min(ours.len());
-    let at_s = recorded.skip(step).chain(ours.skip(step)).next()?;
-    Some(number.of(step, at_s))
+/// A step of a recording, which knows how to be held against ours.
+pub(super) trait Step {
+    /// A step of this simulator.
+    type Ours;
+    /// What a difference in their number is called.
+    const NUMBER: &'static str;
+
+    /// When the engine decided it, in seconds.
+    fn at_s(&self) -> f64;
+
+    /// When this simulator decided it.
+    fn ours_at(ours: &Self::Ours) -> Picos;
+
+    /// What is not the same in ours; `largest` keeps the largest difference of times so far.
+    fn difference(&self, ours: &Self::Ours, largest: &mut f64) -> Option<StepDifference>;
+}
+
+/// Compares all steps, and then how many there are.
+pub(super) fn compare_steps<S: Step>(
+    recorded: &[S],
+    ours: &[S::Ours],
+    largest: &mut f64,
+) -> Result<(), Box<Difference>> {
+    for (index, (step, got)) in recorded.iter().zip(ours).enumerate() {
+        if let Some(difference) = step.difference(got, largest) {
+            return Err(Box::new(difference.of(index, step.at_s())));
+        }
+    }
+    let common = recorded.len().min(ours.len());
+    let further = recorded.get(common).map(S::at_s);
+    match further.or_else(|| Some(S::ours_at(ours.get(common)?).seconds())) {
+        None => Ok(()),
+        Some(at_s) => {
+            let number = StepDifference::new(S::NUMBER, recorded.len(), ours.len());
+            Err(Box::new(number.of(common, at_s)))
+        }
+    }
+}
+
+/// What a request computes in a step: its number, its tokens with KV before, and its new tokens.
+pub(super) type Share = (u64, u32, u32);
+
+/// The first share that is not the same in two steps: the engine's, then ours.
+pub(super) fn first_other_share(
+    expected: &[Share],
+    got: &[(RequestId, u32, u32)],
+) -> Option<(Option<Share>, Option<Share>)> {
+    let of = |at: usize| {
+        let ours = got.get(at).map(|&(id, computed, new)| (id.0, computed, new));
+        (expected.get(at).copied(), ours)
+    };
+    let mut all = (0..expected.len().max(got.len())).map(of);
+    all.find(|(expected, ours)| expected != ours)
 }
 
 /// Requests of a list without an order, recorded or ours.

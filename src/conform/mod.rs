@@ -4,18 +4,21 @@
 //! it took. [`replay`] runs the same requests through this simulator under the recording's linear cost and compares
 //! step by step; [`Difference`] says in words where the two first part.
 
+mod check;
 mod difference;
 mod recording;
 mod replay;
+mod requests;
 mod sglang;
 mod sglang_replay;
 mod trtllm;
 mod v0;
 mod whose;
 
+pub use check::RecordingError;
 pub use difference::{Agreement, Difference};
-pub use recording::{AnyRecording, Recording, RecordingError};
-pub use sglang::{SglangRecording, SglangResult, SglangStep};
+pub use recording::{AnyRecording, RecordedResult, Recording};
+pub use sglang::{SglangRecording, SglangStep};
 
 /// Replays a recording.
 ///
@@ -34,7 +37,7 @@ pub fn replay(recording: &AnyRecording) -> Result<Agreement, Box<Difference>> {
 /// The first difference.
 pub fn replay_stepwise(recording: &AnyRecording) -> Result<Agreement, Box<Difference>> {
     match recording {
-        AnyRecording::Vllm(recording) => replay::replay(recording),
+        AnyRecording::Vllm(_) => replay(recording),
         AnyRecording::Sglang(recording) => sglang_replay::replay(recording, true),
     }
 }

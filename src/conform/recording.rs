@@ -1,21 +1,19 @@
 //! The file format of recorded schedules of vLLM and TensorRT-LLM, and which engine a file is about.
 
-use std::collections::BTreeSet;
 use std::io::Read;
 
 use serde::Deserialize;
 
+use super::check::{RecordingError, fail};
 use super::sglang::SglangRecording;
-use super::{trtllm, v0, whose};
+use super::{trtllm, v0};
 use crate::config::profile::{self, Profile};
-use crate::config::speculation::Method;
+use crate::engine::Policy;
 
 /// The first bytes of a gzip file.
 const GZIP: [u8; 2] = [0x1f, 0x8b];
 /// A recording unpacks to at most this much.
 const BYTES_MAX: u64 = 1 << 30;
-/// Sums of a few counts fit into 32 bits.
-const COUNT_MAX: u32 = 1 << 28;
 
 /// One recorded run. The field names are the file's.
 #[derive(Clone, Debug, Deserialize)]
@@ -215,62 +213,6 @@ pub struct RecordedResult {
     pub total_cached_tokens: Option<u32>,
 }
 
-/// Why a file is not a recording that can be replayed.
-#[derive(Debug, thiserror::Error)]
-pub enum RecordingError {
-    /// Not JSON of this shape.
-    #[error("not a recorded schedule: {0}")]
-    Shape(String),
-    /// Well-formed, but impossible.
-    #[error("{0}")]
-    Content(String),
-}
-
-impl CostLaw {
-    /// Finds coefficients that make no sense.
-    pub(super) fn check(&self) -> Result<(), RecordingError> {
-        let law = [self.per_step_s, self.per_token_s, self.per_attended_token_s];
-        if law.iter().any(|&part| !(0.0..1e3).contains(&part)) {
-            return Err(RecordingError::Content(
-                "`cost` has a coefficient that is negative, not a number or above 1000 s".into(),
-            ));
-        }
-        Ok(())
-    }
-}
-
-/// Nothing is equal to nothing: a recording has steps to compare.
-pub(super) fn check_steps(steps: usize) -> Result<(), RecordingError> {
-    if steps == 0 {
-        let text = "`steps` is empty: there is no schedule to repeat";
-        return Err(RecordingError::Content(text.into()));
-    }
-    Ok(())
-}
-
-/// Every request has a number of its own, and one result.
-pub(super) fn check_ids(
-    sent: impl Iterator<Item = u64>,
-    ended: impl Iterator<Item = u64>,
-) -> Result<(), RecordingError> {
-    let fail = |text: String| Err(RecordingError::Content(text));
-    let mut open = BTreeSet::new();
-    for id in sent {
-        if !open.insert(id) {
-            return fail(format!("request {id} is in `requests` twice"));
-        }
-    }
-    for id in ended {
-        if !open.remove(&id) {
-            return fail(format!("`results` has request {id} twice, or nobody sent it"));
-        }
-    }
-    match open.first() {
-        Some(id) => fail(format!("`results` does not say what became of request {id}")),
-        None => Ok(()),
-    }
-}
-
 fn yes() -> bool {
     true
 }
@@ -342,10 +284,10 @@ impl Recording {
             named.map_err(|(why, help)| RecordingError::Content(format!("`profile`: {why}; {help}")))?;
         match note {
             None => Ok(profile),
-            Some(_) => Err(RecordingError::Content(format!(
+            Some(_) => fail(format!(
                 "`profile` is {}, and a recording is repeated by its own version only: the nearest that is modelled is {}",
                 self.profile, profile.profile
-            ))),
+            )),
         }
     }
 
@@ -364,127 +306,14 @@ impl Recording {
     pub(super) fn is_trtllm(&self) -> bool {
         self.profile == trtllm::PROFILE
     }
-
-    fn check(&self) -> Result<(), RecordingError> {
-        let params = &self.params;
-        let fail = |text: String| Err(RecordingError::Content(text));
-        check_steps(self.steps.len())?;
-        if params.block_size == 0 || params.num_gpu_blocks < 2 || params.max_num_seqs == 0 {
-            return fail(
-                "`params` leaves no room: block_size and max_num_seqs are at least 1, num_gpu_blocks 2"
-                    .into(),
-            );
-        }
-        if params.max_num_batched_tokens == 0 || params.max_model_len < 2 {
-            return fail(
-                "`params` allows no tokens: max_num_batched_tokens is at least 1, max_model_len 2".into(),
-            );
-        }
-        if !matches!(params.policy.as_str(), "fcfs" | "priority") {
-            return fail(format!(
-                "`params.policy` is \"{}\"; known are fcfs and priority",
-                params.policy
-            ));
-        }
-        if params.max_num_batched_tokens > COUNT_MAX || params.max_num_seqs > COUNT_MAX {
-            return fail(format!(
-                "`params`: max_num_batched_tokens and max_num_seqs are at most {COUNT_MAX}"
-            ));
-        }
-        if !(0.0..=1.0).contains(&params.watermark) || params.prefill_schedule_interval == 0 {
-            return fail(
-                "`params`: watermark lies between 0 and 1, prefill_schedule_interval is at least 1".into(),
-            );
-        }
-        if let Some(speculative) = &params.speculative
-            && (Method::named(&speculative.method).is_none() || speculative.num_speculative_tokens == 0)
-        {
-            return fail("`params.speculative`: the method is not modelled, or drafts nothing".into());
-        }
-        let usable = if self.is_v0() {
-            v0::check(params)?;
-            v0::usable_blocks(params)
-        } else if self.is_trtllm() {
-            trtllm::check(params)?;
-            params.num_gpu_blocks
-        } else {
-            self.profile()?;
-            params.num_gpu_blocks - 1
-        };
-        self.cost.check()?;
-        if let Some(pipeline) = &self.pipeline {
-            if pipeline.stages.len() < 2 || self.is_v0() || self.is_trtllm() || params.speculative.is_some() {
-                return fail("`pipeline` has two stages at least, of vLLM V1 without drafts".into());
-            }
-            let mut laws = pipeline.stages.iter().chain([&pipeline.transfer]);
-            laws.try_for_each(CostLaw::check)?;
-        }
-        whose::check(&self.engine, &self.profile)?;
-        check_ids(
-            self.requests.iter().map(|request| request.id),
-            self.results.iter().map(|result| result.id),
-        )?;
-        for request in &self.requests {
-            let tokens: u64 = request.prompt.iter().map(|(_, tokens)| u64::from(*tokens)).sum();
-            let most = request.max_tokens.unwrap_or(request.output_tokens);
-            let blocks = (tokens + u64::from(most)).div_ceil(params.block_size.into());
-            if tokens == 0
-                || request.output_tokens == 0
-                || most < request.output_tokens
-                || !(0.0..1e7).contains(&request.arrival_s)
-            {
-                return fail(format!(
-                    "request {}: needs a prompt, an output and an arrival ≥ 0",
-                    request.id
-                ));
-            }
-            if tokens >= u64::from(params.max_model_len) {
-                return fail(format!(
-                    "request {}: its prompt of {tokens} tokens leaves no room",
-                    request.id
-                ));
-            }
-            let longest = params.max_model_len.div_ceil(params.block_size);
-            if blocks.min(longest.into()) + u64::from(params.state_groups) > u64::from(usable) {
-                return fail(format!("request {}: could never fit the KV pool", request.id));
-            }
-        }
-        Ok(())
-    }
 }
 
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    const SCHEDULE: &str = include_str!("../../tests/data/schedules/two_requests.json");
-
-    fn refused(change: impl Fn(&mut serde_json::Value)) -> String {
-        let mut recording: serde_json::Value = serde_json::from_str(SCHEDULE).unwrap();
-        change(&mut recording);
-        let read = AnyRecording::read(recording.to_string().as_bytes());
-        read.err().map_or(String::new(), |error| error.to_string())
-    }
-
-    #[test]
-    fn what_cannot_be_repeated_is_refused_by_name() {
-        assert_eq!(refused(|_| ()), "");
-        assert_eq!(
-            refused(|recording| recording["steps"] = serde_json::json!([])),
-            "`steps` is empty: there is no schedule to repeat"
-        );
-        let unknown = refused(|recording| recording["params"]["max_num_partial_prefills"] = 2.into());
-        assert!(
-            unknown.contains("unknown field `max_num_partial_prefills`"),
-            "{unknown}"
-        );
-        let version = refused(|recording| recording["profile"] = "vllm@9.9".into());
-        assert!(version.starts_with("`profile` is vllm@9.9, and"), "{version}");
-        assert!(!version.contains("is used"), "{version}");
-        let engine = refused(|recording| recording["engine"] = "foo 1.0".into());
-        assert!(
-            engine.starts_with("`engine` is \"foo 1.0\" and `profile` vllm@0.33: "),
-            "{engine}"
-        );
+impl Params {
+    /// In which order requests wait.
+    pub(super) fn policy(&self) -> Policy {
+        match self.policy.as_str() {
+            "priority" => Policy::Priority,
+            _ => Policy::Fcfs,
+        }
     }
 }

@@ -1,27 +1,22 @@
 //! Runs a recording's requests and compares.
 
 use std::collections::BTreeMap;
-use std::hash::Hasher;
-
-use rustc_hash::FxHasher;
 
 use super::Recording;
 use super::difference::{
-    Agreement, Difference, StepDifference, TIME_TOLERANCE_S, further_step, numbers, unordered,
+    Agreement, Difference, Share, Step, StepDifference, compare_steps, first_other_share, numbers, unordered,
 };
 use super::recording::{CostLaw, RecordedRequest, RecordedStep};
+use super::requests::{Fixed, Results, named_request};
 use super::{trtllm, v0};
 use crate::config::speculation::{self, Method, Wish};
 use crate::cost::StepCost;
 use crate::cost::linear::{LinearCost, LinearStages};
-use crate::engine::{Acceptance, EngineConfig, EngineSpec, KvGroups, Policy, ScheduleRecord, ToldRuns};
-use crate::ids::{RequestId, SegmentId};
-use crate::sim::{Completion, Fact, Frontend, Observer, Outcome, Simulation, Until};
+use crate::engine::{Acceptance, EngineConfig, EngineSpec, KvGroups, ScheduleRecord, ToldRuns};
+use crate::ids::RequestId;
+use crate::sim::{Frontend, Simulation, Until};
 use crate::units::Picos;
-use crate::workload::{Piece, Prompt, Request, Traffic};
-
-/// The text of generated tokens: every one of them is the same token, so its place in the sequence identifies it.
-const GENERATED: SegmentId = SegmentId(u64::MAX >> 1);
+use crate::workload::Request;
 
 /// Replays a recording.
 ///
@@ -67,7 +62,24 @@ pub(super) fn replay(recording: &Recording) -> Result<Agreement, Box<Difference>
         // Who stands where in a batch decides nothing, and is recorded by number.
         log.iter_mut().for_each(|step| step.shares.sort_unstable());
     }
-    compare(recording, &log, &results)
+    let mut largest = 0.0;
+    compare_steps(&recording.steps, &log, &mut largest)?;
+    results.compare(&recording.results, &limits(recording), &mut largest)?;
+    Ok(Agreement {
+        steps: log.len(),
+        requests: recording.results.len(),
+        largest_time_difference_s: largest,
+    })
+}
+
+/// The most tokens that each answer may have.
+fn limits(recording: &Recording) -> BTreeMap<u64, u32> {
+    let limit = |sent: &RecordedRequest| {
+        let prompt: u32 = sent.prompt.iter().map(|(_, tokens)| tokens).sum();
+        let most = sent.max_tokens.unwrap_or(sent.output_tokens);
+        (sent.id, most.min(recording.params.max_model_len - prompt))
+    };
+    recording.requests.iter().map(limit).collect()
 }
 
 fn step_cost(recording: &Recording) -> Box<dyn StepCost> {
@@ -94,11 +106,7 @@ fn engine_config(recording: &Recording) -> EngineConfig {
         max_num_batched_tokens: params.max_num_batched_tokens,
         enable_chunked_prefill: params.enable_chunked_prefill,
         long_prefill_token_threshold: params.long_prefill_token_threshold,
-        policy: if params.policy == "priority" {
-            Policy::Priority
-        } else {
-            Policy::Fcfs
-        },
+        policy: params.policy(),
         block_size: params.block_size,
         num_gpu_blocks: params.num_gpu_blocks,
         kv_groups: KvGroups {
@@ -127,155 +135,38 @@ fn engine_config(recording: &Recording) -> EngineConfig {
     }
 }
 
-/// The requests of a recording, in order of (arrival, id).
-pub(super) struct Fixed {
-    requests: std::vec::IntoIter<Request>,
-}
+impl Step for RecordedStep {
+    type Ours = ScheduleRecord;
+    const NUMBER: &'static str = "number of steps";
 
-impl Fixed {
-    pub(super) fn new(requests: impl Iterator<Item = Request>) -> Fixed {
-        let mut requests: Vec<Request> = requests.collect();
-        requests.sort_by_key(|request| (request.arrival, request.id));
-        Fixed {
-            requests: requests.into_iter(),
-        }
-    }
-}
-
-/// A request whose prompt is named in words.
-pub(super) fn named_request(
-    id: u64,
-    arrival_s: f64,
-    prompt: &[(String, u32)],
-    output_tokens: u32,
-) -> Request {
-    let mut pieces = Vec::new();
-    let mut position = 0;
-    for (name, tokens) in prompt {
-        let (segment, start) = if name == "OUT" {
-            (GENERATED, position)
-        } else {
-            (SegmentId(name_hash(name)), 0)
-        };
-        pieces.push(Piece {
-            segment,
-            start,
-            tokens: *tokens,
-        });
-        position += tokens;
-    }
-    Request {
-        id: RequestId(id),
-        arrival: Picos::from_seconds(arrival_s),
-        client_queue_time: Picos::ZERO,
-        prompt_tokens: position,
-        output_tokens,
-        max_tokens: output_tokens,
-        priority: 0,
-        prompt: Prompt::Pieces(pieces.into()),
-        output_segment: GENERATED,
-        session: None,
-        class: 0,
-        ignore_eos: true,
-        deadline: None,
-    }
-}
-
-/// Segments are named in the file; names map to numbers below the range of generated text.
-fn name_hash(name: &str) -> u64 {
-    let mut hasher = FxHasher::default();
-    hasher.write(name.as_bytes());
-    hasher.finish() >> 2
-}
-
-impl Traffic for Fixed {
-    fn next_arrival(&mut self) -> Option<Picos> {
-        self.requests.as_slice().first().map(|request| request.arrival)
+    fn at_s(&self) -> f64 {
+        self.t
     }
 
-    fn take(&mut self) -> Request {
-        self.requests.next().expect("taken only after it was announced")
+    fn ours_at(ours: &ScheduleRecord) -> Picos {
+        ours.scheduled
     }
 
-    fn ended(&mut self, _: RequestId, _: Picos) {}
-}
-
-/// What became of each request here.
-#[derive(Default)]
-pub(super) struct Results {
-    completions: BTreeMap<u64, Completion>,
-}
-
-impl Observer for Results {
-    fn observe(&mut self, fact: &Fact<'_>) {
-        if let Fact::Ended(completion) = fact {
-            self.completions.insert(completion.id.0, (*completion).clone());
-        }
+    fn difference(&self, ours: &ScheduleRecord, largest: &mut f64) -> Option<StepDifference> {
+        share_difference(self, ours)
+            .or_else(|| draft_difference(self, ours))
+            .or_else(|| state_difference(self, ours))
+            .or_else(|| time_difference(self, ours, largest))
     }
-}
-
-fn compare(
-    recording: &Recording,
-    log: &[ScheduleRecord],
-    results: &Results,
-) -> Result<Agreement, Box<Difference>> {
-    let mut largest: f64 = 0.0;
-    for (index, (expected, got)) in recording.steps.iter().zip(log).enumerate() {
-        let difference = scheduled_difference(expected, got).or_else(|| state_difference(expected, got));
-        if let Some(difference) = difference.or_else(|| time_difference(expected, got, &mut largest)) {
-            return Err(Box::new(difference.of(index, expected.t)));
-        }
-    }
-    let (recorded, ours) = (recording.steps.iter(), log.iter());
-    let (recorded, ours) = (
-        recorded.map(|step| step.t),
-        ours.map(|step| step.scheduled.seconds()),
-    );
-    if let Some(difference) = further_step("number of steps", recorded, ours) {
-        return Err(Box::new(difference));
-    }
-    let longest = recording.params.max_model_len;
-    let limits = recording.requests.iter().map(|sent| {
-        let prompt: u32 = sent.prompt.iter().map(|(_, tokens)| tokens).sum();
-        let most = sent.max_tokens.unwrap_or(sent.output_tokens);
-        (sent.id, most.min(longest - prompt))
-    });
-    let limits: BTreeMap<u64, u32> = limits.collect();
-    let expected = recording.results.iter().map(|result| Expected {
-        id: result.id,
-        cached_tokens: result.cached_tokens,
-        total_cached_tokens: result.total_cached_tokens,
-        preemptions: result.preemptions,
-        finish: result.finish.as_deref(),
-        limit: limits.get(&result.id).copied(),
-        first_token_s: result.first_token_s,
-        last_token_s: result.last_token_s,
-    });
-    results.compare(expected, &mut largest)?;
-    Ok(Agreement {
-        steps: log.len(),
-        requests: recording.results.len(),
-        largest_time_difference_s: largest,
-    })
 }
 
 /// Which requests compute how many tokens in the step, in what order.
-fn scheduled_difference(expected: &RecordedStep, got: &ScheduleRecord) -> Option<StepDifference> {
-    let shares = got.shares.iter().map(|&(id, computed, n)| (id.0, computed, n));
-    let shares: Vec<(u64, u32, u32)> = shares.collect();
-    let at = (0..shares.len().max(expected.scheduled.len()))
-        .find(|&at| expected.scheduled.get(at) != shares.get(at));
-    let Some(at) = at else {
-        return draft_difference(expected, got);
+fn share_difference(expected: &RecordedStep, got: &ScheduleRecord) -> Option<StepDifference> {
+    let (recorded, ours) = first_other_share(&expected.scheduled, &got.shares)?;
+    let text = |share: Option<Share>| {
+        share.map_or_else(
+            || "nothing more".into(),
+            |(id, computed, new)| format!("({id}, {computed}, {new})"),
+        )
     };
-    let (recorded, ours) = (expected.scheduled.get(at), shares.get(at));
-    let request = recorded.or(ours).map(|share| share.0);
-    let difference = StepDifference::new(
-        "share (request, computed tokens, scheduled tokens)",
-        share_text(recorded),
-        share_text(ours),
-    );
-    Some(difference.about(request))
+    let what = "share (request, computed tokens, scheduled tokens)";
+    let difference = StepDifference::new(what, text(recorded), text(ours));
+    Some(difference.about(recorded.or(ours).map(|share| share.0)))
 }
 
 /// How many drafts are in equal shares, if that was recorded.
@@ -314,88 +205,4 @@ fn time_difference(
         ("duration", Some(expected.dt), got.duration),
     ];
     StepDifference::of_times(times, largest)
-}
-
-fn share_text(share: Option<&(u64, u32, u32)>) -> String {
-    share.map_or_else(
-        || "nothing more".into(),
-        |(id, computed, n)| format!("({id}, {computed}, {n})"),
-    )
-}
-
-/// What became of a request there.
-pub(super) struct Expected<'a> {
-    pub(super) id: u64,
-    pub(super) cached_tokens: u32,
-    /// As the engine itself tells of them, if it was recorded: those of its first admission, too (SG-41).
-    pub(super) total_cached_tokens: Option<u32>,
-    pub(super) preemptions: u32,
-    /// `length` or `stop`, if it was recorded.
-    pub(super) finish: Option<&'a str>,
-    /// An answer of so many tokens ends by its length; `None` if nobody sent it.
-    pub(super) limit: Option<u32>,
-    pub(super) first_token_s: f64,
-    pub(super) last_token_s: f64,
-}
-
-impl Results {
-    /// Demands the recorded results.
-    pub(super) fn compare<'a>(
-        &self,
-        expected: impl Iterator<Item = Expected<'a>>,
-        largest: &mut f64,
-    ) -> Result<(), Box<Difference>> {
-        for expected in expected {
-            let differs = |what: &'static str, expected_text: String, got: String| {
-                Box::new(Difference::Result {
-                    request: expected.id,
-                    what,
-                    expected: expected_text,
-                    got,
-                })
-            };
-            let Some(got) = self.completions.get(&expected.id) else {
-                return Err(differs("outcome", "finished".into(), "never ended".into()));
-            };
-            let total_cached = expected.total_cached_tokens.unwrap_or(got.cached_tokens);
-            for (what, expected, got) in [
-                ("prefix-cached tokens", expected.cached_tokens, got.cached_tokens),
-                ("total prefix-cached tokens", total_cached, got.cached_tokens),
-                ("preemptions", expected.preemptions, got.preemptions),
-            ] {
-                if expected != got {
-                    return Err(differs(what, expected.to_string(), got.to_string()));
-                }
-            }
-            let finish = finish_reason(got, expected.limit);
-            if expected.finish.is_some_and(|expected| expected != finish) {
-                let expected = expected.finish.unwrap_or_default().to_owned();
-                return Err(differs("finish reason", expected, finish.to_owned()));
-            }
-            for (what, expected, got) in [
-                ("time of the first token", expected.first_token_s, got.first_token),
-                ("time of the last token", expected.last_token_s, Some(got.end)),
-            ] {
-                let expected_text = format!("{expected:.9} s");
-                let Some(got) = got.map(Picos::seconds) else {
-                    return Err(differs(what, expected_text, "none".to_owned()));
-                };
-                let difference = (expected - got).abs();
-                *largest = largest.max(difference);
-                if difference > TIME_TOLERANCE_S {
-                    return Err(differs(what, expected_text, format!("{got:.9} s")));
-                }
-            }
-        }
-        Ok(())
-    }
-}
-
-/// Why an answer ended, as the engines name it: with the last token that was allowed, or before it.
-fn finish_reason(got: &Completion, limit: Option<u32>) -> &'static str {
-    match got.outcome {
-        Outcome::Completed if Some(got.output_tokens) == limit => "length",
-        Outcome::Completed => "stop",
-        _ => "abort",
-    }
 }

@@ -2,8 +2,8 @@
 
 use serde::Deserialize;
 
-use super::RecordingError;
-use super::recording::{CostLaw, check_ids, check_steps};
+use super::check::{RecordingError, check_ids, check_steps, fail};
+use super::recording::{CostLaw, RecordedResult};
 use crate::engine::sglang::DOOR;
 
 /// One recorded run of SGLang's scheduler. The field names are the file's.
@@ -24,7 +24,7 @@ pub struct SglangRecording {
     /// One entry for each pass of the loop that ran something or had something running.
     pub steps: Vec<SglangStep>,
     /// What came of it.
-    pub results: Vec<SglangResult>,
+    pub results: Vec<RecordedResult>,
 }
 
 /// Engine flags of a recording.
@@ -139,55 +139,28 @@ pub struct SglangStep {
     pub waiting_ids: Option<Vec<u64>>,
 }
 
-/// What became of a request.
-#[derive(Clone, Debug, Deserialize)]
-pub struct SglangResult {
-    /// Its number.
-    pub id: u64,
-    /// Prefix-cache hit at first admission.
-    pub cached_tokens: u32,
-    /// Seconds.
-    pub first_token_s: f64,
-    /// Seconds.
-    pub last_token_s: f64,
-    /// Retractions.
-    pub preemptions: u32,
-    /// `length` or `stop`: which of them ended it.
-    #[serde(default)]
-    pub finish: Option<String>,
-    /// What the engine itself tells of its prefix-cache hits; 0.5.23 leaves those of re-admissions out (SG-41).
-    #[serde(default)]
-    pub total_cached_tokens: Option<u32>,
-}
-
 impl SglangRecording {
     /// Finds what makes no sense.
     pub(super) fn check(&self) -> Result<(), RecordingError> {
         let params = &self.params;
-        let fail = |text: String| Err(RecordingError::Content(text));
         check_steps(self.steps.len())?;
         let page = params.page_size;
         if page == 0 || params.max_running_requests == 0 || params.max_prefill_tokens == 0 {
             return fail(
-                "`params` leaves no room: page_size, max_running_requests and max_prefill_tokens are at least 1"
-                    .into(),
+                "`params` leaves no room: page_size, max_running_requests and max_prefill_tokens are at least 1",
             );
         }
         if params.kv_pool_tokens < page
             || !params.kv_pool_tokens.is_multiple_of(page)
             || params.context_length < 4
         {
-            return fail(
-                "`params`: kv_pool_tokens is a whole number of pages, context_length at least 4".into(),
-            );
+            return fail("`params`: kv_pool_tokens is a whole number of pages, context_length at least 4");
         }
         if params.chunked_prefill_size > 0 && params.chunked_prefill_size < i64::from(page) {
-            return fail(
-                "`params.chunked_prefill_size` is below a page: nothing would ever be computed".into(),
-            );
+            return fail("`params.chunked_prefill_size` is below a page: nothing would ever be computed");
         }
         if !(0.0..100.0).contains(&params.schedule_conservativeness) {
-            return fail("`params.schedule_conservativeness` lies between 0 and 100".into());
+            return fail("`params.schedule_conservativeness` lies between 0 and 100");
         }
         if self.engine_state.eviction != "lru" {
             return fail(format!(

@@ -2,9 +2,12 @@
 
 use std::collections::BTreeMap;
 
-use super::RecordingError;
-use super::difference::{Agreement, Difference, StepDifference, further_step, numbers, unordered};
-use super::replay::{Fixed, Results, named_request};
+use super::check::{RecordingError, fail};
+use super::difference::{
+    Agreement, Difference, Share, Step, StepDifference, compare_steps, first_other_share, numbers, unordered,
+};
+use super::recording::RecordedResult;
+use super::requests::{Fixed, Results, named_request};
 use super::sglang::{SglangRecording, SglangRequest, SglangStep};
 use crate::cost::linear::LinearCost;
 use crate::engine::sglang::{
@@ -12,6 +15,7 @@ use crate::engine::sglang::{
 };
 use crate::ids::{RequestId, SegmentId};
 use crate::sim::{Frontend, Simulation, Until};
+use crate::units::Picos;
 use crate::workload::Request;
 
 /// The text of end-of-sequence tokens: no recorded prompt contains one.
@@ -42,7 +46,26 @@ pub(super) fn replay(recording: &SglangRecording, stepwise: bool) -> Result<Agre
     }
     let mut results = Results::default();
     simulation.advance(Until::DRAINED, &mut results);
-    compare(recording, &simulation.take_sglang_log(), &results, &limits)
+    let log = simulation.take_sglang_log();
+    let mut largest = 0.0;
+    compare_steps(&recording.steps, &log, &mut largest)?;
+    results.compare(&comparable_results(recording), &limits, &mut largest)?;
+    Ok(Agreement {
+        steps: log.len(),
+        requests: recording.results.len(),
+        largest_time_difference_s: largest,
+    })
+}
+
+/// The recorded results. 0.5.4's totals count the hits of re-admissions, too (SG-41): there is nothing to hold them against.
+fn comparable_results(recording: &SglangRecording) -> Vec<RecordedResult> {
+    let mut results = recording.results.clone();
+    if switches(&recording.engine).is_ok_and(|switches| switches == SglangSwitches::V0_5_4) {
+        results
+            .iter_mut()
+            .for_each(|result| result.total_cached_tokens = None);
+    }
+    results
 }
 
 fn request(sent: &SglangRequest) -> Request {
@@ -74,9 +97,9 @@ pub(super) fn config(recording: &SglangRecording) -> Result<SglangConfig, Record
         "lof" => QueuePolicy::Lof,
         "random" => QueuePolicy::Random,
         other => {
-            return Err(RecordingError::Content(format!(
+            return fail(format!(
                 "`params.schedule_policy` is \"{other}\"; known are fcfs, lpm, dfs-weight, lof and random"
-            )));
+            ));
         }
     };
     let config = SglangConfig {
@@ -116,53 +139,29 @@ fn switches(engine: &str) -> Result<SglangSwitches, RecordingError> {
     match version.split(' ').next() {
         Some("0.5.23") => Ok(SglangSwitches::V0_5_23),
         Some("0.5.4") => Ok(SglangSwitches::V0_5_4),
-        _ => Err(RecordingError::Content(format!(
+        _ => fail(format!(
             "`engine` is \"{engine}\"; known are sglang@0.5.23 and sglang@0.5.4"
-        ))),
+        )),
     }
 }
 
-fn compare(
-    recording: &SglangRecording,
-    log: &[SglangRecord],
-    results: &Results,
-    limits: &BTreeMap<u64, u32>,
-) -> Result<Agreement, Box<Difference>> {
-    let mut largest: f64 = 0.0;
-    for (index, (expected, got)) in recording.steps.iter().zip(log).enumerate() {
-        let difference = batch_difference(expected, got)
-            .or_else(|| state_difference(expected, got))
-            .or_else(|| time_difference(expected, got, &mut largest));
-        if let Some(difference) = difference {
-            return Err(Box::new(difference.of(index, expected.t)));
-        }
+impl Step for SglangStep {
+    type Ours = SglangRecord;
+    const NUMBER: &'static str = "number of passes";
+
+    fn at_s(&self) -> f64 {
+        self.t
     }
-    let (recorded, ours) = (recording.steps.iter(), log.iter());
-    let (recorded, ours) = (
-        recorded.map(|step| step.t),
-        ours.map(|pass| pass.scheduled.seconds()),
-    );
-    if let Some(difference) = further_step("number of passes", recorded, ours) {
-        return Err(Box::new(difference));
+
+    fn ours_at(ours: &SglangRecord) -> Picos {
+        ours.scheduled
     }
-    let is_old = switches(&recording.engine).is_ok_and(|switches| switches == SglangSwitches::V0_5_4);
-    let expected = recording.results.iter().map(|result| super::replay::Expected {
-        id: result.id,
-        cached_tokens: result.cached_tokens,
-        // 0.5.4 counts the hits of re-admissions, too (SG-41).
-        total_cached_tokens: result.total_cached_tokens.filter(|_| !is_old),
-        preemptions: result.preemptions,
-        finish: result.finish.as_deref(),
-        limit: limits.get(&result.id).copied(),
-        first_token_s: result.first_token_s,
-        last_token_s: result.last_token_s,
-    });
-    results.compare(expected, &mut largest)?;
-    Ok(Agreement {
-        steps: log.len(),
-        requests: recording.results.len(),
-        largest_time_difference_s: largest,
-    })
+
+    fn difference(&self, ours: &SglangRecord, largest: &mut f64) -> Option<StepDifference> {
+        batch_difference(self, ours)
+            .or_else(|| state_difference(self, ours))
+            .or_else(|| time_difference(self, ours, largest))
+    }
 }
 
 /// Which requests compute how many tokens in the pass, in what order and in what kind of batch.
@@ -173,23 +172,19 @@ fn batch_difference(expected: &SglangStep, got: &SglangRecord) -> Option<StepDif
         BatchMode::Mixed => "mixed",
         BatchMode::None => "none",
     };
-    let shares: Vec<(u64, u32, u32)> = got.shares.iter().map(|&(id, kv, n)| (id.0, kv, n)).collect();
-    let longest = shares.len().max(expected.scheduled.len());
-    let Some(at) = (0..longest).find(|&at| expected.scheduled.get(at) != shares.get(at)) else {
+    let Some((recorded, ours)) = first_other_share(&expected.scheduled, &got.shares) else {
         return StepDifference::first([("mode", expected.mode.as_str(), mode)]);
     };
-    let (recorded, ours) = (expected.scheduled.get(at), shares.get(at));
-    let text = |share: Option<&(u64, u32, u32)>, mode: &str| match share {
-        Some((id, kv, n)) => format!("({id}, {kv}, {n}) in a batch of mode {mode}"),
+    let text = |share: Option<Share>, mode: &str| match share {
+        Some((id, kv, new)) => format!("({id}, {kv}, {new}) in a batch of mode {mode}"),
         None => format!("nothing more in a batch of mode {mode}"),
     };
-    let request = recorded.or(ours).map(|share| share.0);
     let difference = StepDifference::new(
         "share (request, tokens with KV, new tokens)",
         text(recorded, &expected.mode),
         text(ours, mode),
     );
-    Some(difference.about(request))
+    Some(difference.about(recorded.or(ours).map(|share| share.0)))
 }
 
 /// Queues, pages, the tree and the loop's own state after the pass decided.

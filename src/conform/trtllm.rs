@@ -1,7 +1,8 @@
 //! A recording of TensorRT-LLM's schedulers: its flags as this simulator has them.
 
 use super::Recording;
-use super::recording::{Params, RecordingError};
+use super::check::{RecordingError, fail};
+use super::recording::Params;
 use crate::engine::trtllm::{BlockReuse, CapacityPolicy, TrtllmConfig};
 
 /// The version that is recorded and modelled.
@@ -38,7 +39,6 @@ fn policy(params: &Params) -> Option<CapacityPolicy> {
 
 /// Finds flags that are not modelled.
 pub(super) fn check(params: &Params) -> Result<(), RecordingError> {
-    let fail = |text: &str| Err(RecordingError::Content(text.to_owned()));
     let Some(policy) = policy(params) else {
         return fail(
             "`params.capacity_scheduler_policy` is none of guaranteed_no_evict, max_utilization and static_batch",

@@ -1,8 +1,8 @@
 //! A recording of vLLM's V0 engine: its flags as this simulator has them.
 
 use super::Recording;
-use super::recording::{Params, RecordingError};
-use crate::engine::Policy;
+use super::check::{RecordingError, fail};
+use super::recording::Params;
 use crate::engine::scheduled::policies::{PreemptionMode, V0Config, watermark};
 use crate::engine::scheduled::{ScheduledConfig, SchedulerChoice};
 use crate::units::Picos;
@@ -15,11 +15,7 @@ pub(super) fn config(recording: &Recording) -> ScheduledConfig {
     let params = &recording.params;
     let scheduler = SchedulerChoice::VllmV0(V0Config {
         enable_chunked_prefill: params.enable_chunked_prefill,
-        policy: if params.policy == "priority" {
-            Policy::Priority
-        } else {
-            Policy::Fcfs
-        },
+        policy: params.policy(),
         preemption_mode: match params.preemption_mode.as_deref() {
             Some("swap") => PreemptionMode::Swap,
             _ => PreemptionMode::Recompute,
@@ -45,17 +41,16 @@ pub(super) fn config(recording: &Recording) -> ScheduledConfig {
 pub(super) fn check(params: &Params) -> Result<(), RecordingError> {
     let mode = params.preemption_mode.as_deref();
     if !matches!(mode, None | Some("recompute" | "swap")) {
-        let text = "`params.preemption_mode` is neither \"recompute\" nor \"swap\"";
-        return Err(RecordingError::Content(text.into()));
+        return fail("`params.preemption_mode` is neither \"recompute\" nor \"swap\"");
     }
     if !(0.0..1e6).contains(&params.scheduler_delay_factor) {
-        let text = "`params.scheduler_delay_factor` lies between 0 and 1,000,000";
-        return Err(RecordingError::Content(text.into()));
+        return fail("`params.scheduler_delay_factor` lies between 0 and 1,000,000");
     }
     let is_split = params.enable_chunked_prefill && params.enable_prefix_caching;
     if is_split && !params.max_num_batched_tokens.is_multiple_of(params.block_size) {
-        let text = "`params.max_num_batched_tokens` is a multiple of block_size where cached prompts are computed in chunks";
-        return Err(RecordingError::Content(text.into()));
+        return fail(
+            "`params.max_num_batched_tokens` is a multiple of block_size where cached prompts are computed in chunks",
+        );
     }
     Ok(())
 }

@@ -2,16 +2,16 @@
 //!
 //! Words that name the engine and no version contradict nothing.
 
-use super::RecordingError;
+use super::check::{RecordingError, fail};
 
 /// Finds a recording of another engine than that which repeats it.
 pub(super) fn check(engine: &str, profile: &str) -> Result<(), RecordingError> {
     if is_of(engine, profile) {
         return Ok(());
     }
-    Err(RecordingError::Content(format!(
+    fail(format!(
         "`engine` is \"{engine}\" and `profile` {profile}: a recording is repeated by its own engine and version only"
-    )))
+    ))
 }
 
 /// Whether words such as `vllm 0.33.0 v1 scheduler, synchronous` name the engine of a profile, and where they name a version, the

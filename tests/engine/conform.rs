@@ -4,7 +4,7 @@ use std::io::Read;
 use std::path::{Path, PathBuf};
 
 use plimsoll::conform::{
-    Agreement, AnyRecording, Difference, Recording, SglangRecording, SglangResult, SglangStep, replay,
+    Agreement, AnyRecording, Difference, RecordedResult, Recording, SglangRecording, SglangStep, replay,
 };
 
 /// The recordings of vLLM that stand in the repository; see `tests/data/recordings/README.md`.
@@ -167,7 +167,7 @@ fn every_field_of_a_recorded_sglang_pass_is_demanded() {
 
 #[test]
 fn every_field_of_a_recorded_sglang_result_is_demanded() {
-    type Change = (fn(&mut SglangResult), &'static str);
+    type Change = (fn(&mut RecordedResult), &'static str);
     let changes: [Change; 6] = [
         (|result| result.cached_tokens += 1, "prefix-cached tokens"),
         (
@@ -190,7 +190,7 @@ fn every_field_of_a_recorded_sglang_result_is_demanded() {
     ];
     let whole = sglang_recording("sglang-overlap/eos_and_length_endings.json.gz");
     for ends_by in ["length", "stop"] {
-        let is_such = |result: &SglangResult| result.finish.as_deref() == Some(ends_by);
+        let is_such = |result: &RecordedResult| result.finish.as_deref() == Some(ends_by);
         let at = whole
             .results
             .iter()
