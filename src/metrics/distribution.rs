@@ -46,12 +46,6 @@ impl Distribution {
         self.moments.count
     }
 
-    /// Whether quantiles are exact (few distinct values) rather than within 0.1 %.
-    #[must_use]
-    pub fn is_exact(&self) -> bool {
-        matches!(&self.store, Store::Exact(exact) if exact.are_few())
-    }
-
     /// Adds `times` durations of `value`.
     #[inline]
     pub fn record(&mut self, value: Picos, times: u64) {
@@ -146,32 +140,6 @@ impl Distribution {
         Quantiles::new(self.cells(), self.moments)
     }
 
-    /// Share of the durations that are at most `limit`; `None` when empty.
-    #[cfg(test)]
-    fn fraction_at_most(&self, limit: Picos) -> Option<f64> {
-        if self.moments.count == 0 {
-            return None;
-        }
-        if limit.0 >= self.moments.max {
-            return Some(1.0);
-        }
-        let below = |cell: Cell| {
-            let inside = limit
-                .0
-                .saturating_add(1)
-                .saturating_sub(cell.lower)
-                .min(cell.width);
-            cell.count as f64 * (inside as f64 / cell.width as f64)
-        };
-        let at_most: f64 = self
-            .cells()
-            .into_iter()
-            .take_while(|cell| cell.lower <= limit.0)
-            .map(below)
-            .sum();
-        Some((at_most / self.moments.count as f64).clamp(0.0, 1.0))
-    }
-
     /// Largest, in seconds.
     #[must_use]
     pub fn max_s(&self) -> Option<f64> {
@@ -186,33 +154,6 @@ impl Distribution {
             .into_iter()
             .map(|cell| (Picos(upper(cell)).seconds(), cell.count))
             .collect()
-    }
-
-    /// Adds all of `other`.
-    pub fn merge(&mut self, other: &Distribution) {
-        let mut moments = self.moments;
-        moments.merge(&other.moments);
-        match (&mut self.store, &other.store) {
-            (Store::Exact(mine), Store::Exact(theirs)) => {
-                mine.merge(theirs);
-                if !mine.settle() {
-                    self.spill();
-                }
-            }
-            (_, theirs) => {
-                self.spill();
-                if let Store::Buckets(mine) = &mut self.store {
-                    match theirs {
-                        Store::Buckets(theirs) => theirs.iter().for_each(|(bucket, n)| mine.add(bucket, n)),
-                        Store::Exact(theirs) => {
-                            let theirs = theirs.in_buckets();
-                            theirs.iter().for_each(|(bucket, n)| mine.add(bucket, n));
-                        }
-                    }
-                }
-            }
-        }
-        self.moments = moments;
     }
 
     /// Forgets everything; one that had gone to buckets stays with them.
@@ -317,8 +258,8 @@ mod tests {
         assert!((four.quantile_s(0.99).unwrap() - 39.7).abs() < 1e-12);
         let hundred = of(&(1..=100).map(|s| s * PICOS_PER_SECOND).collect::<Vec<_>>());
         assert!((hundred.quantile_s(0.99).unwrap() - 99.01).abs() < 1e-12);
-        assert_eq!(hundred.fraction_at_most(Picos::from_seconds(40.0)), Some(0.4));
-        assert_eq!(hundred.fraction_at_most(Picos::from_seconds(0.5)), Some(0.0));
+        assert_eq!(fraction_at_most(&hundred, Picos::from_seconds(40.0)), Some(0.4));
+        assert_eq!(fraction_at_most(&hundred, Picos::from_seconds(0.5)), Some(0.0));
     }
 
     #[test]
@@ -345,12 +286,37 @@ mod tests {
         for _ in 0..1000 {
             gaps.record_progression(Picos(7_000_000), Picos(39_000), 127, 3);
         }
-        assert!(gaps.is_exact());
+        assert!(gaps.pack().is_exact());
         assert_eq!(gaps.count(), 381_000);
         assert_eq!(
             gaps.quantile_s(0.5),
             Some((7_000_000 + 63 * 39_000) as f64 / 1e12)
         );
+    }
+
+    /// Share of the durations that are at most `limit`; `None` when empty.
+    fn fraction_at_most(durations: &Distribution, limit: Picos) -> Option<f64> {
+        if durations.moments.count == 0 {
+            return None;
+        }
+        if limit.0 >= durations.moments.max {
+            return Some(1.0);
+        }
+        let below = |cell: Cell| {
+            let inside = limit
+                .0
+                .saturating_add(1)
+                .saturating_sub(cell.lower)
+                .min(cell.width);
+            cell.count as f64 * (inside as f64 / cell.width as f64)
+        };
+        let at_most: f64 = durations
+            .cells()
+            .into_iter()
+            .take_while(|cell| cell.lower <= limit.0)
+            .map(below)
+            .sum();
+        Some((at_most / durations.moments.count as f64).clamp(0.0, 1.0))
     }
 
     fn durations() -> impl Strategy<Value = Vec<u64>> {
@@ -368,7 +334,7 @@ mod tests {
             let distribution = of(&values);
             values.sort_unstable();
             let (expected, got) = (sorted_quantile(&values, p), distribution.quantile_s(p).unwrap());
-            let tolerance = if distribution.is_exact() { 1e-12 } else { 1e-3 };
+            let tolerance = if distribution.pack().is_exact() { 1e-12 } else { 1e-3 };
             prop_assert!((got - expected).abs() <= tolerance * expected, "{} {}", got, expected);
             prop_assert_eq!(distribution.count(), values.len() as u64);
             let mean = values.iter().map(|&v| v as f64).sum::<f64>() / values.len() as f64;
@@ -398,7 +364,7 @@ mod tests {
             for (first, step, terms) in runs {
                 grouped.record_progression(Picos(first * 1_000_000), Picos(step * 10_000), terms, 2);
                 (0..terms).for_each(|i| single.record(Picos(first * 1_000_000 + step * 10_000 * i), 2));
-                prop_assert_eq!(grouped.is_exact(), single.is_exact());
+                prop_assert_eq!(grouped.pack().is_exact(), single.pack().is_exact());
             }
             prop_assert_eq!(grouped.moments, single.moments);
             prop_assert_eq!(grouped.steps(), single.steps());
@@ -408,18 +374,15 @@ mod tests {
         #[test]
         fn merging_is_recording_together(a in durations(), b in durations()) {
             let together = of(&[a.clone(), b.clone()].concat());
-            let (mut merged, mut packed) = (of(&a), of(&a).pack());
-            merged.merge(&of(&b));
+            let mut packed = of(&a).pack();
             packed.merge(&of(&b).pack());
             let mut unpacked = Distribution::default();
             unpacked.merge_packed(&packed);
-            for other in [&merged, &unpacked] {
-                prop_assert_eq!(other.moments, together.moments);
-                prop_assert_eq!(other.is_exact(), together.is_exact());
-                prop_assert_eq!(other.steps(), together.steps());
-            }
+            prop_assert_eq!(unpacked.moments, together.moments);
+            prop_assert_eq!(unpacked.pack().is_exact(), together.pack().is_exact());
+            prop_assert_eq!(unpacked.steps(), together.steps());
             let limit = Picos(a[0]);
-            let above = 1.0 - together.fraction_at_most(limit).unwrap();
+            let above = 1.0 - fraction_at_most(&together, limit).unwrap();
             prop_assert!((packed.exceeding(limit) / together.count() as f64 - above).abs() < 1e-9);
         }
     }

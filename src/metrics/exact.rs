@@ -82,11 +82,6 @@ impl Exact {
             .any(|progression| progression.terms as usize > DISTINCT_MAX)
     }
 
-    /// Whether there are few distinct values.
-    pub(super) fn are_few(&self) -> bool {
-        self.values.len() + self.terms <= DISTINCT_MAX || self.sorted_if_few().is_some()
-    }
-
     /// (value, count), ascending, each value once; `None` where they are many.
     pub(super) fn sorted_if_few(&self) -> Option<Vec<(u64, u64)>> {
         let sorted = (!self.has_long_progression()).then(|| self.sorted())?;
@@ -108,12 +103,6 @@ impl Exact {
             buckets.add(bucket_of(value), times);
         }
         buckets
-    }
-
-    pub(super) fn merge(&mut self, other: &Exact) {
-        self.values.extend_from_slice(&other.values);
-        self.progressions.extend_from_slice(&other.progressions);
-        self.terms += other.terms;
     }
 
     /// Forgets everything but keeps the memory.

@@ -1,6 +1,6 @@
 //! What is recorded of every request.
 
-/// The latencies that are recorded.
+/// The latencies that are recorded, in the order of their storage.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Metric {
     /// Time to first token.
@@ -18,16 +18,6 @@ pub enum Metric {
 }
 
 impl Metric {
-    /// All of them, in the order of their storage.
-    pub const ALL: [Metric; 6] = [
-        Metric::Ttft,
-        Metric::Tpot,
-        Metric::Itl,
-        Metric::E2el,
-        Metric::QueueTime,
-        Metric::ClientQueueTime,
-    ];
-
     /// The name in results: `ttft`, `tpot`, `itl`, `e2el`, `queue_time`, `client_queue_time`.
     #[must_use]
     pub fn name(self) -> &'static str {

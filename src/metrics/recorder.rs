@@ -137,12 +137,6 @@ impl Recorder {
         self.options.fleet.replicas()
     }
 
-    /// Requests in the system now.
-    #[must_use]
-    pub fn inside(&self) -> u64 {
-        self.level[0].max(0) as u64
-    }
-
     /// The number in the system over time, as far as seen.
     #[must_use]
     pub fn series(&self) -> Vec<SeriesPoint> {
