@@ -12,6 +12,7 @@ mod layers;
 mod lists;
 mod module_names;
 mod modules;
+mod products;
 mod quantization;
 mod reader;
 mod recurrence;

@@ -7,9 +7,9 @@ use std::collections::BTreeSet;
 
 use regex::Regex;
 
-use super::super::families::Hybrid;
-use super::super::{Attention, Mlp, Rule as Recurrent};
+use super::super::{Attention, Mlp};
 use super::Reader;
+use super::products::EXPERTS;
 
 /// How an entry of a list names modules.
 #[derive(Clone, Debug)]
@@ -49,18 +49,6 @@ pub(super) struct Named {
     linear: BTreeSet<String>,
     /// Routers and gates of shared experts, which stay in 16 bits in any case.
     routers: BTreeSet<String>,
-}
-
-/// Matrices of a layer that are one product in vLLM, under the names that a checkpoint has for its parts.
-struct Module {
-    /// As [`super::super::Matrix::name`] has them.
-    matrices: &'static [&'static str],
-    /// vLLM's class.
-    class: &'static str,
-    /// Under the layer, `self_attn.qkv_proj`.
-    fused: String,
-    /// `self_attn.q_proj` …
-    parts: Vec<String>,
 }
 
 impl Rule {
@@ -147,7 +135,7 @@ impl Reader<'_> {
                 .insert(format!("{prefix}{}.{name}", self.feed_forward(true)));
         }
         let mut kept = Vec::new();
-        for module in self.modules(attention, mlp) {
+        for product in self.products(attention, mlp) {
             let under = |suffix: &String| -> Vec<String> {
                 prefixes
                     .iter()
@@ -155,231 +143,25 @@ impl Reader<'_> {
                     .collect()
             };
             // What names the product means each of its parts.
-            let fused = under(&module.fused);
-            let parts: Vec<Vec<String>> = module.parts.iter().map(under).collect();
+            let fused = under(&product.fused);
+            let parts: Vec<Vec<String>> = product.parts.iter().map(under).collect();
             named.linear.extend(parts.iter().flatten().cloned());
             let left: Vec<bool> = parts
                 .iter()
-                .map(|own| stays.leaves(own, &fused, module.class))
+                .map(|own| stays.leaves(own, &fused, product.class))
                 .collect();
             named.linear.extend(fused);
             if left.iter().all(|&left| left) {
-                kept.extend_from_slice(module.matrices);
+                kept.extend_from_slice(product.matrices);
             } else if left.contains(&true) {
                 return self.problem(format!(
                     "`{}` keeps some of {} of layer {layer} and not all: engines multiply them as one and refuse that",
                     stays.key,
-                    module.parts.join(", ")
+                    product.parts.join(", ")
                 ));
             }
         }
         Some(kept)
-    }
-
-    /// The products of one layer, router left out.
-    fn modules(&self, attention: &Attention, mlp: &Mlp) -> Vec<Module> {
-        let module = |matrices, class, fused: String, parts: &[String]| Module {
-            matrices,
-            class,
-            parts: match parts {
-                [] => vec![fused.clone()],
-                parts => parts.to_vec(),
-            },
-            fused,
-        };
-        let mixes = match (self.family.hybrid, attention) {
-            (Hybrid::StateSpace, _) => "mixer",
-            (Hybrid::GatedDelta, Attention::Recurrent(_)) => "linear_attn",
-            (Hybrid::Mamba2 | Hybrid::Mamba2Beside, Attention::Recurrent(_)) => "mamba",
-            (Hybrid::ShortConv, Attention::Recurrent(_)) => "conv",
-            (Hybrid::LingDelta, _) => "attention",
-            _ => "self_attn",
-        };
-        let own = |name: &str| format!("{mixes}.{name}");
-        let is_fused_in_file = self
-            .family
-            .model_types
-            .iter()
-            .any(|family| ["phi3", "glm4", "glm"].contains(family));
-        let mut all = match attention {
-            Attention::Grouped { shares_kv: true, .. } => vec![
-                module(&["q"], COLUMN, own("q_proj"), &[]),
-                module(&["attention_out"], ROW, own("o_proj"), &[]),
-            ],
-            &Attention::Grouped { gate, .. } => {
-                // Phi-3 has one matrix in the file, too; GLM-4 for gate and up only.
-                let parts = match self.family.model_types.contains(&"phi3") {
-                    true => Vec::new(),
-                    false => ["q_proj", "k_proj", "v_proj"].map(own).to_vec(),
-                };
-                let out = match self.family.is_opt() || self.family.hybrid == Hybrid::ShortConv {
-                    true => "out_proj",
-                    false => "o_proj",
-                };
-                let gate = self
-                    .gate_name(gate)
-                    .map(|name| module(&["attention_gate"], COLUMN, own(name), &[]));
-                [module(&["qkv"], QKV, own("qkv_proj"), &parts)]
-                    .into_iter()
-                    .chain(gate)
-                    .chain([module(&["attention_out"], ROW, own(out), &[])])
-                    .collect()
-            }
-            &Attention::Latent {
-                query_rank,
-                gate,
-                indexer,
-                ..
-            } => {
-                let (compressed, rest) = (own("kv_a_proj_with_mqa"), own("q_a_proj"));
-                let first = match query_rank {
-                    Some(_) => vec![
-                        module(
-                            &["q_a", "kv_a"],
-                            MERGED,
-                            own("fused_qkv_a_proj"),
-                            &[rest, compressed],
-                        ),
-                        module(&["q_b"], COLUMN, own("q_b_proj"), &[]),
-                    ],
-                    None => vec![
-                        module(&["q"], COLUMN, own("q_proj"), &[]),
-                        module(&["kv_a"], COLUMN, compressed, &[]),
-                    ],
-                };
-                let last = [
-                    module(&["kv_b"], COLUMN, own("kv_b_proj"), &[]),
-                    module(&["attention_out"], ROW, own("o_proj"), &[]),
-                ];
-                let picks = indexer.filter(|indexer| indexer.scores);
-                let picks = picks.map(|_| module(&["index_q"], REPLICATED, own("indexer.wq_b"), &[]));
-                let gate = self
-                    .gate_name(gate)
-                    .map(|name| module(&["attention_gate"], COLUMN, own(name), &[]));
-                first.into_iter().chain(last).chain(gate).chain(picks).collect()
-            }
-            Attention::Recurrent(recurrence) => match recurrence.rule {
-                Recurrent::GatedDelta { .. } => {
-                    // Qwen3-Next's files have the products whole.
-                    let is_whole = self.family.model_types.contains(&"qwen3_next");
-                    let parts = |names: [&str; 2]| match is_whole {
-                        true => Vec::new(),
-                        false => names.map(own).to_vec(),
-                    };
-                    vec![
-                        module(
-                            &["state_in"],
-                            MERGED,
-                            own("in_proj_qkvz"),
-                            &parts(["in_proj_qkv", "in_proj_z"]),
-                        ),
-                        module(
-                            &["state_gates"],
-                            MERGED,
-                            own("in_proj_ba"),
-                            &parts(["in_proj_b", "in_proj_a"]),
-                        ),
-                        module(&["state_out"], ROW, own("out_proj"), &[]),
-                    ]
-                }
-                // Ling 3's.
-                Recurrent::KimiDelta { is_thin: false, .. } => vec![
-                    module(
-                        &["state_in"],
-                        MERGED,
-                        own("qkvb_proj"),
-                        &["q_proj", "k_proj", "v_proj", "b_proj"].map(own),
-                    ),
-                    module(
-                        &["state_gates"],
-                        COLUMN,
-                        own("f_proj"),
-                        &["f_proj", "g_proj"].map(own),
-                    ),
-                    module(&["state_out"], ROW, own("o_proj"), &[]),
-                ],
-                Recurrent::KimiDelta { .. } => {
-                    let joined = ["q_proj", "k_proj", "v_proj", "b_proj", "f_a_proj"].map(own);
-                    vec![
-                        module(&["state_in"], MERGED, own("in_proj_qkvgfab"), &joined),
-                        module(&["state_gates"], REPLICATED, own("g_a_proj"), &[]),
-                        module(
-                            &["state_gates_up"],
-                            COLUMN,
-                            own("f_b_proj"),
-                            &["f_b_proj", "g_b_proj"].map(own),
-                        ),
-                        module(&["state_out"], ROW, own("o_proj"), &[]),
-                    ]
-                }
-                Recurrent::StateSpace { .. } | Recurrent::ShortConv { .. } => vec![
-                    module(&["state_in"], MERGED, own("in_proj"), &[]),
-                    module(&["state_out"], ROW, own("out_proj"), &[]),
-                ],
-            },
-            Attention::Absent => Vec::new(),
-        };
-        let parent = self.feed_forward(matches!(mlp, Mlp::Experts { .. }));
-        let (up, down, parts_of_up) = self.gated_names();
-        let gated = |matrices, parent: &str| {
-            let of = |name: &str| format!("{parent}.{name}");
-            let parts: Vec<String> = match is_fused_in_file {
-                true => Vec::new(),
-                false => parts_of_up.iter().map(|name| of(name)).collect(),
-            };
-            module(matrices, MERGED, of(up), &parts)
-        };
-        let plain = |matrices, class, name: String| module(matrices, class, name, &[]);
-        match mlp {
-            Mlp::Dense { gated: true, .. } => {
-                all.push(gated(&["gate_up"], parent));
-                all.push(plain(&["down"], ROW, format!("{parent}.{down}")));
-            }
-            Mlp::Dense { gated: false, .. } => {
-                let (up, down) = self.family.up_and_down;
-                all.push(plain(&["up"], COLUMN, up.to_string()));
-                all.push(plain(&["down"], ROW, down.to_string()));
-            }
-            Mlp::Absent => {}
-            Mlp::Experts {
-                gated: false,
-                shared_intermediate,
-                latent,
-                ..
-            } => {
-                let of = |name: &str| format!("{parent}.{name}");
-                if latent.is_some() {
-                    all.push(plain(&["latent_in"], REPLICATED, of("fc1_latent_proj")));
-                    all.push(plain(&["latent_out"], REPLICATED, of("fc2_latent_proj")));
-                }
-                all.push(module(
-                    &["expert_gate_up", "expert_up", "expert_down"],
-                    EXPERTS,
-                    of("experts"),
-                    &["up_proj", "down_proj"].map(|name| of(&format!("experts.0.{name}"))),
-                ));
-                if *shared_intermediate > 0 {
-                    all.push(plain(&["shared_up"], COLUMN, of("shared_experts.up_proj")));
-                    all.push(plain(&["shared_down"], ROW, of("shared_experts.down_proj")));
-                }
-            }
-            Mlp::Experts {
-                shared_intermediate, ..
-            } => {
-                all.push(module(
-                    &["expert_gate_up", "expert_down"],
-                    EXPERTS,
-                    format!("{parent}.experts"),
-                    &self.expert_names(parent),
-                ));
-                if *shared_intermediate > 0 {
-                    let shared = self.shared_experts(parent);
-                    all.push(gated(&["shared_gate_up"], &shared));
-                    all.push(plain(&["shared_down"], ROW, format!("{shared}.{down}")));
-                }
-            }
-        }
-        all
     }
 
     /// Notes entries that name no linear layer of the model, but for those of what is never quantized or not counted, and
@@ -442,15 +224,6 @@ fn first_and_more(entries: &[&str]) -> Option<String> {
         [first, more @ ..] => Some(format!("{first} and {} more", more.len())),
     }
 }
-
-// vLLM's classes of linear layers, which a target may name in part.
-const QKV: &str = "QKVParallelLinear";
-const MERGED: &str = "MergedColumnParallelLinear";
-const COLUMN: &str = "ColumnParallelLinear";
-const ROW: &str = "RowParallelLinear";
-const REPLICATED: &str = "ReplicatedLinear";
-/// Routed experts are those of the scheme of `Linear` in vLLM.
-const EXPERTS: &str = "FusedMoELinear";
 
 /// Parts of names of what is in 16 bits here in any case, or not counted at all.
 const UNCOUNTED: [&str; 13] = [
