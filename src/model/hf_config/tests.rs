@@ -29,6 +29,16 @@ pub(super) fn with(json: &str, key: &str, value: Value) -> String {
     config.to_string()
 }
 
+/// The shape of a config in which `more` stands beside or instead of what it says.
+pub(super) fn changed(json: &str, more: &Value) -> Result<ModelShape, String> {
+    let mut config: Value = serde_json::from_str(json).unwrap();
+    let own = more.as_object().unwrap().clone();
+    config.as_object_mut().unwrap().extend(own);
+    ModelShape::from_hf_config(&config.to_string(), "mine")
+        .map(|(shape, _)| shape)
+        .map_err(|error| error.to_string())
+}
+
 #[test]
 fn everything_wrong_is_told_at_once() {
     let json = r#"{"architectures": ["LlamaForCausalLM"], "hidden_size": -4096, "num_hidden_layers": 32.5,

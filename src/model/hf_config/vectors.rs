@@ -6,10 +6,43 @@ use super::super::families::{Bias, ExpertKeys, Hybrid, QkNorm, Unlike};
 use super::super::{Attention, LayerGroup, Mlp, ModelShape};
 use super::Reader;
 
+/// Which vectors the layers of a model have.
+struct Vectors {
+    /// Biases of attention's projections, and of feed-forward parts.
+    attention_bias: bool,
+    mlp_bias: bool,
+    /// Biases of a recurrent layer's convolution and of its projections, and a norm of what it puts out.
+    conv_bias: bool,
+    state_bias: bool,
+    state_norm: bool,
+    /// A sink for each query head of MiMo-V2's layers with a window.
+    has_sinks: bool,
+    qk_norm: QkNorm,
+    /// A bias that corrects the router's choice.
+    corrected: bool,
+}
+
 impl Reader<'_> {
     /// Norms, biases and whatever else is not a matrix.
     pub(super) fn other_parameters(&mut self, shape: &ModelShape) -> u64 {
         let d = u64::from(shape.hidden_size);
+        let has = self.vectors();
+        let norm = if self.family.norm_bias { 2 * d } else { d };
+        let norms_per_layer = self.norms_per_layer();
+        let mut sum = self.parameters_beside_layers(shape, norm);
+        for group in &shape.layers {
+            let norms = match self.family.unlike {
+                Unlike::Blocks => u64::from(group.sublayers()),
+                _ => norms_per_layer,
+            };
+            let mixer = self.mixer_vectors(&group.attention, d, &has);
+            let layer = norms * norm + mixer + self.mlp_vectors(group, d, &has);
+            sum += u64::from(group.count) * layer;
+        }
+        sum
+    }
+
+    fn vectors(&mut self) -> Vectors {
         let (attention_bias, mlp_bias) = match self.family.qkv_bias {
             Bias::Always => (true, self.flag("mlp_bias", false)),
             Bias::ByKey => (self.flag("attention_bias", false), self.flag("mlp_bias", false)),
@@ -30,14 +63,22 @@ impl Reader<'_> {
             }
             Hybrid::None | Hybrid::GatedDelta | Hybrid::KimiDelta | Hybrid::LingDelta => (false, false),
         };
-        let state_norm = self.family.hybrid != Hybrid::Mamba2Beside || self.flag("mamba_rms_norm", false);
-        // Sinks of MiMo-V2's layers with a window.
-        let has_sinks =
-            self.family.unlike == Unlike::WindowHeads && self.flag("add_swa_attention_sink_bias", false);
-        let qk_norm = self.qk_norm();
-        let corrected = self.get("topk_method").and_then(Value::as_str) == Some("noaux_tc");
-        let norm = if self.family.norm_bias { 2 * d } else { d };
-        let norms_per_layer = self.norms_per_layer();
+        Vectors {
+            attention_bias,
+            mlp_bias,
+            conv_bias,
+            state_bias,
+            state_norm: self.family.hybrid != Hybrid::Mamba2Beside || self.flag("mamba_rms_norm", false),
+            has_sinks: self.family.unlike == Unlike::WindowHeads
+                && self.flag("add_swa_attention_sink_bias", false),
+            qk_norm: self.qk_norm(),
+            corrected: self.get("topk_method").and_then(Value::as_str) == Some("noaux_tc"),
+        }
+    }
+
+    /// The last norm, and what lies beside embedding and LM head.
+    fn parameters_beside_layers(&mut self, shape: &ModelShape, norm: u64) -> u64 {
+        let d = u64::from(shape.hidden_size);
         let mut sum = norm;
         if self.family.embedding_norm {
             sum += norm;
@@ -52,62 +93,55 @@ impl Reader<'_> {
             // A norm for all of them, and one in each layer.
             sum += u64::from(width) + u64::from(shape.layer_count()) * d;
         }
-        for group in &shape.layers {
-            let norms = match self.family.unlike {
-                Unlike::Blocks => u64::from(group.sublayers()),
-                _ => norms_per_layer,
-            };
-            let mut layer = norms * norm;
-            layer += match &group.attention {
-                &Attention::Grouped {
-                    query_heads,
-                    kv_heads,
-                    head_dim,
-                    value_dim,
-                    window,
-                    shares_kv,
-                    ..
-                } => {
-                    let width = u64::from(query_heads) * u64::from(head_dim)
-                        + u64::from(kv_heads) * u64::from(head_dim + value_dim);
-                    let bias = width + if self.family.out_bias { d } else { 0 };
-                    let norm = match qk_norm {
-                        QkNorm::No | QkNorm::WholeByKey => 0,
-                        QkNorm::Head if shares_kv => u64::from(head_dim),
-                        QkNorm::Head => 2 * u64::from(head_dim),
-                        QkNorm::Whole => u64::from(query_heads + kv_heads) * u64::from(head_dim),
-                    };
-                    let sinks = match has_sinks && window.is_some() {
-                        true => query_heads,
-                        false => 0,
-                    };
-                    u64::from(attention_bias) * bias + norm + u64::from(sinks)
-                }
-                &Attention::Latent {
-                    query_rank,
-                    kv_rank,
-                    indexer,
-                    ..
-                } => {
-                    // The norm of the indexer's keys has a bias.
-                    let scores = indexer.filter(|indexer| indexer.scores);
-                    let keys = scores.map_or(0, |indexer| 2 * indexer.head_dim);
-                    u64::from(query_rank.unwrap_or(0) + kv_rank + keys)
-                }
-                Attention::Recurrent(recurrence) => {
-                    let width = recurrence
-                        .projections(d)
-                        .iter()
-                        .map(|one| one.outputs)
-                        .sum::<u64>();
-                    u64::from(state_bias) * width + recurrence.vector_parameters(conv_bias, state_norm)
-                }
-                Attention::Absent => 0,
-            };
-            layer += self.mlp_other_parameters(group, d, mlp_bias, corrected);
-            sum += u64::from(group.count) * layer;
-        }
         sum
+    }
+
+    /// Those of what mixes a layer's tokens.
+    fn mixer_vectors(&self, attention: &Attention, d: u64, has: &Vectors) -> u64 {
+        match attention {
+            &Attention::Grouped {
+                query_heads,
+                kv_heads,
+                head_dim,
+                value_dim,
+                window,
+                shares_kv,
+                ..
+            } => {
+                let width = u64::from(query_heads) * u64::from(head_dim)
+                    + u64::from(kv_heads) * u64::from(head_dim + value_dim);
+                let bias = width + if self.family.out_bias { d } else { 0 };
+                let norm = match has.qk_norm {
+                    QkNorm::No | QkNorm::WholeByKey => 0,
+                    QkNorm::Head if shares_kv => u64::from(head_dim),
+                    QkNorm::Head => 2 * u64::from(head_dim),
+                    QkNorm::Whole => u64::from(query_heads + kv_heads) * u64::from(head_dim),
+                };
+                let sinks = match has.has_sinks && window.is_some() {
+                    true => query_heads,
+                    false => 0,
+                };
+                u64::from(has.attention_bias) * bias + norm + u64::from(sinks)
+            }
+            &Attention::Latent {
+                query_rank,
+                kv_rank,
+                indexer,
+                ..
+            } => {
+                // The norm of the indexer's keys has a bias.
+                let scores = indexer.filter(|indexer| indexer.scores);
+                let keys = scores.map_or(0, |indexer| 2 * indexer.head_dim);
+                u64::from(query_rank.unwrap_or(0) + kv_rank + keys)
+            }
+            Attention::Recurrent(recurrence) => {
+                let projections = recurrence.projections(d);
+                let width: u64 = projections.iter().map(|one| one.outputs).sum();
+                let vectors = recurrence.vector_parameters(has.conv_bias, has.state_norm);
+                u64::from(has.state_bias) * width + vectors
+            }
+            Attention::Absent => 0,
+        }
     }
 
     /// What the family implies, unless the config says yes or no.
@@ -134,11 +168,13 @@ impl Reader<'_> {
         u64::from(said.unwrap_or(self.family.norms_per_layer))
     }
 
-    fn mlp_other_parameters(&self, group: &LayerGroup, d: u64, mlp_bias: bool, corrected: bool) -> u64 {
+    /// Those of its feed-forward part.
+    fn mlp_vectors(&self, group: &LayerGroup, d: u64, has: &Vectors) -> u64 {
+        let mlp_bias = u64::from(has.mlp_bias);
         match group.mlp {
             Mlp::Dense { intermediate, gated } => {
                 let up = if gated { 2 } else { 1 };
-                u64::from(mlp_bias) * (up * u64::from(intermediate) + d)
+                mlp_bias * (up * u64::from(intermediate) + d)
             }
             Mlp::Experts {
                 experts,
@@ -156,7 +192,7 @@ impl Reader<'_> {
                         width => u64::from(width) + d,
                     };
                     let latents = latent.map_or(0, |width| u64::from(width) + d);
-                    return experts + u64::from(mlp_bias) * (shared + latents);
+                    return experts + mlp_bias * (shared + latents);
                 }
                 match self.family.experts {
                     // Biases of router and experts; a sink for every query head.
@@ -169,7 +205,7 @@ impl Reader<'_> {
                     // The gate of the shared expert.
                     ExpertKeys::Qwen if shared_intermediate > 0 => d,
                     // The correction bias of auxiliary-loss-free balancing.
-                    ExpertKeys::DeepSeek if corrected => experts,
+                    ExpertKeys::DeepSeek if has.corrected => experts,
                     ExpertKeys::Ernie | ExpertKeys::Corrected | ExpertKeys::Laguna | ExpertKeys::Step => {
                         experts
                     }

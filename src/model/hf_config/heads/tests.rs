@@ -2,6 +2,7 @@
 
 use serde_json::{Value, json};
 
+use super::super::tests::changed;
 use crate::model::{Attention, Dtype, LayerGroup, Matrix, Mlp, ModelShape, OutputGate, find};
 
 /// Layers of a kind, their heads (query, KV, key width, value width), window and whether they have experts.
@@ -107,7 +108,7 @@ fn gates_are_as_wide_as_the_family_has_them() {
 }
 
 fn laguna(more: &Value) -> Result<ModelShape, String> {
-    let mut config = json!({
+    let config = json!({
         "architectures": ["LagunaForCausalLM"], "hidden_size": 2048, "intermediate_size": 8192, "num_hidden_layers": 4,
         "num_attention_heads": 48, "num_key_value_heads": 8, "head_dim": 128, "vocab_size": 100_352, "sliding_window": 512,
         "max_position_embeddings": 131_072, "num_experts": 256, "num_experts_per_tok": 8, "moe_intermediate_size": 512,
@@ -115,12 +116,7 @@ fn laguna(more: &Value) -> Result<ModelShape, String> {
         "layer_types": ["full_attention", "sliding_attention", "sliding_attention", "sliding_attention"],
         "num_attention_heads_per_layer": [48, 64, 64, 64],
     });
-    for (key, value) in more.as_object().unwrap() {
-        config[key] = value.clone();
-    }
-    ModelShape::from_hf_config(&config.to_string(), "mine")
-        .map(|(shape, _)| shape)
-        .map_err(|error| error.to_string())
+    changed(&config.to_string(), more)
 }
 
 #[test]

@@ -2,19 +2,12 @@
 
 use serde_json::{Value, json};
 
-use crate::model::{Attention, ModelShape};
-
-fn config(more: &Value) -> String {
-    let mut config: Value = serde_json::from_str(include_str!("../../shapes/glm-5.json")).unwrap();
-    for (key, value) in more.as_object().unwrap() {
-        config[key] = value.clone();
-    }
-    config.to_string()
-}
+use super::super::tests::changed;
+use crate::model::Attention;
 
 /// Layers that score by themselves.
 fn scoring(more: &Value) -> Result<u32, String> {
-    let (shape, _) = ModelShape::from_hf_config(&config(more), "mine").map_err(|error| error.to_string())?;
+    let shape = changed(include_str!("../../shapes/glm-5.json"), more)?;
     let scores = |attention: &Attention| matches!(attention, Attention::Latent { indexer: Some(indexer), .. } if indexer.scores);
     let scoring = shape.layers.iter().filter(|group| scores(&group.attention));
     Ok(scoring.map(|group| group.count).sum())

@@ -2,7 +2,8 @@
 
 use serde_json::{Value, json};
 
-use crate::model::{Attention, LayerGroup, Mlp, ModelShape, find};
+use super::super::tests::changed;
+use crate::model::{Attention, LayerGroup, Mlp, find};
 
 /// (layers, query heads, KV heads, width, window, shared) of a group, and its feed-forward width.
 type Kind = (u32, [u32; 3], Option<u32>, bool, u32);
@@ -61,13 +62,7 @@ fn layers_have_the_heads_that_their_kind_has() {
 
 #[test]
 fn what_a_config_says_beyond_that_is_an_error() {
-    let told = |more: Value| {
-        let mut config: Value = serde_json::from_str(include_str!("../../shapes/gemma-4-e2b.json")).unwrap();
-        for (key, value) in more.as_object().unwrap() {
-            config[key] = value.clone();
-        }
-        ModelShape::from_hf_config(&config.to_string(), "mine").map_err(|error| error.to_string())
-    };
+    let told = |more: Value| changed(include_str!("../../shapes/gemma-4-e2b.json"), &more);
     assert!(told(json!({})).is_ok());
     assert!(
         told(json!({"per_layer_config": {"4": {"head_dim": 512}}}))
