@@ -145,19 +145,7 @@ impl Block {
             "ITL" => &mut row.itl,
             _ => &mut row.e2el,
         };
-        match statistic {
-            "Mean" => stats.mean = Some(seconds),
-            "Median" => stats.median = Some(seconds),
-            "Max" => stats.max = Some(seconds),
-            other => {
-                if let Some(percent) = other
-                    .strip_prefix('P')
-                    .and_then(|digits| digits.parse::<f64>().ok())
-                {
-                    stats.put_percentile(percent, seconds);
-                }
-            }
-        }
+        stats.put(statistic, seconds);
     }
 }
 

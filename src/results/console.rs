@@ -65,21 +65,7 @@ fn figures(columns: &[String], cells: &[String]) -> Result<Stats, String> {
         if cell.is_empty() || cell == "N/A" {
             continue;
         }
-        let value = number(cell)?;
-        match column.as_str() {
-            "avg" => stats.mean = Some(value),
-            "min" => stats.min = Some(value),
-            "max" => stats.max = Some(value),
-            "std" => stats.std = Some(value),
-            other => {
-                if let Some(percent) = other
-                    .strip_prefix('p')
-                    .and_then(|digits| digits.parse::<f64>().ok())
-                {
-                    stats.put_percentile(percent, value);
-                }
-            }
-        }
+        stats.put(column, number(cell)?);
     }
     Ok(stats)
 }

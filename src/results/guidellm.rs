@@ -87,12 +87,7 @@ fn distribution(metrics: &Fields<'_>, name: &str, seconds: f64) -> Stats {
     };
     let mut stats = at.stats("", "", seconds);
     if let Some(percentiles) = at.object("percentiles") {
-        let found = percentiles.stats("", "", seconds);
-        stats.median = stats.median.or(found.median);
-        found
-            .percentiles
-            .iter()
-            .for_each(|(percent, value)| stats.put_percentile(*percent, *value));
+        stats.put_percentiles(&percentiles.stats("", "", seconds));
     }
     stats.samples = at.count("count");
     stats

@@ -51,12 +51,7 @@ pub(super) fn summary(fields: &Fields<'_>, place: &str) -> Measured {
 
 fn quantiles(fields: &Fields<'_>, prefix: &str) -> Stats {
     let mut stats = fields.stats(prefix, "", 1.0);
-    let named = fields.stats(&format!("{prefix}quantiles_"), "", 1.0);
-    stats.median = stats.median.or(named.median);
-    named
-        .percentiles
-        .iter()
-        .for_each(|(percent, value)| stats.put_percentile(*percent, *value));
+    stats.put_percentiles(&fields.stats(&format!("{prefix}quantiles_"), "", 1.0));
     stats
 }
 

@@ -394,6 +394,30 @@ impl Stats {
         self.mean.or(self.median)
     }
 
+    /// Puts a value under the name that a tool has for its statistic, `Mean`, `avg`, `MAXIMUM`, `p99`; others are passed over.
+    pub(super) fn put(&mut self, statistic: &str, value: f64) {
+        match statistic.to_lowercase().as_str() {
+            "mean" | "avg" | "average" => self.mean = Some(value),
+            "median" => self.median = Some(value),
+            "std" => self.std = Some(value),
+            "min" | "minimum" => self.min = Some(value),
+            "max" | "maximum" => self.max = Some(value),
+            other => {
+                if let Some(Ok(percent)) = other.strip_prefix('p').map(str::parse) {
+                    self.put_percentile(percent, value);
+                }
+            }
+        }
+    }
+
+    /// Adds the median and the percentiles of `other`; what is there already stays.
+    pub(super) fn put_percentiles(&mut self, other: &Stats) {
+        self.median = self.median.or(other.median);
+        for (percent, value) in &other.percentiles {
+            self.put_percentile(*percent, *value);
+        }
+    }
+
     /// Adds a percentile in its place; 50 is the median, and what is there already stays.
     pub fn put_percentile(&mut self, percent: f64, value: f64) {
         if percent == 50.0 {

@@ -349,19 +349,8 @@ impl Cells<'_> {
             let Some(statistic) = name.strip_prefix(start).and_then(|rest| rest.strip_suffix("_ms")) else {
                 continue;
             };
-            let Some(seconds) = self.number(name).map(|number| number / 1e3) else {
-                continue;
-            };
-            match statistic {
-                "mean" => stats.mean = Some(seconds),
-                "std" => stats.std = Some(seconds),
-                "min" => stats.min = Some(seconds),
-                "max" => stats.max = Some(seconds),
-                other => {
-                    if let Some(percent) = other.strip_prefix('p').and_then(|digits| digits.parse().ok()) {
-                        stats.put_percentile(percent, seconds);
-                    }
-                }
+            if let Some(ms) = self.number(name) {
+                stats.put(statistic, ms / 1e3);
             }
         }
         stats

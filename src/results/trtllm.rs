@@ -6,7 +6,7 @@
 use super::error::Problems;
 use super::json;
 use super::load::Load;
-use super::measured::{Measured, Stats, Tool};
+use super::measured::{Measured, Tool};
 use super::text::number;
 
 pub(super) fn read(text: &str, problems: &Problems) -> Vec<Measured> {
@@ -77,23 +77,7 @@ fn take(row: &mut Measured, name: &str, value: f64) {
                 "Latency" => &mut row.e2el,
                 _ => return,
             };
-            statistic_of(stats, statistic.trim(), value / 1e3);
-        }
-    }
-}
-
-fn statistic_of(stats: &mut Stats, statistic: &str, seconds: f64) {
-    match statistic {
-        "MINIMUM" => stats.min = Some(seconds),
-        "MAXIMUM" => stats.max = Some(seconds),
-        "AVERAGE" => stats.mean = Some(seconds),
-        other => {
-            if let Some(percent) = other
-                .strip_prefix('P')
-                .and_then(|digits| digits.parse::<f64>().ok())
-            {
-                stats.put_percentile(percent, seconds);
-            }
+            stats.put(statistic.trim(), value / 1e3);
         }
     }
 }

@@ -23,10 +23,8 @@ pub(super) fn read(fields: &Fields<'_>, place: &str) -> Measured {
         );
         return row;
     }
-    for (name, stats) in [("ttft", 0), ("tpot", 1), ("itl", 2), ("e2el", 3)] {
-        let found = fields.stats("", &format!("_{name}_ms"), 1e3);
-        *[&mut row.ttft, &mut row.tpot, &mut row.itl, &mut row.e2el][stats] = found;
-    }
+    [row.ttft, row.tpot, row.itl, row.e2el] =
+        ["ttft", "tpot", "itl", "e2el"].map(|name| fields.stats("", &format!("_{name}_ms"), 1e3));
     for key in fields.not_numbers() {
         row.leave(key, NOT_A_NUMBER);
         row.not_numbers.push(key.to_owned());
@@ -34,37 +32,43 @@ pub(super) fn read(fields: &Fields<'_>, place: &str) -> Measured {
     row.ttft.samples = row.outcome.completed;
     row.e2el.samples = row.outcome.completed;
     per_request(fields, &mut row);
-    let judged = fields.object("plimsoll");
-    row.own = judged.as_ref().map(own);
-    if let Some(settings) = judged.as_ref().and_then(settings::of_own) {
-        row.setup.settings = settings;
-    }
-    row.outcome.cached_share = judged.as_ref().and_then(cached_share);
-    if let Some(scenario) = judged.as_ref().and_then(|judged| judged.object("scenario")) {
-        row.setup.gpu = scenario.text("gpu");
-        row.setup.precision = scenario.text("precision");
-        // Under the client's name for it the model may not be known.
-        row.setup.model = scenario.text("model").or(row.setup.model);
-        let count = |key: &str| scenario.count(key).and_then(|count| u32::try_from(count).ok());
-        let gpus = count("gpus_per_replica");
-        row.setup.pipeline_parallel = count("pipeline_parallel_size");
-        let stages = row.setup.pipeline_parallel.unwrap_or(1).max(1);
-        row.setup.tensor_parallel = gpus.map(|gpus| gpus / stages);
-        row.setup.data_parallel = count("replicas").filter(|engines| *engines > 1);
-        // Results of earlier versions do not say how many there are of all replicas.
-        let replicas = row.setup.data_parallel.unwrap_or(1);
-        row.setup.n_gpus = count("gpus").or(gpus.and_then(|gpus| gpus.checked_mul(replicas)));
-        row.setup.engine = scenario.text("engine");
-        row.setup.answers_whole = row.setup.engine.as_deref() == Some("static");
-        // One's own results name pools where there are several.
-        row.setup.pools = count("pools").or(Some(1));
-        row.setup.is_disaggregated = judged.as_ref().map(|own| own.value("disaggregation").is_some());
-        row.setup.load = told_load(&scenario, row.setup.load);
-        row.setup.router = scenario
-            .text("router")
-            .filter(|router| router != "vllm_data_parallel");
+    if let Some(judged) = fields.object("plimsoll") {
+        row.own = Some(own(&judged));
+        if let Some(settings) = settings::of_own(&judged) {
+            row.setup.settings = settings;
+        }
+        row.outcome.cached_share = cached_share(&judged);
+        if let Some(scenario) = judged.object("scenario") {
+            simulated(&scenario, &mut row.setup);
+            row.setup.is_disaggregated = Some(judged.value("disaggregation").is_some());
+        }
     }
     row.complete()
+}
+
+/// What was simulated, of which the client's keys have no words or others.
+fn simulated(scenario: &Fields<'_>, setup: &mut Setup) {
+    let count = |key: &str| scenario.count(key).and_then(|count| u32::try_from(count).ok());
+    setup.gpu = scenario.text("gpu");
+    setup.precision = scenario.text("precision");
+    // Under the client's name for it the model may not be known.
+    setup.model = scenario.text("model").or(setup.model.take());
+    let gpus = count("gpus_per_replica");
+    setup.pipeline_parallel = count("pipeline_parallel_size");
+    let stages = setup.pipeline_parallel.unwrap_or(1).max(1);
+    setup.tensor_parallel = gpus.map(|gpus| gpus / stages);
+    setup.data_parallel = count("replicas").filter(|engines| *engines > 1);
+    // Results of earlier versions do not say how many there are of all replicas.
+    let replicas = setup.data_parallel.unwrap_or(1);
+    setup.n_gpus = count("gpus").or(gpus.and_then(|gpus| gpus.checked_mul(replicas)));
+    setup.engine = scenario.text("engine");
+    setup.answers_whole = setup.engine.as_deref() == Some("static");
+    // One's own results name pools where there are several.
+    setup.pools = count("pools").or(Some(1));
+    setup.load = told_load(scenario, setup.load);
+    setup.router = scenario
+        .text("router")
+        .filter(|router| router != "vllm_data_parallel");
 }
 
 /// How requests were sent, by what the client's keys have no words for.
