@@ -3,8 +3,8 @@
 //! Williams 2009, roofline. Attention, activations, KV reads, launches and communication are left out, so every bound is
 //! below what any engine does. The peaks are dense.
 
-use super::case::{Case, show};
-use super::finding::{Check, Finding, Severity, time};
+use super::case::Case;
+use super::finding::{Check, Finding, Severity, show, time};
 use crate::model::is_other;
 
 /// A datasheet's bandwidth and a clock may be off by this much.
@@ -30,11 +30,8 @@ fn other_model(case: &Case<'_>, found: &mut Vec<Finding>) {
         let claim = "the file names another model than was given: bounds are the given one's";
         let shown = format!("{named} in the file, {} given", model.name);
         let rerun = "leave --model out, or give the file of that model";
-        found.push(
-            Finding::new(Severity::Doubtful, Check::OtherModel, claim)
-                .shown(shown)
-                .rerun(rerun),
-        );
+        let finding = Finding::new(Severity::Doubtful, Check::OtherModel, claim);
+        found.push(finding.shown(shown).rerun(rerun));
     }
 }
 
@@ -75,11 +72,8 @@ fn decode(case: &Case<'_>, found: &mut Vec<Finding>) {
     }
     let claim = format!("{name} is shorter than reading the weights once");
     let rerun = "check the number of GPUs, the precision, speculation, and whether empty chunks were counted";
-    found.push(
-        Finding::new(Severity::Impossible, Check::DecodeBound, claim)
-            .shown(shown)
-            .rerun(rerun),
-    );
+    let finding = Finding::new(Severity::Impossible, Check::DecodeBound, claim);
+    found.push(finding.shown(shown).rerun(rerun));
 }
 
 /// A whole answer needs its prompt computed and every further token's weights read.
@@ -101,11 +95,8 @@ fn whole(case: &Case<'_>, found: &mut Vec<Finding>) {
             time(measured)
         );
         let rerun = "check answer lengths (an early end of text), GPUs and precision";
-        found.push(
-            Finding::new(Severity::Impossible, Check::DecodeBound, claim)
-                .shown(shown)
-                .rerun(rerun),
-        );
+        let finding = Finding::new(Severity::Impossible, Check::DecodeBound, claim);
+        found.push(finding.shown(shown).rerun(rerun));
     }
 }
 
@@ -174,11 +165,8 @@ fn first_token(case: &Case<'_>, found: &mut Vec<Finding>) {
         100.0 * cached
     );
     let rerun = "send prompts that differ from their first token, or restart the server between runs";
-    found.push(
-        Finding::new(Severity::Impossible, Check::PrefillBound, claim)
-            .shown(shown)
-            .rerun(rerun),
-    );
+    let finding = Finding::new(Severity::Impossible, Check::PrefillBound, claim);
+    found.push(finding.shown(shown).rerun(rerun));
 }
 
 /// That a file which tells of its prefix cache says so itself, where what it found there is no less than `least`.
@@ -233,11 +221,8 @@ fn prompts(case: &Case<'_>, found: &mut Vec<Finding>) {
         show(1.0 / per_token)
     );
     let rerun = "send prompts that differ from their first token, or report the prefix cache's hit rate";
-    found.push(
-        Finding::new(Severity::Impossible, Check::PrefillBound, claim)
-            .shown(shown)
-            .rerun(rerun),
-    );
+    let finding = Finding::new(Severity::Impossible, Check::PrefillBound, claim);
+    found.push(finding.shown(shown).rerun(rerun));
 }
 
 fn weights(case: &Case<'_>) -> String {

@@ -1,5 +1,6 @@
 //! A row with what follows from it: each figure with how it was come by and how exactly it is known.
 
+use super::finding::{show, time};
 use crate::hardware::{self, Device};
 use crate::model::{self, ModelShape, Quantization};
 use crate::results::{Load, Measured, Stats, Tool};
@@ -39,6 +40,11 @@ impl Figure {
     /// The least that it may be.
     pub(super) fn low(&self) -> f64 {
         self.value * (1.0 - self.slack).max(0.0)
+    }
+
+    /// Of requests in flight, in words.
+    pub(super) fn little(&self) -> String {
+        format!("Little: {} = {} in flight", self.how, show(self.value))
     }
 }
 
@@ -287,11 +293,7 @@ impl<'a> Case<'a> {
         } else {
             0.25
         };
-        let how = format!(
-            "ttft + {} × tpot = {}",
-            show(tokens - 1.0),
-            super::finding::time(value)
-        );
+        let how = format!("ttft + {} × tpot = {}", show(tokens - 1.0), time(value));
         Some(Figure {
             value,
             slack: printed + derived,
@@ -305,7 +307,7 @@ impl<'a> Case<'a> {
         Some(Figure {
             value: rate.value * whole.value,
             slack: rate.slack + whole.slack,
-            how: format!("{}/s × {}", show(rate.value), super::finding::time(whole.value)),
+            how: format!("{}/s × {}", show(rate.value), time(whole.value)),
         })
     }
 
@@ -414,10 +416,6 @@ fn stored_as(model: ModelShape, precision: Option<&str>) -> Option<ModelShape> {
         return None;
     };
     Some(model.with_quantization(quantization))
-}
-
-pub(super) fn show(value: f64) -> String {
-    super::finding::plain(value)
 }
 
 #[cfg(test)]

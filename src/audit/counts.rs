@@ -1,7 +1,7 @@
 //! Counting: requests, tokens, seconds and their ratios must agree within the digits that were printed.
 
-use super::case::{Case, may_agree, printed_slack, show};
-use super::finding::{Check, Finding, Severity, time};
+use super::case::{Case, may_agree, printed_slack};
+use super::finding::{Check, Finding, Severity, show, time};
 
 /// What two ways of counting may differ by, beyond their digits: warm-up requests, a clock read a little later.
 const TOLERANCE: f64 = 0.02;
@@ -47,11 +47,8 @@ fn failures(case: &Case<'_>, found: &mut Vec<Finding>) {
     );
     let claim = "requests failed: latencies and throughput are those of the others";
     let rerun = "find out why they failed; a timeout takes the slowest requests out of every percentile";
-    found.push(
-        Finding::new(severity, Check::Failures, claim)
-            .shown(shown)
-            .rerun(rerun),
-    );
+    let finding = Finding::new(severity, Check::Failures, claim);
+    found.push(finding.shown(shown).rerun(rerun));
 }
 
 /// Somebody was answered, and it took no time at all.
@@ -189,11 +186,8 @@ fn requests(case: &Case<'_>, found: &mut Vec<Finding>) {
         show(requests)
     );
     let rerun = "count failed requests, and take throughput as answers over first send to last answer";
-    found.push(
-        Finding::new(severity, Check::CountsAgree, claim)
-            .shown(shown)
-            .rerun(rerun),
-    );
+    let finding = Finding::new(severity, Check::CountsAgree, claim);
+    found.push(finding.shown(shown).rerun(rerun));
 }
 
 /// Output tok/s is `X · n`; total tok/s adds the prompts.

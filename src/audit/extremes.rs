@@ -1,7 +1,7 @@
 //! The largest of several values is at least their mean and at most their sum, and a part is at most the whole: peaks and goodput.
 
-use super::case::{Case, printed_slack, show};
-use super::finding::{Check, Finding, Severity, time};
+use super::case::{Case, printed_slack};
+use super::finding::{Check, Finding, Severity, show, time};
 
 /// What clocks that are read at different moments may differ by, beyond printed digits.
 const TOLERANCE: f64 = 0.02;
@@ -16,10 +16,10 @@ pub(super) fn check(case: &Case<'_>, found: &mut Vec<Finding>) {
 /// Tools count every request that touches a second, or those at one instant; either way the most is no less than the mean,
 /// which Little's law tells of the same requests.
 fn peak_in_flight(case: &Case<'_>, found: &mut Vec<Finding>) {
-    let Some((peak, little)) = case.row.outcome.peak_in_flight.zip(case.in_flight()) else {
+    let Some((peak, in_flight)) = case.row.outcome.peak_in_flight.zip(case.in_flight()) else {
         return;
     };
-    if little.low() <= peak * (1.0 + TOLERANCE) {
+    if in_flight.low() <= peak * (1.0 + TOLERANCE) {
         return;
     }
     let is_measured = case.row.e2el.mean.is_some() || case.has_fixed_lengths();
@@ -29,9 +29,8 @@ fn peak_in_flight(case: &Case<'_>, found: &mut Vec<Finding>) {
     };
     let claim = "the most requests in flight are fewer than there were on average";
     let shown = format!(
-        "Little: {} = {} in flight on average, at most {} reported",
-        little.how,
-        show(little.value),
+        "{} on average, at most {} reported",
+        in_flight.little(),
         show(peak)
     );
     let rerun = "take throughput, latency and the peak over the same requests";

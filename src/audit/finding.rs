@@ -145,7 +145,7 @@ pub(super) fn time(seconds: f64) -> String {
 }
 
 /// A number in four significant figures.
-pub(super) fn plain(value: f64) -> String {
+pub(super) fn show(value: f64) -> String {
     if value.abs() >= 1e15 {
         return format!("{value:.3e}");
     }

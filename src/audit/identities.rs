@@ -1,7 +1,7 @@
 //! What follows from the definitions: an answer is its first token and its gaps, and nothing else.
 
-use super::case::{Case, printed_time_slack, show};
-use super::finding::{Check, Finding, Severity, time};
+use super::case::{Case, printed_time_slack};
+use super::finding::{Check, Finding, Severity, show, time};
 use crate::results::Stats;
 
 pub(super) fn check(case: &Case<'_>, found: &mut Vec<Finding>) {
@@ -68,11 +68,8 @@ fn whole_after_first(case: &Case<'_>, found: &mut Vec<Finding>) {
             time(rest)
         );
         let rerun = "stream the answer, and stop the clock of ttft at the first chunk";
-        found.push(
-            Finding::new(Severity::Impossible, Check::TtftIsE2el, claim)
-                .shown(shown)
-                .rerun(rerun),
-        );
+        let finding = Finding::new(Severity::Impossible, Check::TtftIsE2el, claim);
+        found.push(finding.shown(shown).rerun(rerun));
     }
 }
 
@@ -279,11 +276,8 @@ fn tpot_definition(case: &Case<'_>, found: &mut Vec<Finding>) {
             "compute it for each request from its own times and tokens",
         )
     };
-    found.push(
-        Finding::new(Severity::Doubtful, Check::TpotDefinition, claim)
-            .shown(shown)
-            .rerun(rerun),
-    );
+    let finding = Finding::new(Severity::Doubtful, Check::TpotDefinition, claim);
+    found.push(finding.shown(shown).rerun(rerun));
 }
 
 /// A median gap near zero: chunks arrive in bunches, so that no gap is a step of the engine.
@@ -297,11 +291,8 @@ fn bunched_chunks(case: &Case<'_>, found: &mut Vec<Finding>) {
         let claim = "more than half of all gaps are next to nothing: chunks arrive in bunches";
         let shown = format!("median itl {}, mean {}", time(median), time(mean));
         let rerun = "quote tpot; a percentile of these gaps says nothing about steps";
-        found.push(
-            Finding::new(Severity::Note, Check::ItlAddsUp, claim)
-                .shown(shown)
-                .rerun(rerun),
-        );
+        let finding = Finding::new(Severity::Note, Check::ItlAddsUp, claim);
+        found.push(finding.shown(shown).rerun(rerun));
     }
 }
 

@@ -1,7 +1,7 @@
 //! How long a run was against what it measures: overload, ramp and drain, few requests.
 
-use super::case::{Case, show};
-use super::finding::{Check, Finding, Severity, time};
+use super::case::Case;
+use super::finding::{Check, Finding, Severity, show, time};
 use super::little::FEW;
 use crate::results::{Load, Stats};
 
@@ -55,22 +55,16 @@ fn overload(case: &Case<'_>, rate: f64, found: &mut Vec<Finding>) {
     if !waits {
         let claim = "throughput is below the rate only by the drain: the run is short";
         let rerun = "send for at least twenty times as long as an answer takes";
-        found.push(
-            Finding::new(Severity::Note, Check::TooShort, claim)
-                .shown(shown)
-                .rerun(rerun),
-        );
+        let finding = Finding::new(Severity::Note, Check::TooShort, claim);
+        found.push(finding.shown(shown).rerun(rerun));
         return;
     }
     let claim =
         "overload: the queue grows for as long as one sends, so latencies measure the length of the run";
     let rerun =
         "lower the rate below the throughput, or report this row as the server's capacity and nothing else";
-    found.push(
-        Finding::new(Severity::Doubtful, Check::Overload, claim)
-            .shown(shown)
-            .rerun(rerun),
-    );
+    let finding = Finding::new(Severity::Doubtful, Check::Overload, claim);
+    found.push(finding.shown(shown).rerun(rerun));
 }
 
 /// A run of a few answers' length is mostly ramp and drain.
@@ -96,9 +90,6 @@ fn short(case: &Case<'_>, found: &mut Vec<Finding>) {
         duration / whole.value
     );
     let rerun = "send for at least twenty times as long as an answer takes";
-    found.push(
-        Finding::new(Severity::Note, Check::TooShort, claim)
-            .shown(shown)
-            .rerun(rerun),
-    );
+    let finding = Finding::new(Severity::Note, Check::TooShort, claim);
+    found.push(finding.shown(shown).rerun(rerun));
 }

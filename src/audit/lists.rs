@@ -6,8 +6,7 @@
 
 use statrs::distribution::{ContinuousCDF, Gamma};
 
-use super::case::show;
-use super::finding::{Check, Finding, Severity, time};
+use super::finding::{Check, Finding, Severity, show, time};
 use super::requests::most_in_flight;
 use crate::results::{Load, Measured, RequestTimes, Stats, Tool};
 

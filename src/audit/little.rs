@@ -3,8 +3,8 @@
 //! `L = X · W` holds of any run that starts and ends empty. A client that keeps C in flight cannot show more than C. A
 //! client without a limit cannot show less than its own arrivals make: where it does, something held requests back.
 
-use super::case::{Case, Figure, show};
-use super::finding::{Check, Finding, Severity, time};
+use super::case::{Case, Figure};
+use super::finding::{Check, Finding, Severity, show, time};
 use crate::results::Load;
 
 const HELD_BACK: &str = "find the limit (client connections, `--max-concurrency`, a semaphore, a proxy) and raise it, \
@@ -57,19 +57,11 @@ fn above_the_limit(case: &Case<'_>, limit: f64, in_flight: &Figure, found: &mut 
         Severity::Doubtful
     };
     let claim = "more requests in flight than the limit allows";
-    let shown = format!(
-        "Little: {} = {} in flight, limit {}",
-        in_flight.how,
-        show(in_flight.value),
-        show(limit)
-    );
+    let shown = format!("{}, limit {}", in_flight.little(), show(limit));
     let rerun =
         "take throughput and latency over the same requests; latency starts when the limit lets a request go";
-    found.push(
-        Finding::new(severity, Check::AboveTheLimit, claim)
-            .shown(shown)
-            .rerun(rerun),
-    );
+    let finding = Finding::new(severity, Check::AboveTheLimit, claim);
+    found.push(finding.shown(shown).rerun(rerun));
 }
 
 fn below_the_limit(case: &Case<'_>, limit: f64, in_flight: &Figure, found: &mut Vec<Finding>) {
@@ -77,12 +69,7 @@ fn below_the_limit(case: &Case<'_>, limit: f64, in_flight: &Figure, found: &mut 
     if high >= 0.75 * limit {
         return;
     }
-    let shown = format!(
-        "Little: {} = {} in flight, limit {}",
-        in_flight.how,
-        show(in_flight.value),
-        show(limit)
-    );
+    let shown = format!("{}, limit {}", in_flight.little(), show(limit));
     let few = case.requests().filter(|requests| *requests < 4.0 * limit);
     let (severity, claim) = match few {
         Some(requests) if requests < limit => (
@@ -106,11 +93,8 @@ fn below_the_limit(case: &Case<'_>, limit: f64, in_flight: &Figure, found: &mut 
         ),
     };
     let rerun = "send at least ten times the limit, from a client that is not busy itself";
-    found.push(
-        Finding::new(severity, Check::BelowTheLimit, claim)
-            .shown(shown)
-            .rerun(rerun),
-    );
+    let finding = Finding::new(severity, Check::BelowTheLimit, claim);
+    found.push(finding.shown(shown).rerun(rerun));
 }
 
 /// A client that always keeps C in flight is done when its requests have gone through C hands: after `n · mean / C` and the
@@ -136,26 +120,19 @@ fn outlasts_the_loop(case: &Case<'_>, limit: f64, found: &mut Vec<Finding>) -> b
         return false;
     }
     let work = requests * mean / limit;
-    let known = longest(case, requests);
-    // What is known of the longest itself is not overruled by what a percentile leaves open.
-    let judged = match known.iter().any(|(name, ..)| name == "longest") {
-        true => &known[..1],
-        false => &known[..],
-    };
-    let outlasted = judged.iter().filter_map(|(name, most, ratio, severity)| {
+    let outlasted = longest(case, requests).into_iter();
+    let outlasted = outlasted.filter_map(|(name, most, ratio, severity)| {
         let bound = CLIENT * work + ratio * most + CLIENT_S;
         let is_far = duration > FAR * bound;
-        let severity = if is_far { *severity } else { Severity::Doubtful };
-        (duration > bound).then_some((name, *most, severity))
+        let severity = if is_far { severity } else { Severity::Doubtful };
+        (duration > bound).then_some((name, most, severity))
     });
     let Some((name, most, severity)) = outlasted.max_by_key(|(_, _, severity)| *severity) else {
         return false;
     };
     let claim = format!("the run took longer than a closed loop of {} can", show(limit));
     let little = case.in_flight();
-    let little = little.map_or(String::new(), |figure| {
-        format!("; Little: {} = {} in flight", figure.how, show(figure.value))
-    });
+    let little = little.map_or(String::new(), |figure| format!("; {}", figure.little()));
     let shown = format!(
         "{} requests × {} / {} = {} and the longest ({name} {}) after it, the run took {}{little}",
         show(requests),
@@ -167,11 +144,8 @@ fn outlasts_the_loop(case: &Case<'_>, limit: f64, found: &mut Vec<Finding>) -> b
     );
     let rerun = "find out how many the client kept in flight: another number, a client that waits between requests, or a limit of \
                  its connections";
-    found.push(
-        Finding::new(severity, Check::BelowTheLimit, claim)
-            .shown(shown)
-            .rerun(rerun),
-    );
+    let finding = Finding::new(severity, Check::BelowTheLimit, claim);
+    found.push(finding.shown(shown).rerun(rerun));
     true
 }
 
@@ -185,9 +159,8 @@ fn stated_limit(case: &Case<'_>, rate: f64) -> Option<Finding> {
     }
     let claim = "a closed loop under the name of a rate: the client's limit is full, and waiting for it is in no latency";
     let shown = format!(
-        "Little: {} = {} in flight, limit {limit}; {}/s answered of {}/s asked for",
-        in_flight.how,
-        show(in_flight.value),
+        "{}, limit {limit}; {}/s answered of {}/s asked for",
+        in_flight.little(),
         show(throughput.value),
         show(rate)
     );
@@ -199,38 +172,33 @@ fn stated_limit(case: &Case<'_>, rate: f64) -> Option<Finding> {
 /// The longest answer that a row tells of: its name, its time, so many times that the run may take, and how sure it is.
 type Longest = (String, f64, f64, Severity);
 
-/// Of n values the largest is `√(n − 1)` deviations above their mean at most (Samuelson 1968); beyond a percentile there are
-/// a few more, each of which may have hung.
+/// What is known of the longest itself is not overruled by what a percentile leaves open. Of n values the largest is `√(n − 1)`
+/// deviations above their mean at most (Samuelson 1968); beyond a percentile there are a few more, each of which may have hung.
 fn longest(case: &Case<'_>, requests: f64) -> Vec<Longest> {
-    let stats = case.e2el_stats();
-    let is_many = requests >= FEW;
     /// From so many requests on five are beyond the percentile, and not all of them hung.
     const MANY: f64 = 500.0;
-    let sure = case.has_fixed_lengths() || requests >= MANY;
-    let of_percentile = if sure {
-        Severity::Impossible
-    } else {
-        Severity::Doubtful
-    };
-    let bound = stats.mean.zip(stats.std).filter(|(_, std)| *std > 0.0);
-    let bound = bound.map(|(mean, std)| {
+    let stats = case.e2el_stats();
+    if let Some(max) = stats.max {
+        return vec![("longest".to_owned(), max, 1.25, Severity::Impossible)];
+    }
+    let is_many = requests >= FEW;
+    let has_one_length = case.has_fixed_lengths();
+    let deviation = stats.mean.zip(stats.std.filter(|std| *std > 0.0));
+    let bound = deviation.map(|(mean, std)| {
         let most = mean + std * (requests - 1.0).sqrt();
         let name = format!("mean {} and deviation {} allow", time(mean), time(std));
         (name, most, 1.25, Severity::Impossible)
     });
-    let percentile = |percent: f64| {
-        let value = stats.percentile(percent).filter(|_| is_many)?;
-        Some((format!("p{percent}"), value, 1.5, of_percentile))
-    };
-    let max = stats
-        .max
-        .map(|max| ("longest".to_owned(), max, 1.25, Severity::Impossible));
-    let median = stats.centre().filter(|_| is_many && case.has_fixed_lengths());
+    let percentile = stats.percentile(99.0).filter(|_| is_many).map(|value| {
+        let severity = match has_one_length || requests >= MANY {
+            true => Severity::Impossible,
+            false => Severity::Doubtful,
+        };
+        ("p99".to_owned(), value, 1.5, severity)
+    });
+    let median = stats.centre().filter(|_| is_many && has_one_length);
     let median = median.map(|centre| ("median".to_owned(), centre, 3.0, Severity::Impossible));
-    [max, bound, percentile(99.0), median]
-        .into_iter()
-        .flatten()
-        .collect()
+    [bound, percentile, median].into_iter().flatten().collect()
 }
 
 /// All at once: everyone is sent at 0, so nobody is answered after the longest answer.
@@ -244,35 +212,24 @@ fn burst_in_waves(case: &Case<'_>, found: &mut Vec<Finding>) {
     let Some(in_flight) = case.in_flight() else {
         return;
     };
-    let known = longest(case, requests);
-    // What is known of the longest itself is not overruled by what a percentile leaves open.
-    let judged = match known.iter().any(|(name, ..)| name == "longest") {
-        true => &known[..1],
-        false => &known[..],
-    };
-    let outlasted = |(_, value, ratio, _): &&Longest| *value > 0.0 && duration > ratio * value + CLIENT_S;
-    let Some((name, longest, _, severity)) = judged.iter().find(outlasted) else {
+    let outlasted = |(_, value, ratio, _): &Longest| *value > 0.0 && duration > ratio * value + CLIENT_S;
+    let Some((name, longest, _, severity)) = longest(case, requests).into_iter().find(outlasted) else {
         return;
     };
-    let (longest, severity) = (*longest, *severity);
     let waves = (duration / stats.centre().unwrap_or(longest)).round().max(2.0);
     let claim =
         "not all at once: an unstated limit let requests go a few at a time, so the plateau is the client";
     let shown = format!(
-        "{name} e2el {} but the run took {}: {} requests in {waves} waves of {}; Little: {} = {} in flight{}",
+        "{name} e2el {} but the run took {}: {} requests in {waves} waves of {}; {}{}",
         time(longest),
         time(duration),
         show(requests),
         show((requests / waves).ceil()),
-        in_flight.how,
-        show(in_flight.value),
+        in_flight.little(),
         likely_limit(requests, waves)
     );
-    found.push(
-        Finding::new(severity, Check::HiddenLimit, claim)
-            .shown(shown)
-            .rerun(HELD_BACK),
-    );
+    let finding = Finding::new(severity, Check::HiddenLimit, claim);
+    found.push(finding.shown(shown).rerun(HELD_BACK));
 }
 
 /// Limits that make `requests` go in `waves`, and the round number among them.
@@ -322,8 +279,7 @@ fn held_back(case: &Case<'_>, rate: f64, found: &mut Vec<Finding>) {
     }
     let claim = "not an open loop: an unstated limit held requests back, so the plateau is the client";
     let shown = format!(
-        "{} sent at {}/s (within {}) and answered at {}/s leave {} of backlog, a mean e2el of {}; measured {}; Little: \
-         {} = {} in flight",
+        "{} sent at {}/s (within {}) and answered at {}/s leave {} of backlog, a mean e2el of {}; measured {}; {}",
         show(requests),
         show(rate),
         time(sending),
@@ -331,14 +287,10 @@ fn held_back(case: &Case<'_>, rate: f64, found: &mut Vec<Finding>) {
         time(rest),
         time(rest / 2.0),
         time(whole.value),
-        in_flight.how,
-        show(in_flight.value)
+        in_flight.little()
     );
-    found.push(
-        Finding::new(Severity::Impossible, Check::HiddenLimit, claim)
-            .shown(shown)
-            .rerun(HELD_BACK),
-    );
+    let finding = Finding::new(Severity::Impossible, Check::HiddenLimit, claim);
+    found.push(finding.shown(shown).rerun(HELD_BACK));
 }
 
 /// What nearly every answer takes at most, from the percentiles of its parts; of answers of one length only, since a long one

@@ -2,8 +2,8 @@
 //!
 //! So no latency does, and by Little's law no more were in flight than were sent: `X · W = N · W / D ≤ N`.
 
-use super::case::{Case, Figure, printed_slack, printed_time_slack, show};
-use super::finding::{Check, Finding, Severity, time};
+use super::case::{Case, Figure, printed_slack, printed_time_slack};
+use super::finding::{Check, Finding, Severity, show, time};
 use crate::results::Stats;
 
 /// Clocks that are read at different moments may differ by this share.

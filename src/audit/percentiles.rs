@@ -2,7 +2,7 @@
 //! that are not negative can spread.
 
 use super::case::printed_time_slack;
-use super::finding::{Check, Finding, Severity, plain, time};
+use super::finding::{Check, Finding, Severity, show, time};
 use crate::results::{Measured, Stats};
 
 /// Interpolation between two values and rounding to printed digits may break an inequality by this share.
@@ -142,7 +142,7 @@ fn spread(name: &str, stats: &Stats, samples: Option<f64>, found: &mut Vec<Findi
             most,
             format!(
                 "{} values of at least 0 with a mean of {}",
-                plain(samples),
+                show(samples),
                 time(mean)
             ),
         )
@@ -206,9 +206,6 @@ fn samples(row: &Measured, found: &mut Vec<Finding>) {
         "{} requests put ten beyond p{percent}",
         (10.0 / (1.0 - percent / 100.0)).round()
     );
-    found.push(
-        Finding::new(Severity::Note, Check::FewSamples, claim)
-            .shown(shown)
-            .rerun(&rerun),
-    );
+    let finding = Finding::new(Severity::Note, Check::FewSamples, claim);
+    found.push(finding.shown(shown).rerun(&rerun));
 }

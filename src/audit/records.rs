@@ -1,6 +1,6 @@
 //! What one request of a file says of itself: its clock, its parts and its whole must agree, whatever the others say.
 
-use super::finding::{Check, Finding, Severity, plain, time};
+use super::finding::{Check, Finding, Severity, show, time};
 use crate::results::{Measured, RequestTimes};
 
 /// Times of one request may differ by this share, and by what a second clock of the same client is off.
@@ -102,7 +102,7 @@ fn steps(row: &Measured, found: &mut Vec<Finding>) {
                 "({} − {}) / {} = {}, not {}",
                 time(request.e2el_s.unwrap_or_default()),
                 time(request.ttft_s),
-                plain(request.output_tokens - 1.0),
+                show(request.output_tokens - 1.0),
                 time(own),
                 time(stated)
             )

@@ -69,11 +69,8 @@ fn warm_up(timed: &[(f64, &RequestTimes)], found: &mut Vec<Finding>) {
         let claim = format!("the first {few} requests waited longer: the server was not warm");
         let shown = format!("mean ttft {} against {} of the others", time(first), time(rest));
         let rerun = "send warm-up requests before the run (`--num-warmups`)";
-        found.push(
-            Finding::new(Severity::Note, Check::WarmUp, claim)
-                .shown(shown)
-                .rerun(rerun),
-        );
+        let finding = Finding::new(Severity::Note, Check::WarmUp, claim);
+        found.push(finding.shown(shown).rerun(rerun));
     }
 }
 
@@ -90,11 +87,8 @@ fn growth(row: &Measured, timed: &[(f64, &RequestTimes)], found: &mut Vec<Findin
             time(last)
         );
         let rerun = "lower the rate until ttft stays, or send for longer to show that it does";
-        found.push(
-            Finding::new(Severity::Doubtful, Check::Overload, claim)
-                .shown(shown)
-                .rerun(rerun),
-        );
+        let finding = Finding::new(Severity::Doubtful, Check::Overload, claim);
+        found.push(finding.shown(shown).rerun(rerun));
     }
 }
 
@@ -132,11 +126,8 @@ fn sent_at_an_end(row: &Measured, timed: &[(f64, &RequestTimes)], found: &mut Ve
             100.0 * chance
         );
         let rerun = "raise the client's limit, or report the run as a closed loop of that many clients";
-        found.push(
-            Finding::new(Severity::Impossible, Check::HiddenLimit, claim)
-                .shown(shown)
-                .rerun(rerun),
-        );
+        let finding = Finding::new(Severity::Impossible, Check::HiddenLimit, claim);
+        found.push(finding.shown(shown).rerun(rerun));
     }
 }
 

@@ -3,8 +3,8 @@
 //! An open loop sends n requests at a rate λ in n/λ; with random gaps of shape k that scatters by n/λ/√(n·k). Where a file tells
 //! of each request when it was sent, the sends themselves are judged, both ways; else only that the run was not over before.
 
-use super::case::{Case, printed_slack, show};
-use super::finding::{Check, Finding, Severity, time};
+use super::case::{Case, printed_slack};
+use super::finding::{Check, Finding, Severity, show, time};
 use super::little::FEW;
 use crate::results::{Load, Tool};
 
@@ -97,11 +97,8 @@ fn sooner(case: &Case<'_>, run: &Sends, found: &mut Vec<Finding>) {
         return;
     }
     let rerun = "find out at which rate the client sent, or who wrote the duration";
-    found.push(
-        Finding::new(severity, Check::CountsAgree, claim)
-            .shown(run.shown(what, took))
-            .rerun(rerun),
-    );
+    let finding = Finding::new(severity, Check::CountsAgree, claim);
+    found.push(finding.shown(run.shown(what, took)).rerun(rerun));
 }
 
 /// Nor can the sends of an open loop take longer. Only where each tells when it was sent and all that were to be sent are listed

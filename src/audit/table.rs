@@ -4,8 +4,8 @@ mod faster;
 
 use std::collections::BTreeMap;
 
-use super::case::{Case, show};
-use super::finding::{Check, Finding, Severity, time};
+use super::case::Case;
+use super::finding::{Check, Finding, Severity, show, time};
 use super::little::likely_limit;
 use crate::results::Load;
 
@@ -44,10 +44,10 @@ pub(super) fn first_token_is_the_answer(cases: &mut [Case<'_>]) -> Vec<Vec<Findi
         ) else {
             continue;
         };
-        let speeds = most(rows.iter().map(|row| row.2)).zip(least(rows.iter().map(|row| row.2)));
-        let varied = speeds.is_some_and(|(slow, fast)| slow > OTHER_SPEED * fast);
+        let gaps: Vec<f64> = rows.iter().map(|row| row.2).collect();
         let middle = rows.iter().map(|row| row.1).sum::<f64>() / rows.len() as f64;
-        if rows.len() < 3 || !varied || middle < 8.0 || high - low > 2.0 * SAME_RATIO * middle {
+        let differ = high - low > 2.0 * SAME_RATIO * middle;
+        if rows.len() < 3 || !are_other_speeds(&gaps) || middle < 8.0 || differ {
             continue;
         }
         let tokens = middle.round();
@@ -110,10 +110,8 @@ fn one_limit(cases: &[Case<'_>], family: &[usize], found: &mut [Vec<Finding>]) {
     let bursting = at.iter().filter(|row| cases[row.0].load() == Load::Burst);
     let speeds: Vec<f64> = bursting.clone().map(|row| row.2).collect();
     let agree = bursting.clone().all(|row| row.1 < limit * (1.0 + SAME_LIMIT));
-    let varied = most(speeds.iter().copied())
-        .zip(least(speeds.iter().copied()))
-        .is_some_and(|(a, b)| a > OTHER_SPEED * b);
-    if speeds.len() < 2 || !agree || !varied || rows.iter().any(|row| row.1 > limit * 1.1) {
+    if speeds.len() < 2 || !agree || !are_other_speeds(&speeds) || rows.iter().any(|row| row.1 > limit * 1.1)
+    {
         return;
     }
     for (index, in_flight, _) in at {
@@ -399,6 +397,12 @@ fn offline(cases: &[Case<'_>], found: &mut [Vec<Finding>]) {
         let finding = Finding::new(Severity::Doubtful, Check::NotComparable, claim);
         found[index].push(finding.shown(shown).rerun(rerun));
     }
+}
+
+/// Whether some of these times are clearly longer than others.
+fn are_other_speeds(times: &[f64]) -> bool {
+    let ends = most(times.iter().copied()).zip(least(times.iter().copied()));
+    ends.is_some_and(|(slow, fast)| slow > OTHER_SPEED * fast)
 }
 
 fn least(values: impl Iterator<Item = f64>) -> Option<f64> {

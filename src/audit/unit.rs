@@ -5,7 +5,7 @@
 //! nothing speaks against it then, and something speaks for it: the clients in flight, the length of the run, or the time of a
 //! token's weights.
 
-use super::case::{Case, show};
+use super::case::Case;
 use super::finding::{Check, Finding, Severity, time};
 use super::{Known, laws};
 use crate::results::{Load, Measured, Stats};
@@ -85,11 +85,7 @@ fn evidence(case: &Case<'_>) -> Option<String> {
         && clients > 0
         && OF_CLIENTS.contains(&(in_flight.value / clients as f64))
     {
-        return Some(format!(
-            "Little: {} = {} in flight of {clients} clients",
-            in_flight.how,
-            show(in_flight.value)
-        ));
+        return Some(format!("{} of {clients} clients", in_flight.little()));
     }
     let step = case.row.tpot.centre().or(case.row.itl.centre());
     if let (Some(step), Some(floor)) = (step, case.decode_floor_s())

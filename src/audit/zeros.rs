@@ -1,7 +1,7 @@
 //! Requests were answered, and yet a figure is 0: nobody wrote it, or it was averaged over nothing.
 
-use super::case::{Case, show};
-use super::finding::{Check, Finding, Severity, time};
+use super::case::Case;
+use super::finding::{Check, Finding, Severity, show, time};
 use crate::results::Stats;
 
 /// Rates below this may be printed as 0.

@@ -1,7 +1,7 @@
 //! The patterns by which moves have causes, in the order in which they are tried.
 
 use super::super::case::Case;
-use super::super::finding::{plain, time};
+use super::super::finding::{show, time};
 use super::chance::Length;
 use super::definition::{of_steps, of_throughput};
 use super::first_token::first_token;
@@ -149,7 +149,7 @@ fn other_definition([sound, row]: [&Measured; 2], [theirs, own_name]: [&str; 2])
         "the {own_name} tpot {} is latency over tokens, {} / {}: it counts the first token, and without that is {}",
         time(odd.tpot),
         time(odd.whole),
-        plain(odd.tokens),
+        show(odd.tokens),
         time(odd.sound)
     ))
 }
@@ -165,9 +165,9 @@ fn client_limit(predicted: &Measured, measured: &Measured, roles: Roles) -> Opti
         kind: "client-limit",
         words: format!(
             "{} in flight ({}) where {} were {}, at lower throughput: a limit of the client",
-            plain(is.value),
+            show(is.value),
             is.how,
-            plain(expected.value),
+            show(expected.value),
             roles.than()
         ),
     })

@@ -3,7 +3,7 @@
 //! An answer is its first token and its steps, so steps are no faster where ttft and e2el stay. Prompts that are counted beside
 //! answers multiply tokens per second, and no request comes sooner.
 
-use super::super::finding::plain;
+use super::super::finding::show;
 use super::{Cause, Comparison, Moved};
 use crate::results::Measured;
 
@@ -65,7 +65,7 @@ pub(super) fn of_steps(measured: &Measured, comparison: &Comparison) -> Option<C
         kind: "definition",
         words: format!(
             "{which} {} times as long while {unmoved} stayed, and no step is faster or slower then: a matter of definition, {why}",
-            plain(step.measured / step.predicted)
+            show(step.measured / step.predicted)
         ),
     })
 }
@@ -89,11 +89,11 @@ pub(super) fn of_throughput(rows: [&Measured; 2], comparison: &Comparison) -> Op
         words: format!(
             "the {name} output throughput is {} times as high, ({} + {}) / {} = {}, and no request comes sooner: prompt tokens \
              are counted",
-            plain(factor),
-            plain(prompt),
-            plain(answer),
-            plain(answer),
-            plain(both)
+            show(factor),
+            show(prompt),
+            show(answer),
+            show(answer),
+            show(both)
         ),
     })
 }

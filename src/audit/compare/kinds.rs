@@ -67,28 +67,19 @@ fn kinds(gaps: &Stats) -> Option<Kinds> {
 
 #[cfg(test)]
 mod tests {
+    use super::super::tests::stats;
     use super::*;
-
-    fn gaps(mean: f64, median: f64, std: f64, p99: f64) -> Stats {
-        Stats {
-            mean: Some(mean),
-            median: Some(median),
-            std: Some(std),
-            percentiles: vec![(99.0, p99)],
-            ..Stats::default()
-        }
-    }
 
     #[test]
     fn a_percentile_beside_the_border_of_two_kinds_may_be_of_either() {
         let p99 = Of::Percentile(99.0);
         // One gap in a hundred is of steps with a prompt, so the p99 is of them or of the others.
-        let beside = gaps(2.96, 2.89, 0.7, 8.97);
+        let beside = stats(2.96, 2.89, 8.97, 0.7);
         assert!((jump(&beside, p99) - (8.97f64 / 2.89).ln()).abs() < 1e-12);
         // Of the short kind it has nowhere to fall.
-        assert!(jump(&gaps(3.08, 3.02, 0.65, 3.62), p99) < 0.2);
+        assert!(jump(&stats(3.08, 3.02, 3.62, 0.65), p99) < 0.2);
         // Six in a hundred: it is a step with a prompt, be it one more or less.
-        let within = gaps(9.3, 8.49, 3.3, 25.0);
+        let within = stats(9.3, 8.49, 25.0, 3.3);
         assert!((jump(&within, p99) - (25.0f64 / 16.745).ln()).abs() < 1e-12);
         assert_eq!(jump(&within, Of::Mean), 0.0);
     }
@@ -97,11 +88,11 @@ mod tests {
     fn a_median_jumps_where_half_of_the_gaps_are_of_either_kind() {
         let median = Of::Percentile(50.0);
         // Four of ten are short ones of 10, the others of 20.
-        let long = gaps(16.0, 20.0, 24f64.sqrt(), 20.0);
+        let long = stats(16.0, 20.0, 20.0, 24f64.sqrt());
         assert!((jump(&long, median) - 2f64.ln()).abs() < 1e-9);
         // Six of ten are short: the other result tells.
-        assert_eq!(jump(&gaps(14.0, 10.0, 24f64.sqrt(), 20.0), median), 0.0);
+        assert_eq!(jump(&stats(14.0, 10.0, 20.0, 24f64.sqrt()), median), 0.0);
         // One in ten is short.
-        assert_eq!(jump(&gaps(19.0, 20.0, 3.0, 20.0), median), 0.0);
+        assert_eq!(jump(&stats(19.0, 20.0, 20.0, 3.0), median), 0.0);
     }
 }

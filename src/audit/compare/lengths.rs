@@ -2,7 +2,7 @@
 //!
 //! Law: two simulations that differ in their seeds alone have the lengths of one law, so nothing is told of their means.
 
-use super::super::finding::plain;
+use super::super::finding::show;
 use super::chance::{Chance, Length};
 use super::settings;
 use crate::results::Measured;
@@ -27,7 +27,7 @@ impl OtherLength {
             Length::Prompt => "prompts",
             Length::Answer => "answers",
         };
-        let [one, other] = self.means.map(plain);
+        let [one, other] = self.means.map(show);
         format!("{what} differ: {one} against {other} tokens")
     }
 }

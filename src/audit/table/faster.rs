@@ -2,8 +2,8 @@
 
 use std::collections::BTreeMap;
 
-use super::super::case::{Case, show};
-use super::super::finding::{Check, Finding, Severity, time};
+use super::super::case::Case;
+use super::super::finding::{Check, Finding, Severity, show, time};
 use super::{same_machine, same_setup};
 use crate::results::{Load, Stats};
 
