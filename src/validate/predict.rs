@@ -95,6 +95,15 @@ pub enum Outcome {
 }
 
 impl Outcome {
+    /// The figures that are compared; none of a row that was not simulated.
+    #[must_use]
+    pub fn figures(&self) -> &[Compared] {
+        match self {
+            Outcome::Predicted { figures, .. } => figures,
+            Outcome::NotModelled(_) => &[],
+        }
+    }
+
     /// Why it was not simulated.
     #[must_use]
     pub fn reason(&self) -> Option<&String> {

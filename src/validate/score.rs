@@ -178,10 +178,8 @@ fn inside_90(
 ) -> Option<f64> {
     let (mut inside, mut all) = (0.0, 0.0);
     for row in rows {
-        let Outcome::Predicted { figures, .. } = &row.outcome else {
-            continue;
-        };
-        let chosen = figures.iter().filter(|compared| is_chosen(compared));
+        let figures = row.outcome.figures().iter();
+        let chosen = figures.filter(|compared| is_chosen(compared));
         for is_inside in chosen.filter_map(Compared::is_inside_90) {
             let weight = weight(row);
             all += weight;
@@ -194,24 +192,20 @@ fn inside_90(
 fn figure_score(figure: Figure, rows: &[&Row], weight: &dyn Fn(&Row) -> f64) -> Option<FigureScore> {
     let mut errors: Vec<(f64, f64)> = Vec::new();
     for row in rows {
-        let Outcome::Predicted { figures, .. } = &row.outcome else {
-            continue;
-        };
-        let of_it = figures.iter().filter(|compared| compared.figure == figure);
+        let figures = row.outcome.figures().iter();
+        let of_it = figures.filter(|compared| compared.figure == figure);
         errors.extend(of_it.map(|compared| (compared.error(), weight(row))));
     }
     let absolute: Vec<(f64, f64)> = errors
         .iter()
         .map(|(error, weight)| (error.abs(), *weight))
         .collect();
+    let alike: Vec<(f64, f64)> = absolute.iter().map(|(error, _)| (*error, 1.0)).collect();
     Some(FigureScore {
         figure,
         rows: errors.len(),
         median_error: quantile(&absolute, 0.5)?,
-        rows_median_error: {
-            let alike: Vec<(f64, f64)> = absolute.iter().map(|(error, _)| (*error, 1.0)).collect();
-            quantile(&alike, 0.5)?
-        },
+        rows_median_error: quantile(&alike, 0.5)?,
         p90_error: quantile(&absolute, 0.9)?,
         bias: quantile(&errors, 0.5)?,
         inside_90: inside_90(rows, weight, &|compared| compared.figure == figure),

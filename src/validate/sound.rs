@@ -5,7 +5,7 @@
 
 use std::collections::BTreeMap;
 
-use super::predict::{Compared, Figure, Outcome, Row};
+use super::predict::{Compared, Figure, Row};
 use crate::results::{Measured, Stats};
 
 /// Longest latency: a hundred days, beyond any run and within the 213 that a simulation can last.
@@ -120,11 +120,8 @@ const ABOUT_THOUSAND: std::ops::RangeInclusive<f64> = 300.0..=3000.0;
 #[must_use]
 pub fn off_by_thousand(rows: &[Row]) -> Vec<String> {
     let told = |row: &Row| {
-        let Outcome::Predicted { figures, .. } = &row.outcome else {
-            return None;
-        };
+        let figures = row.outcome.figures().iter();
         let times: Vec<&Compared> = figures
-            .iter()
             .filter(|one| one.figure != Figure::Throughput && one.measured > 0.0 && one.predicted > 0.0)
             .collect();
         // First tokens alone may have waited for as long.
