@@ -61,19 +61,22 @@ pub fn find(course: &Course, gpu: &Gpu) -> Result<Findings, ProbeError> {
             wanted: FEWEST,
         });
     }
-    let timed = |pick: &dyn Fn(Point) -> bool| -> Vec<(Point, f64)> {
-        let picked = course.timed.iter().filter(|timed| pick(timed.point));
-        picked
+    let timed = || {
+        course
+            .timed
+            .iter()
             .map(|timed| (timed.point, timed.estimate().value))
-            .collect()
     };
-    let mut disk = timed(&|point| matches!(point, Point::Disk(..)));
-    let size_and_depth = |point: Point| match point {
-        Point::Disk(bytes, depth) => (bytes, depth),
-        _ => (0, 0),
+    let of_disk = |(point, seconds)| match point {
+        Point::Disk(bytes, depth) => Some((bytes, depth, bytes as f64 / seconds)),
+        _ => None,
     };
-    disk.sort_by_key(|(point, _)| size_and_depth(*point));
-    let peer = timed(&|point| matches!(point, Point::PeerCopy(..)));
+    let mut disk: Vec<(u64, u64, f64)> = timed().filter_map(of_disk).collect();
+    disk.sort_by_key(|(bytes, depth, _)| (*bytes, *depth));
+    let of_peer = |(point, seconds)| match point {
+        Point::PeerCopy(from, to, bytes) => Some((from, to, bytes, seconds)),
+        _ => None,
+    };
     Ok(Findings {
         memory: memory::memory(course, gpu),
         gemm,
@@ -82,20 +85,8 @@ pub fn find(course: &Course, gpu: &Gpu) -> Result<Findings, ProbeError> {
         prefill_proxy: attention::prefill_proxy(course),
         launch: host::launch(course),
         link: host::link(course),
-        disk: disk
-            .into_iter()
-            .filter_map(|(point, seconds)| match point {
-                Point::Disk(bytes, depth) => Some((bytes, depth, bytes as f64 / seconds)),
-                _ => None,
-            })
-            .collect(),
-        peer: peer
-            .into_iter()
-            .filter_map(|(point, seconds)| match point {
-                Point::PeerCopy(from, to, bytes) => Some((from, to, bytes, seconds)),
-                _ => None,
-            })
-            .collect(),
+        disk,
+        peer: timed().filter_map(of_peer).collect(),
         drift: course.drift(),
     })
 }
