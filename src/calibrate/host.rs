@@ -1,11 +1,11 @@
 //! The host's terms, by inverting the simulator itself: every trial simulates every run.
 //!
-//! Host terms belong to an engine and its CPUs rather than to a GPU, so runs on other cards count, too, each with its
-//! own card's kernels. A card without a kernel table of its own may have the bandwidth of a cousin's scaled by one
-//! factor. What cannot be told apart: a term added to every step from a slightly slower kernel (runs of several
-//! batches can), the front end's delay from the client's, and the terms of asynchronous scheduling from each other at
-//! one batch size. A run that no host explains decides nothing: it is left out of the fit (`consensus`) and told, and so is one without
-//! which all others are met much better (`alone`).
+//! Host terms belong to an engine and its CPUs rather than to a GPU, so runs on other cards count, too, each with the
+//! kernels of its own card. A card without a kernel table may use a cousin's with its bandwidth scaled by one factor.
+//! Runs cannot tell apart: a term added to every step and a slightly slower kernel (unless batches differ), the front
+//! end's delay and the client's, and the terms of asynchronous scheduling at a single batch size. A run that no host
+//! explains is left out of the fit and reported (`consensus`), and so is one without which all others are met much
+//! better (`alone`).
 
 mod alone;
 mod belief;
@@ -37,15 +37,13 @@ use linear::{Linear, NUDGE};
 use loads::{Loads, OWN_WEIGHT, loads, weights};
 use nalgebra::DVector;
 use rayon::prelude::*;
-use terms::{
-    BANDWIDTH, MOVES, SLOW_LAUNCHES, SLOW_STREAMING, STREAMING_MOVES, host_term, launches, parameters,
-    streaming,
-};
-use widths::{Intervals, OtherTerms, Widths, pair, terms_of, widen};
+use reach::Reach;
+use terms::{BANDWIDTH, Sought, host_term, parameters};
+use widths::{Intervals, OtherTerms, Widths, terms_of};
 
 use super::component::{Options, bias, percent, rounded};
 use super::doubts;
-use super::runs::{Figure, Run};
+use super::runs::Run;
 use super::solve::{Loss, Parameter, Task};
 use crate::cost::calibration::{BlockEvidence, Calibration, FamilyEvidence, Host, RunEvidence, for_device};
 use crate::hardware::Device;
@@ -66,33 +64,33 @@ pub struct HostFit {
     pub narrowed: usize,
     /// Measured and reproduced.
     pub runs: Vec<RunEvidence>,
-    /// Of each run that no host explains the figure that is furthest off, by its place in `runs`.
+    /// The worst figure of each run that no host explains, by its place in `runs`.
     pub unexplained: Vec<usize>,
-    /// Figures of all other runs, by their places in `runs`.
+    /// All figures of the other runs, by their places in `runs`.
     pub explained: Vec<usize>,
-    /// Those other runs, by their places among all that were given.
+    /// Those other runs, by their places among the runs given.
     pub met: Vec<usize>,
     /// Terms that lie at an end of what is possible.
     pub at_ends: Vec<&'static str>,
-    /// Runs that are far off took no part in the fit.
+    /// Some runs were too far off to take part in the fit.
     pub is_of_fewer: bool,
-    /// The load without which the fit gains more than chance gives.
+    /// The load without which the fit improves by more than chance explains.
     pub stands_alone: Option<StandsAlone>,
-    /// Share of the card's bandwidth at which products would read weights with the factor that was found, where that is more than there is.
+    /// Share of the card's bandwidth at which products would read weights under the fitted factor, if that is impossibly high.
     pub over_bandwidth: Option<f64>,
-    /// The card that explains the runs instead of this host, or would with less of a surprise.
+    /// A card of another bandwidth that explains the runs instead of this host, or would be less of a surprise.
     pub slower_card: Option<SlowerCard>,
-    /// Each family of runs as a fit without it has it; none where there are fewer than two.
+    /// How well a fit without it predicts each family of runs; empty for fewer than two families.
     pub families: Vec<FamilyEvidence>,
     /// The run that would tell most, in words.
     pub next: Option<String>,
     /// Runs that were given.
     pub given: usize,
-    /// No term could be moved from what was believed, and that is not as measured.
+    /// The fit moved no term from its prior, and yet the runs are not met.
     pub is_unmoved: bool,
-    /// The field of all files in which the figures stand in seconds, if they do.
+    /// The field that the figures of all files come from, if it is in seconds.
     pub in_seconds: Option<&'static str>,
-    /// Runs whose lengths were taken to be equal and may not have been; intervals reach to scattered ones.
+    /// Runs whose lengths were assumed equal; intervals reach to the fit with scattered lengths.
     pub scattered: usize,
 }
 
@@ -110,7 +108,7 @@ pub struct Known<'a> {
     pub bandwidth_of: Option<&'a str>,
     /// The terms are for the server that was measured, and not for everybody's.
     pub is_of_server: bool,
-    /// Asked before each simulation; once it says no the rest is skipped, and the fit is of no use.
+    /// Asked before each simulation; once it says no, the rest is skipped and the fit is worthless.
     pub goes_on: &'a (dyn Fn() -> bool + Sync),
 }
 
@@ -121,68 +119,37 @@ const RUN_SIGMA: f64 = 0.03;
 #[must_use]
 pub fn fit(runs: &[Run], known: &Known, options: &Options) -> Option<HostFit> {
     let all = Trial::of_all(runs, known)?;
-    let first = rounded_all(invert(&all, Loss::SoftL1, &all.priors()));
-    let Basis {
-        fewer,
-        beside,
-        stands_alone,
-    } = Basis::of(&all, &first);
-    let (trial, values) = fewer
-        .as_ref()
-        .map_or((&all, &first), |fewer| (&fewer.trial, &fewer.values));
-    let firmly = (trial, values.as_slice());
-    let loose = known.is_of_server.then(|| reach::loosely(trial));
-    let reached = loose.as_ref().map(|loose| reach::reach(loose, values));
-    let (trial, values) = match (&loose, &reached) {
-        (Some(loose), Some(reached)) => (loose, reached.values.as_slice()),
-        _ => firmly,
-    };
+    let basis = Basis::of(&all);
+    let firmly = basis.fitted(&all);
+    let best = Best::of(firmly.0, firmly.1);
+    let (trial, values) = (&best.trial, best.values.as_slice());
     let linear = Linear::new(trial, values);
     let scattered = scattered::as_scattered(trial, values, options);
-    let alone = beside.map(|others| alone::beside(trial, &others, options));
+    let alone = basis
+        .beside
+        .as_ref()
+        .map(|others| alone::beside(trial, others, options));
     let others: Vec<&OtherTerms> = scattered.iter().map(|other| &other.terms).chain(&alone).collect();
-    let slower_card = slower_card::slower_card(firmly, (trial, values));
-    let mut widths = match &reached {
-        Some(reached) => Widths::reached(trial, reached),
-        None => Widths::drawn(trial, &linear, &others, options),
-    };
-    for other in &others {
-        widen(&mut widths.interval_90, &other.interval_90);
-    }
-    if reached.is_some() {
-        let ends = others.iter().map(|other| terms_of(trial, values, &other.values));
-        let of_card = slower_card.iter().map(|card| card.terms.clone());
-        let here = terms_of(trial, values, values);
-        let further = ends.chain(of_card).map(|other| pair(other, here.clone()));
-        widths.directions.extend(further);
-    }
+    let card = slower_card::slower_card(firmly, (trial, values));
+    let mut widths = Widths::of(&best, &linear, &others, card.as_ref(), options);
     let is_unmoved = values == rounded_all(trial.priors()) && !is_as_measured(&linear.errors);
-    let host = trial.host(values);
-    let bandwidth = trial.bandwidth(values);
+    if is_unmoved {
+        widths.unidentified = trial.parameters.iter().map(|parameter| parameter.name).collect();
+        widths.narrowed = 0;
+    }
+    let (host, bandwidth) = (trial.host(values), trial.bandwidth(values));
     let errors = all.errors_under(&host, bandwidth);
+    let judged = Judged::of(&all, &basis, &errors);
     let held_out = hold_out::hold_out(trial, &linear, options);
     let unseen = |p: f64| held_out.as_ref().map(|errors| percent(errors, p));
-    let mut told = evidence(&all.runs, &errors);
-    if let Some(fewer) = &fewer {
-        for (figure, run) in told.iter_mut().zip(&all.rows) {
-            figure.is_left_out = !fewer.kept.contains(run);
-        }
-    }
-    let is_alone = |run: usize| {
-        let is_out = |fewer: &Fewer| !fewer.kept.contains(&run);
-        stands_alone.is_some() && fewer.as_ref().is_some_and(is_out)
-    };
-    let (explained, unexplained) = doubts::explained(&all.rows, &told, &is_alone);
-    let parameters = &trial.parameters;
-    let mut met: Vec<usize> = explained.iter().map(|figure| all.rows[*figure]).collect();
-    met.dedup();
+    let kept = basis.fewer.as_ref().map(|fewer| &fewer.trial);
     Some(HostFit {
         bandwidth,
         evidence: BlockEvidence {
             rows: all.rows.len() as u64,
-            shapes: loads(&all.runs).count as u64,
-            kept_rows: fewer.as_ref().map(|fewer| fewer.trial.rows.len() as u64),
-            kept_shapes: fewer.as_ref().map(|fewer| fewer.trial.loads.count as u64),
+            shapes: all.loads.count as u64,
+            kept_rows: kept.map(|kept| kept.rows.len() as u64),
+            kept_shapes: kept.map(|kept| kept.loads.count as u64),
             residual_median_pct: percent(&errors, 0.5),
             residual_p95_pct: percent(&errors, 0.95),
             bias_pct: bias(&errors),
@@ -192,23 +159,20 @@ pub fn fit(runs: &[Run], known: &Known, options: &Options) -> Option<HostFit> {
             interval_90: widths.interval_90,
             directions: widths.directions,
         },
-        unidentified: match is_unmoved {
-            true => parameters.iter().map(|parameter| parameter.name).collect(),
-            false => widths.unidentified,
-        },
-        parameters: parameters.len(),
-        narrowed: if is_unmoved { 0 } else { widths.narrowed },
+        unidentified: widths.unidentified,
+        parameters: trial.parameters.len(),
+        narrowed: widths.narrowed,
         families: families(trial, &linear),
         next: next_run::next_run(trial, &linear),
-        runs: told,
-        unexplained,
-        explained,
-        met,
-        at_ends: belief::at_ends(parameters, values),
-        is_of_fewer: fewer.is_some(),
-        stands_alone,
+        runs: judged.figures,
+        unexplained: judged.unexplained,
+        explained: judged.explained,
+        met: judged.met,
+        at_ends: belief::at_ends(&trial.parameters, values),
+        is_of_fewer: basis.fewer.is_some(),
+        stands_alone: basis.stands_alone,
         over_bandwidth: bandwidth.and_then(|factor| slower_card::over_bandwidth(known, factor)),
-        slower_card: slower_card.map(|card| card.told),
+        slower_card: card.map(|card| card.told),
         in_seconds: runs[0]
             .in_seconds
             .filter(|_| runs.iter().all(|run| run.in_seconds.is_some())),
@@ -221,6 +185,8 @@ pub fn fit(runs: &[Run], known: &Known, options: &Options) -> Option<HostFit> {
 
 /// Which runs the terms are fitted to.
 struct Basis<'a> {
+    /// The fit to all of them.
+    first: Vec<f64>,
     /// The fit to some of the runs, where the others were left out.
     fewer: Option<Fewer<'a>>,
     /// The fit without a load that stands alone and yet may be right.
@@ -231,16 +197,18 @@ struct Basis<'a> {
 
 impl<'a> Basis<'a> {
     /// Runs that are far off are left out first; a load stands alone only among runs that are all met.
-    fn of(all: &Trial<'a>, first: &[f64]) -> Basis<'a> {
+    fn of(all: &Trial<'a>) -> Basis<'a> {
+        let first = rounded_all(invert(all, Loss::SoftL1, &all.priors()));
         let mut basis = Basis {
-            fewer: consensus::without_far_ones(all, first),
+            fewer: consensus::without_far_ones(all, &first),
             beside: None,
             stands_alone: None,
+            first,
         };
         if basis.fewer.is_some() {
             return basis;
         }
-        if let Some(Alone { others, told }) = alone::alone(all, first) {
+        if let Some(Alone { others, told }) = alone::alone(all, &basis.first) {
             let place = match told.is_left_out {
                 true => &mut basis.fewer,
                 false => &mut basis.beside,
@@ -249,6 +217,77 @@ impl<'a> Basis<'a> {
             basis.stands_alone = Some(told);
         }
         basis
+    }
+
+    /// The fit to these runs, and the trial that it is of; `all` is that of all runs.
+    fn fitted<'f>(&'f self, all: &'f Trial<'a>) -> (&'f Trial<'a>, &'f [f64]) {
+        match &self.fewer {
+            Some(fewer) => (&fewer.trial, &fewer.values),
+            None => (all, &self.first),
+        }
+    }
+
+    /// Whether a run took no part in the fit.
+    fn leaves_out(&self, run: usize) -> bool {
+        self.fewer
+            .as_ref()
+            .is_some_and(|fewer| !fewer.kept.contains(&run))
+    }
+}
+
+/// The host that is quoted, and the trial that it is the best of.
+struct Best<'a> {
+    trial: Trial<'a>,
+    values: Vec<f64>,
+    /// How far other hosts reach that the runs allow, where they are of one's own server.
+    reach: Option<Reach>,
+}
+
+impl<'a> Best<'a> {
+    /// Of one's own server the belief is held less firmly than `trial` does, and the host that is best then is quoted.
+    fn of(trial: &Trial<'a>, values: &[f64]) -> Best<'a> {
+        if !trial.known.is_of_server {
+            return Best {
+                trial: trial.clone(),
+                values: values.to_vec(),
+                reach: None,
+            };
+        }
+        let loose = reach::loosely(trial);
+        let reach = reach::reach(&loose, values);
+        Best {
+            trial: loose,
+            values: reach.values.clone(),
+            reach: Some(reach),
+        }
+    }
+}
+
+/// Every figure beside what the host that was found makes of it.
+struct Judged {
+    figures: Vec<RunEvidence>,
+    /// The worst figure of each run that is not met.
+    unexplained: Vec<usize>,
+    /// All figures of the others.
+    explained: Vec<usize>,
+    /// Those others.
+    met: Vec<usize>,
+}
+
+impl Judged {
+    fn of(all: &Trial, basis: &Basis, errors: &[f64]) -> Judged {
+        let mut figures = evidence(&all.runs, errors);
+        for (figure, run) in figures.iter_mut().zip(&all.rows) {
+            figure.is_left_out = basis.leaves_out(*run);
+        }
+        let is_alone = |run: usize| basis.stands_alone.is_some() && basis.leaves_out(run);
+        let (explained, unexplained) = doubts::explained(&all.rows, &figures, &is_alone);
+        Judged {
+            met: all.runs_of(&explained),
+            figures,
+            unexplained,
+            explained,
+        }
     }
 }
 
@@ -283,31 +322,12 @@ struct Trial<'a> {
     sought: Sought,
 }
 
-/// Terms that only some runs speak about.
-#[derive(Clone, Copy, Debug, Default)]
-struct Sought {
-    /// Launches of steps without a graph.
-    launches: bool,
-    /// The API server's time for a token.
-    streaming: bool,
-}
-
 impl<'a> Trial<'a> {
-    /// `None` where there is nothing to fit, or nothing to fit to.
+    /// `None` where there is nothing to fit to, or no terms to start from.
     fn of(runs: Vec<&'a Run>, known: &'a Known<'a>, sought: Sought) -> Option<Trial<'a>> {
         let base = known.calibration.host.get(known.engine)?;
-        let mut parameters = parameters(&runs, base, known.bandwidth_of.is_some());
-        if runs.is_empty() || parameters.is_empty() {
+        if runs.is_empty() {
             return None;
-        }
-        let terms = [
-            (sought.launches, launches(base)),
-            (sought.streaming, streaming(base)),
-        ];
-        for (_, term) in terms.into_iter().filter(|(is_sought, _)| *is_sought) {
-            // A factor on the bandwidth stays the last of the parameters.
-            let place = parameters.len() - usize::from(known.bandwidth_of.is_some());
-            parameters.insert(place, term);
         }
         let figures = runs.iter().enumerate();
         let rows: Vec<usize> = figures
@@ -316,7 +336,7 @@ impl<'a> Trial<'a> {
         Some(Trial {
             base,
             known,
-            parameters,
+            parameters: parameters(&runs, base, sought, known.bandwidth_of.is_some()),
             cards: runs.iter().map(|run| card(run, known)).collect(),
             weights: weights(&runs, &rows, known),
             loads: loads(&runs),
@@ -326,28 +346,17 @@ impl<'a> Trial<'a> {
         })
     }
 
-    /// The trial of all runs that were given. Launches are sought where slow ones would show in a figure: in steps beyond the largest
-    /// captured graph, or of an engine without any; the time for a token where so many are streamed that it shows.
+    /// The trial of all runs that were given, and of all terms that they speak about.
     fn of_all(runs: &'a [Run], known: &'a Known<'a>) -> Option<Trial<'a>> {
         let without = Trial::of(runs.iter().collect(), known, Sought::default())?;
-        let as_believed = without.errors_under(without.base, None);
-        let figures = || without.runs.iter().flat_map(|run| &run.measured);
-        let moves = |term: &str, factor: f64, least: f64, counts: fn(Figure) -> bool| {
-            let mut slow = without.base.clone();
-            *host_term(&mut slow, term) *= factor;
-            let slowly = without.errors_under(&slow, None);
-            let moved = as_believed.iter().zip(&slowly).zip(figures());
-            let mut counted = moved.filter(|(_, (figure, _))| counts(*figure));
-            counted.any(|((believed, slow), _)| (slow - believed).abs() > least)
-        };
-        let sought = Sought {
-            launches: moves("eager_launch_us", SLOW_LAUNCHES, MOVES, |_| true),
-            streaming: without.base.per_output_token_us > 0.0
-                && moves("per_output_token_us", SLOW_STREAMING, STREAMING_MOVES, |figure| {
-                    !matches!(figure, Figure::TtftP50 | Figure::TtftMean)
-                }),
-        };
-        Trial::of(runs.iter().collect(), known, sought)
+        Trial::of(runs.iter().collect(), known, Sought::of(&without))
+    }
+
+    /// The runs of some figures, each once.
+    fn runs_of(&self, figures: &[usize]) -> Vec<usize> {
+        let mut runs: Vec<usize> = figures.iter().map(|figure| self.rows[*figure]).collect();
+        runs.dedup();
+        runs
     }
 
     fn priors(&self) -> Vec<f64> {
@@ -404,28 +413,42 @@ impl<'a> Trial<'a> {
         card
     }
 
-    /// What a fit minimises, at values whose errors are known.
-    fn cost(&self, loss: Loss, values: &[f64], errors: &[f64]) -> f64 {
-        let task = Task {
+    /// A fit to the runs; `centred` is a zero for each parameter.
+    fn task<'t>(
+        &'t self,
+        loss: Loss,
+        errors: &'t dyn Fn(&[f64]) -> Vec<f64>,
+        centred: &'t [f64],
+    ) -> Task<'t> {
+        Task {
             parameters: &self.parameters,
-            errors: &|_| errors.to_vec(),
+            errors,
             weights: &self.weights,
-            shifts: &vec![0.0; values.len()],
+            shifts: centred,
             sigma: RUN_SIGMA,
             loss,
-        };
-        task.cost(values)
+        }
     }
 
-    /// The part of it that the runs are missed by, whatever was believed.
+    /// What a fit minimises, at values whose errors are known.
+    fn cost(&self, loss: Loss, values: &[f64], errors: &[f64]) -> f64 {
+        let centred = vec![0.0; values.len()];
+        self.task(loss, &|_| errors.to_vec(), &centred).cost(values)
+    }
+
+    /// The squares of these are what a fit minimises the sum of.
+    fn residuals(&self, values: &[f64]) -> DVector<f64> {
+        let centred = vec![0.0; values.len()];
+        self.task(Loss::SoftL1, &|values| self.errors(values), &centred)
+            .residuals(values)
+    }
+
+    /// The part of the cost that the runs are missed by, whatever was believed.
     fn misses(&self, errors: &[f64]) -> f64 {
+        let errors = |_: &[f64]| errors.to_vec();
         let task = Task {
             parameters: &[],
-            errors: &|_| errors.to_vec(),
-            weights: &self.weights,
-            shifts: &[],
-            sigma: RUN_SIGMA,
-            loss: Loss::SoftL1,
+            ..self.task(Loss::SoftL1, &errors, &[])
         };
         task.cost(&[])
     }
@@ -437,19 +460,6 @@ impl<'a> Trial<'a> {
             .map(|(error, weight)| weight * (error / RUN_SIGMA).powi(2))
             .sum();
         squares / self.weights.iter().sum::<f64>()
-    }
-
-    /// What the squares are of that a fit minimises the sum of.
-    fn residuals(&self, values: &[f64]) -> DVector<f64> {
-        let task = Task {
-            parameters: &self.parameters,
-            errors: &|values| self.errors(values),
-            weights: &self.weights,
-            shifts: &vec![0.0; values.len()],
-            sigma: RUN_SIGMA,
-            loss: Loss::SoftL1,
-        };
-        task.residuals(values)
     }
 }
 

@@ -54,6 +54,11 @@ impl Figure {
         }
     }
 
+    /// Whether it is a time to first token, which a host's front end shows in.
+    pub(super) fn is_ttft(self) -> bool {
+        matches!(self, Figure::TtftP50 | Figure::TtftMean)
+    }
+
     fn of(self, summary: &Summary) -> f64 {
         let ms = |seconds: Option<f64>| seconds.map_or(f64::NAN, |seconds| 1e3 * seconds);
         match self {
@@ -101,6 +106,11 @@ impl Run {
     #[must_use]
     pub fn is_asynchronous(&self) -> bool {
         self.resolved.placement.asynchronous
+    }
+
+    /// Whether a time to first token was measured behind a front end.
+    pub(super) fn shows_front_end(&self) -> bool {
+        !self.is_offline && self.measured.iter().any(|(figure, _)| figure.is_ttft())
     }
 
     /// The same run with lengths that scatter, where they may.

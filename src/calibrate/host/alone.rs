@@ -1,14 +1,13 @@
-//! A load that stands alone: without it all others are met much better, or a term is what was to be expected.
+//! A load that stands alone: without it all others are met much better, or a term comes out as expected.
 //!
-//! A run that something else slowed down by a tenth or two is not far off after a fit: some term that it alone speaks about takes
-//! it up, and predicts anything then. So each load is left out in turn, and what the fit gains by that is weighed: under a
-//! belief of [`BAD`] that a run is of another server than was said, and that its figures then scatter by [`WILD`], leaving it
-//! out costs as much as the fit has to gain ([`price`]). A load that gains more is left out and told; of one that gains less
-//! than that, and yet more than chance gives, intervals reach to both fits.
-//! Of a load that was measured several times each run is left out by itself, too: where it differs from its repeats, it is that one.
-//! Runs whose lengths are only taken to be equal make a load stand alone that does not: it has to stand alone with lengths that
-//! scatter as well.
-//! Laws: with fewer than three loads none stands alone; what all loads are off by is the model's doing and no load's.
+//! A run that something else slowed down by a tenth or two is not far off after a fit: a term that only this run determines
+//! absorbs the difference, and then predicts anything. So each load is left out in turn, and the gain of the fit is weighed
+//! against the price of leaving it out ([`price`]): a run is believed to be of another server with probability [`BAD`], and its
+//! figures then scatter by [`WILD`]. A load whose gain exceeds the price is left out and reported. If the gain is less, but
+//! more than chance explains, intervals reach to both fits.
+//! Of a load that was measured several times, each run is also left out by itself, in case only one of the repeats differs.
+//! Where lengths were assumed equal, a load must stand alone with scattered lengths, too.
+//! Laws: of fewer than three loads none stands alone; an error that all loads share is the model's, not a load's.
 
 use super::consensus::Fewer;
 use super::descent::{invert, newton};
@@ -23,9 +22,9 @@ const BAD: f64 = 0.02;
 const WILD: f64 = 0.25;
 /// Gain that chance hardly gives: chi squared of two figures exceeds it once in twenty.
 pub(super) const CHANCE: f64 = 6.0;
-/// Loads of which one may stand alone: among more no single one holds a term.
+/// Numbers of loads of which one may stand alone: among more, no single one determines a term.
 const LOADS: std::ops::RangeInclusive<usize> = 3..=12;
-/// Distance between a term with a load and without it, in standard deviations of what was believed, from which on the term is told.
+/// How far a load must move a term for the term to be named, in standard deviations of its prior.
 const TOLD: f64 = 1.0;
 
 /// The load without which the fit gains most, if that is more than chance gives.
@@ -41,7 +40,7 @@ pub(super) struct Alone<'a> {
 pub struct StandsAlone {
     /// Its first run.
     pub run: String,
-    /// The term that it moves furthest, if it moves any far.
+    /// The term that it moves furthest, if that is far.
     pub moved: Option<Moved>,
     /// The gain is more than leaving it out costs.
     pub is_left_out: bool,
@@ -60,7 +59,7 @@ pub struct Moved {
     pub believed: f64,
 }
 
-/// What leaving a load out costs: the odds that each of its runs is good, and what its figures are less likely by where they may be
+/// What leaving a load out costs: the odds that each of its runs is good, and how much less likely its figures are if they may be
 /// anything.
 fn price(runs: usize, weight: f64) -> f64 {
     let good = 2.0 * ((1.0 - BAD) / BAD).ln() * runs as f64;
@@ -164,7 +163,8 @@ fn value_of(all: &Trial, values: &[f64], name: &str) -> Option<f64> {
     Some(values[place])
 }
 
-/// The term that a load moves furthest, by how firmly it was believed; one that only it speaks about is what was believed without it.
+/// The term that a load moves furthest, relative to the width of its prior; without the load, a term that only it determines is at
+/// its prior.
 fn furthest(all: &Trial, first: &[f64], others: &Fewer) -> Option<Moved> {
     let moved = all.parameters.iter().zip(first).map(|(parameter, with)| {
         let without = value_of(&others.trial, &others.values, parameter.name).unwrap_or(parameter.prior);
@@ -181,7 +181,7 @@ fn furthest(all: &Trial, first: &[f64], others: &Fewer) -> Option<Moved> {
         .map(|(_, moved)| moved)
 }
 
-/// The terms of `all` by the fit to the others; what these do not speak about is what was believed.
+/// The terms of `all` by the fit to the others; those that the others do not determine are at their priors.
 pub(super) fn beside(all: &Trial, others: &Fewer, options: &Options) -> OtherTerms {
     let Fewer { trial, values, .. } = others;
     let own = match trial.known.is_of_server {

@@ -7,14 +7,14 @@ const AT_END: f64 = 1e-3;
 /// Distance from what is believed, in its standard deviations, above which the belief was of other hosts.
 const SURPRISE: f64 = 2.0;
 
-/// Terms that are added in one step: it is the belief alone that parts them where all runs are of one load.
+/// Terms that add up in one step: if all runs are of one load, only their priors tell them apart.
 const ADDED: [[&str; 2]; 2] = [
     ["step_us", "per_seq_us"],
     ["async_gap_us", "async_gap_per_seq_us"],
 ];
 
-/// What is believed after the best values are known: where one lies far from what was expected, the belief in it was too narrow by as
-/// much, and with it that in the term that is added to it.
+/// The priors as they should have been, now that the best values are known: where one lies far from its prior, that prior was too
+/// narrow by as much, and so was that of the term that it is added to.
 pub(super) fn surprised(parameters: &[Parameter], values: &[f64]) -> Vec<Parameter> {
     let distance = |name: &str| {
         let at = parameters.iter().position(|parameter| parameter.name == name)?;

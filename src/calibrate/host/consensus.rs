@@ -1,11 +1,10 @@
 //! Which runs a fit may rest on: those that one host explains.
 //!
-//! A robust loss pulls on a far run with a constant force, and one that is ten times off still pulls further than all
-//! others hold. So where some run is not met, the fit is sought again under a loss that lets go of far runs
-//! ([`Loss::Redescending`]). That loss has many minima, and so several starts: the first fit, what is believed
-//! beforehand, and what single runs say by themselves. Runs that are not met there are left out, and the others are fitted to as
-//! if nobody had given those. Without a majority that one host explains, or a half that a host explains that was to be expected,
-//! nobody can say which are wrong: then all are fitted to.
+//! Under a robust loss a far run still pulls with a constant force, and one that is ten times off can outweigh all others. So
+//! where some run is not met, the fit is repeated under a loss that lets go of far runs ([`Loss::Redescending`]). That loss has
+//! many minima, so the search has several starts: the first fit, the priors, and what single runs say by themselves. Runs that
+//! are not met there are left out, and the others are fitted to as if those had not been given. Without a majority that one
+//! host explains, or a half explained by an expected host, nobody can say which runs are wrong, and all are fitted to.
 //! Law: where every run is met by the first fit, that fit stays as it is.
 
 use super::{Loss, Trial, evidence, invert, rounded_all};
@@ -74,9 +73,7 @@ fn is_enough(met: &[usize], everyone: usize, is_believable: bool) -> bool {
 fn met_by(all: &Trial, fitted: &Trial, values: &[f64]) -> Vec<usize> {
     let errors = all.errors_under(&fitted.host(values), fitted.bandwidth(values));
     let (explained, _) = doubts::explained(&all.rows, &evidence(&all.runs, &errors), &|_| false);
-    let mut runs: Vec<usize> = explained.iter().map(|figure| all.rows[*figure]).collect();
-    runs.dedup();
-    runs
+    all.runs_of(&explained)
 }
 
 /// Where the search under the redescending loss begins.

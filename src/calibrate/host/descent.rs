@@ -5,7 +5,7 @@
 //! trials alone, one term after the other with ever shorter strides (Hooke and Jeeves 1961), which needs no slope.
 //! Laws: the cost never rises; the same start gives the same end; a fit that is as near as runs repeat is not walked on.
 
-use super::{Linear, Loss, RUN_SIGMA, Task, Trial};
+use super::{Linear, Loss, RUN_SIGMA, Trial};
 use crate::stats::quantile;
 
 /// Expansions at most, and the share of the cost below which another is not worth it.
@@ -43,15 +43,8 @@ pub(super) fn newton(trial: &Trial, loss: Loss, start: &[f64]) -> Vec<f64> {
     let mut expansion = Linear::new(trial, &best);
     let mut least = cost_of(&best, &expansion.errors);
     for _ in 0..ROUNDS {
-        let task = Task {
-            parameters: &trial.parameters,
-            errors: &|values| expansion.errors(&trial.parameters, values),
-            weights: &trial.weights,
-            shifts: &centred,
-            sigma: RUN_SIGMA,
-            loss,
-        };
-        let aim = task.solve(&[best.clone()]);
+        let errors = |values: &[f64]| expansion.errors(&trial.parameters, values);
+        let aim = trial.task(loss, &errors, &centred).solve(&[best.clone()]);
         let towards = |share: f64| -> Vec<f64> {
             let pairs = best.iter().zip(&aim);
             pairs.map(|(from, to)| from * (to / from).powf(share)).collect()

@@ -50,7 +50,6 @@ fn family(name: &str, runs: &[&Run], errors: &[f64]) -> FamilyEvidence {
         let mean = chosen.iter().sum::<f64>() / chosen.len() as f64;
         (!chosen.is_empty()).then(|| rounded(mean.sqrt()))
     };
-    let is_ttft = |figure: Figure| matches!(figure, Figure::TtftP50 | Figure::TtftMean);
     let of_family: Vec<&Run> = runs.iter().copied().filter(|run| run.family == name).collect();
     let mut weights: Vec<String> = of_family
         .iter()
@@ -72,7 +71,7 @@ fn family(name: &str, runs: &[&Run], errors: &[f64]) -> FamilyEvidence {
             .unwrap_or(1),
         figures: own.len() as u64,
         miss_median_pct: percent(&errors, 0.5),
-        step_ln: of(&|figure| !is_ttft(figure)),
-        ttft_ln: of(&is_ttft),
+        step_ln: of(&|figure| !figure.is_ttft()),
+        ttft_ln: of(&Figure::is_ttft),
     }
 }

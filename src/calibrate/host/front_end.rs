@@ -1,18 +1,15 @@
 //! From the front ends that were measured to the next one.
 
 use crate::calibrate::component::rounded;
-use crate::calibrate::runs::{Figure, Run};
+use crate::calibrate::runs::Run;
 
 /// What one more front end adds, in ms, after those of `runs` were found to add `seen` where `before` was expected.
 ///
 /// Front ends differ by [`crate::cost::discrepancy::REQUEST_SD_LN`] in the logarithm, and their mean was known no better before any was seen: the
 /// normal law's posterior mean gives each server that was seen as much weight as the prior has.
 pub(in crate::calibrate) fn next_front_end(before: f64, seen: f64, runs: &[Run]) -> f64 {
-    let is_ttft = |figure: &Figure| matches!(figure, Figure::TtftP50 | Figure::TtftMean);
-    let with_ttft = runs
-        .iter()
-        .filter(|run| !run.is_offline && run.measured.iter().any(|(figure, _)| is_ttft(figure)));
-    let mut servers: Vec<&str> = with_ttft.map(|run| run.family.as_str()).collect();
+    let seen_by = runs.iter().filter(|run| run.shows_front_end());
+    let mut servers: Vec<&str> = seen_by.map(|run| run.family.as_str()).collect();
     servers.sort_unstable();
     servers.dedup();
     shrunk(before, seen, servers.len())

@@ -1,12 +1,11 @@
 //! The next best run: the closed loop after which times per token would be known best.
 //!
-//! What is predicted are decode steps from one to some hundreds in flight, each by its relative error: a user may serve any
-//! of these loads. What a run would tell is reckoned before it is run: around the fit the logarithm of a step is linear in
-//! the terms, so the terms' covariance (Gauss and Newton's, of all runs and priors) says how well each load is known, and
-//! one more figure takes a known part of every variance (Lindley 1956). A figure is as wrong as runs repeat, or as the fit leaves those that
-//! were given, whichever is more. Loads that were measured
-//! are known, and are not asked for again; loads beyond the server's `max_num_seqs` are no batch of its, and are neither
-//! predicted nor asked for. Left out: the time to first token, and what a run costs.
+//! The targets are decode steps with one to a few hundred requests in flight, each judged by its relative error: a user may
+//! serve any of these loads. What a run would tell is computed beforehand: around the fit the logarithm of a step is linear in
+//! the terms, so their Gauss-Newton covariance (of all runs and priors) says how well each load is known, and one more figure
+//! reduces every variance by a known amount (Lindley 1956). A figure is as uncertain as repeated runs are, or as the fit leaves
+//! the given ones, whichever is more. Measured loads are not asked for again; loads beyond the server's `max_num_seqs` are
+//! neither predicted nor asked for. Left out: the time to first token, and what a run costs.
 
 use nalgebra::{DMatrix, DVector};
 
@@ -21,7 +20,7 @@ const CONTEXT: u32 = 1024;
 /// Fall of the error below which no run is worth it, of the logarithm.
 const WORTH: f64 = 0.001;
 
-/// How near two loads lie that are one, of the logarithm: runs of one server share what they miss at one load.
+/// How near two loads are to count as one, in the logarithm: runs of one server share their errors at one load.
 const SAME_LN: f64 = 0.35;
 
 /// In words; `None` where no run would tell more.

@@ -1,12 +1,13 @@
-//! How far hosts may lie from the best one that the runs of one server still allow: both ends of every direction.
+//! How far from the best host other hosts may lie that the runs of one server still allow: both ends of every direction.
 //!
-//! Draws say how a fit scatters, and where the belief holds a fit they scatter too little; where a term shows beyond a threshold
-//! alone, they know nothing of that. So hosts are sought that the runs themselves are a little less likely under: from the
-//! best one along each principal axis of Gauss and Newton's covariance, with everything across the axis at its best there, until
-//! what the fit minimises has risen by what 90 % allow (a profile of the likelihood, Venzon and Moolgavkar 1988). The axes are independent to
-//! the first order, so what they move a term or a prediction by adds up as squares do, up and down each by itself.
-//! How wrong a figure is, is learnt from the fit: what is believed of runs in general counts as a few figures beside its own. Every point is simulated; slopes are those at the best host, mended by each point that was simulated (Broyden 1965).
-//! Laws: a host at an end is refuted by no run by more than that; the ends hold the best one; nothing is drawn.
+//! Draws show how a fit scatters, but they scatter too little where priors hold it, and miss terms that only show beyond a
+//! threshold. So hosts are sought under which the runs are just a little less likely: from the best host along each principal
+//! axis of the Gauss-Newton covariance, with all else at its optimum, until the cost has risen by what 90 % allow (a profile
+//! likelihood, Venzon and Moolgavkar 1988). The axes are independent to first order, so their effects on a term or a
+//! prediction add up as squares, separately up and down.
+//! How wrong a single figure is, is learnt from the fit; the general belief about runs counts as a few figures more. Every
+//! point is simulated; slopes are those at the best host, corrected by each simulated point (Broyden 1965).
+//! Laws: no run refutes a host at an end by more than that; the ends enclose the best host; nothing is drawn.
 
 use nalgebra::{DMatrix, DVector};
 
@@ -16,14 +17,13 @@ use crate::calibrate::component::{AS_WIDE_AS_BEFORE, rounded};
 use crate::calibrate::solve::Parameter;
 use crate::stats::Z_90;
 
-/// How much wider than in a fit what is believed is held for the ends: hosts that were measured are few, and of the next one the
-/// runs have the word.
+/// How much wider priors are here than in a fit: few hosts were measured, and about the next one its own runs know best.
 const LOOSELY: f64 = 2.0;
-/// Figures that count as much as what is believed of the error of runs, and the least share of its variance that a fit may find: runs of one
-/// server share what the model misses them by, and a fit does not see that.
+/// How many figures the general belief about errors counts for, and the least share of the believed variance that a fit may find:
+/// runs of one server share errors of the model, which a fit does not see.
 const BELIEVED: f64 = 4.0;
 const LEAST: f64 = 0.25;
-/// Error beyond which a figure tells nothing of how wrong the others are, of the logarithm.
+/// Error, in the logarithm, beyond which a figure says nothing about the errors of the others.
 const FAR: f64 = 0.1;
 /// How near to the rise that is sought an end lies, on the scale of standard deviations.
 const NEAR: f64 = 0.12;
@@ -42,15 +42,15 @@ const AGAIN: usize = 3;
 pub(super) struct Reach {
     pub(super) values: Vec<f64>,
     pub(super) interval_90: Intervals,
-    /// Terms that the runs leave about as open as they were, to one side or to both.
+    /// Terms that the runs hardly narrow, to one side or to both.
     pub(super) unidentified: Vec<&'static str>,
-    /// Directions in which the runs say more than was believed: of terms that are added, as a rule, before they part them.
+    /// Directions in which the runs know more than the priors; usually sums of terms before the terms themselves.
     pub(super) narrowed: usize,
     /// Terms at both ends of each direction, the wider ones first.
     pub(super) directions: Vec<[Vec<f64>; 2]>,
 }
 
-/// The same trial with what is believed held less firmly.
+/// The same trial with wider priors.
 pub(super) fn loosely<'a>(trial: &Trial<'a>) -> Trial<'a> {
     let mut loose = trial.clone();
     loose
@@ -114,8 +114,8 @@ pub(super) fn reach(trial: &Trial, start: &[f64]) -> Reach {
     }
 }
 
-/// Share of the variance that is believed of a figure which a fit leaves it, what is believed beside it. Where it is more than all, a fit
-/// still holds to its figures as firmly, and the ends lie further out.
+/// The variance that a fit leaves a figure, as a share of the believed one and averaged with it. Above 1, the fit keeps its weights, and
+/// the ends lie further out.
 fn share(trial: &Trial, values: &[f64]) -> f64 {
     let errors = trial.errors(values);
     // Runs that repeat each other count as one.

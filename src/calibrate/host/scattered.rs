@@ -1,8 +1,8 @@
-//! What the runs say where their lengths were not equal, which nobody told.
+//! What the runs say if their lengths were not equal, contrary to what was assumed.
 //!
-//! Answers of one length end together, and the prompts behind them wait for each other wave after wave; lengths that
-//! scatter end that, and the same figures are then those of another host. So runs whose lengths were only taken to be equal
-//! are fitted to once more as if they had scattered, and the intervals reach to both fits. The terms stay those of equal lengths.
+//! Answers of one length end together, and the prompts behind them wait for each other, wave after wave. With scattered lengths
+//! there are no waves, and the same figures imply another host. So runs whose lengths were only assumed equal are fitted once
+//! more with scattered lengths, and the intervals reach to both fits. The terms stay those of equal lengths.
 
 use super::{Loss, Options, OtherTerms, Trial, invert, reach};
 use crate::calibrate::runs::Run;

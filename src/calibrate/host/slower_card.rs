@@ -1,11 +1,11 @@
-//! Whether a card that reads weights faster or slower than its table says explains the runs, and no host does, or would explain them
-//! with less of a surprise than a host that nobody expected.
+//! Whether the runs are better explained by a card that reads weights faster or slower than its table says than by any host, or by
+//! the host that was found.
 //!
-//! A time added to every step and a factor on every step are nearly one at small batches: a throttled or shared card is fitted by a
-//! host many times as slow, and then predicts other batches and models wrongly. Where runs tell them apart (of models of several sizes, as a
-//! rule), the fit with the factor is compared with the one without: what it gains more than chance gives *decides*. Where they do not, it is
-//! asked which is less of a surprise, and only if a term lies far from what was believed; predictions then reach to both. Not
-//! asked where a factor was sought.
+//! At small batches a time added to every step and a factor on every step look nearly the same: a throttled or shared card is
+//! fitted as a host many times too slow, and then other batches and models are predicted wrongly. Where runs tell the two apart
+//! (usually runs of models of several sizes), a fit with the factor that gains more than chance explains *decides*. Where they
+//! do not, and only if a term lies far from its prior, the less surprising of the two is named, and predictions reach to both.
+//! Skipped where a factor is fitted anyway.
 
 use std::collections::BTreeMap;
 
@@ -21,10 +21,10 @@ use crate::cost::calibration::GemmForm;
 const MOST: f64 = 1.05;
 /// Gain that chance does not give: chi squared of one parameter exceeds it once in a thousand.
 const DECIDES: f64 = 10.8;
-/// A factor nearer to 1 than this is what one campaign differs from another by, of the logarithm.
+/// How much campaigns differ from each other, in the logarithm: a factor nearer to 1 explains nothing.
 const CAMPAIGNS: f64 = 0.05;
 
-/// A card that explains the runs instead of the host that was found, or would with less of a surprise.
+/// A card that explains the runs instead of the host that was found, or would be less of a surprise.
 #[derive(Clone, Debug, PartialEq)]
 pub struct SlowerCard {
     /// Its id.
@@ -47,8 +47,8 @@ pub(super) struct OtherCard {
     pub(super) terms: BTreeMap<String, f64>,
 }
 
-/// `None` where the host was to be expected and meets the runs, or the card would be as much of a surprise. `firmly` are a trial and its best
-/// values, `loosely` those with what is believed held less firmly, of one's own server.
+/// `None` where the host was to be expected and meets the runs, or the card would be as much of a surprise. `firmly` is a trial with its
+/// best values, `loosely` the same with wider priors for one's own server.
 pub(super) fn slower_card(firmly: (&Trial, &[f64]), loosely: (&Trial, &[f64])) -> Option<OtherCard> {
     let (trial, values) = firmly;
     if trial.known.bandwidth_of.is_some() || !trial.cards.iter().any(|(_, own)| *own) {

@@ -2,6 +2,7 @@
 
 use std::collections::BTreeMap;
 
+use super::Trial;
 use crate::calibrate::component::rounded;
 use crate::calibrate::runs::{Figure, Run};
 use crate::calibrate::solve::Parameter;
@@ -11,71 +12,84 @@ use crate::cost::uncertainty::{UNKNOWN_LAUNCHES, UNKNOWN_STREAMING};
 
 /// Factor on launches at which a run's figures move if it speaks about launches, and by how much one of them then moves: from what
 /// a call of the driver takes to the slowest host that was measured it is ten.
-pub(super) const SLOW_LAUNCHES: f64 = 10.0;
-pub(super) const MOVES: f64 = 0.02;
+const SLOW_LAUNCHES: f64 = 10.0;
+const LAUNCHES_MOVE: f64 = 0.02;
+/// The same of an API server's time for a token. TTFT does not count: what it holds of a token's time stands beside the delay of a
+/// request, which is sought by it.
+const SLOW_STREAMING: f64 = 2.0;
+const STREAMING_MOVES: f64 = 0.05;
 
-/// Launches of steps that replay no graph.
-pub(super) fn launches(base: &Host) -> Parameter {
-    Parameter::factor(
-        "eager_launch_us",
-        (1.0, 400.0),
-        base.eager_launch_us,
-        UNKNOWN_LAUNCHES,
-    )
+/// Terms that only some runs speak about.
+#[derive(Clone, Copy, Debug, Default)]
+pub(super) struct Sought {
+    /// Launches of steps that replay no graph.
+    pub(super) launches: bool,
+    /// The API server's time for a token.
+    pub(super) streaming: bool,
 }
 
-/// Factor on an API server's time for a token at which a run's figures move if it speaks about that, and by how much. TTFT does not count:
-/// what it holds of a token's time stands beside the delay of a request, which is sought by it.
-pub(super) const SLOW_STREAMING: f64 = 2.0;
-pub(super) const STREAMING_MOVES: f64 = 0.05;
-
-/// The API server's time for a token.
-pub(super) fn streaming(base: &Host) -> Parameter {
-    Parameter::factor(
-        "per_output_token_us",
-        (2.0, 500.0),
-        base.per_output_token_us,
-        UNKNOWN_STREAMING,
-    )
-}
-
-/// Which terms the runs speak about at all.
-pub(super) fn parameters(runs: &[&Run], base: &Host, fits_bandwidth: bool) -> Vec<Parameter> {
-    let mut all = Vec::new();
-    let has = |asynchronous: bool| runs.iter().any(|run| run.is_asynchronous() == asynchronous);
-    if has(false) {
-        all.push(Parameter::factor("step_us", (50.0, 5000.0), base.step_us, 0.3));
-        all.push(Parameter::factor(
-            "per_seq_us",
-            (1.0, 300.0),
-            base.per_seq_us,
-            0.5,
-        ));
+impl Sought {
+    /// What would show in a figure if it were slow: launches in steps beyond the largest captured graph, or of an engine without any;
+    /// the time for a token where many are streamed.
+    pub(super) fn of(trial: &Trial) -> Sought {
+        let as_believed = trial.errors_under(trial.base, None);
+        let figures = || trial.runs.iter().flat_map(|run| &run.measured);
+        let moves = |term: &str, factor: f64, least: f64, counts: fn(Figure) -> bool| {
+            let mut slow = trial.base.clone();
+            *host_term(&mut slow, term) *= factor;
+            let slowly = trial.errors_under(&slow, None);
+            let moved = as_believed.iter().zip(&slowly).zip(figures());
+            let mut counted = moved.filter(|(_, (figure, _))| counts(*figure));
+            counted.any(|((believed, slow), _)| (slow - believed).abs() > least)
+        };
+        Sought {
+            launches: moves("eager_launch_us", SLOW_LAUNCHES, LAUNCHES_MOVE, |_| true),
+            streaming: trial.base.per_output_token_us > 0.0
+                && moves("per_output_token_us", SLOW_STREAMING, STREAMING_MOVES, |figure| {
+                    !figure.is_ttft()
+                }),
+        }
     }
-    if has(true) {
-        let (gap, per_seq) = (base.async_gap_us, base.async_gap_per_seq_us);
-        all.push(Parameter::factor("async_gap_us", (10.0, 3000.0), gap, 0.5));
-        all.push(Parameter::factor(
+}
+
+/// Which terms the runs speak about, and what is believed of them; a factor on the bandwidth of products is the last.
+pub(super) fn parameters(runs: &[&Run], base: &Host, sought: Sought, fits_bandwidth: bool) -> Vec<Parameter> {
+    let mut all = Vec::new();
+    let mut seek = |name, ends, prior, sd| all.push(Parameter::factor(name, ends, prior, sd));
+    if runs.iter().any(|run| !run.is_asynchronous()) {
+        seek("step_us", (50.0, 5000.0), base.step_us, 0.3);
+        seek("per_seq_us", (1.0, 300.0), base.per_seq_us, 0.5);
+    }
+    if runs.iter().any(|run| run.is_asynchronous()) {
+        seek("async_gap_us", (10.0, 3000.0), base.async_gap_us, 0.5);
+        seek(
             "async_gap_per_seq_us",
             (0.5, 200.0),
-            per_seq,
+            base.async_gap_per_seq_us,
             0.5,
-        ));
+        );
     }
-    let is_ttft = |run: &&Run| {
-        let mut figures = run.measured.iter();
-        figures.any(|(figure, _)| !run.is_offline && matches!(figure, Figure::TtftP50 | Figure::TtftMean))
-    };
-    if runs.iter().any(is_ttft) {
-        all.push(Parameter::factor(
-            "request_ms",
-            (0.1, 200.0),
-            base.request_ms,
-            REQUEST_SD_LN,
-        ));
+    if runs.iter().any(|run| run.shows_front_end()) {
+        seek("request_ms", (0.1, 200.0), base.request_ms, REQUEST_SD_LN);
+    }
+    if sought.launches {
+        seek(
+            "eager_launch_us",
+            (1.0, 400.0),
+            base.eager_launch_us,
+            UNKNOWN_LAUNCHES,
+        );
+    }
+    if sought.streaming {
+        seek(
+            "per_output_token_us",
+            (2.0, 500.0),
+            base.per_output_token_us,
+            UNKNOWN_STREAMING,
+        );
     }
     if fits_bandwidth {
-        all.push(Parameter::factor(BANDWIDTH, (0.7, 1.4), 1.0, 0.1));
+        seek(BANDWIDTH, (0.7, 1.4), 1.0, 0.1);
     }
     all
 }

@@ -4,8 +4,9 @@ use std::collections::BTreeMap;
 
 use super::linear::draws;
 use super::reach::{self, Reach};
+use super::slower_card::OtherCard;
 use super::terms::BANDWIDTH;
-use super::{Linear, Trial};
+use super::{Best, Linear, Trial};
 use crate::calibrate::component::{Options, intervals, rounded, unidentified};
 use crate::calibrate::solve::Parameter;
 use crate::cost::calibration::HostPair;
@@ -51,8 +52,34 @@ pub(super) struct Widths {
 }
 
 impl Widths {
+    /// Of the host that is quoted: intervals reach to the fits of `others`, and so do directions, and to the host beside another card.
+    pub(super) fn of(
+        best: &Best,
+        linear: &Linear,
+        others: &[&OtherTerms],
+        card: Option<&OtherCard>,
+        options: &Options,
+    ) -> Widths {
+        let Best { trial, values, reach } = best;
+        let mut widths = match reach {
+            Some(reach) => Widths::reached(trial, reach),
+            None => Widths::drawn(trial, linear, others, options),
+        };
+        for other in others {
+            widen(&mut widths.interval_90, &other.interval_90);
+        }
+        if reach.is_some() {
+            let here = terms_of(trial, values, values);
+            let ends = others.iter().map(|other| terms_of(trial, values, &other.values));
+            let of_card = card.map(|card| card.terms.clone());
+            let further = ends.chain(of_card).map(|other| pair(other, here.clone()));
+            widths.directions.extend(further);
+        }
+        widths
+    }
+
     /// Of everybody's host: how the terms scatter as other servers' runs and other beliefs have them.
-    pub(super) fn drawn(trial: &Trial, linear: &Linear, others: &[&OtherTerms], options: &Options) -> Widths {
+    fn drawn(trial: &Trial, linear: &Linear, others: &[&OtherTerms], options: &Options) -> Widths {
         let parameters = &trial.parameters;
         let mut draws = draws(trial, linear, options);
         let interval_90 = holding(intervals(parameters, &draws), parameters, &linear.at);
@@ -73,7 +100,7 @@ impl Widths {
     }
 
     /// Of the server that was measured: which hosts its runs allow.
-    pub(super) fn reached(trial: &Trial, reached: &Reach) -> Widths {
+    fn reached(trial: &Trial, reached: &Reach) -> Widths {
         let half_width = |index: usize| {
             let [low, high] = reached.interval_90[trial.parameters[index].name];
             (high / low).ln() / (2.0 * Z_90)
@@ -91,7 +118,7 @@ impl Widths {
 }
 
 /// Two hosts, the one first that has less of the term by which they differ most.
-pub(super) fn pair(one: BTreeMap<String, f64>, other: BTreeMap<String, f64>) -> HostPair {
+fn pair(one: BTreeMap<String, f64>, other: BTreeMap<String, f64>) -> HostPair {
     let apart = one
         .iter()
         .filter_map(|(term, value)| Some((other.get(term)? / value).ln()));
@@ -128,7 +155,7 @@ fn holding(mut intervals: Intervals, parameters: &[Parameter], values: &[f64]) -
 }
 
 /// Makes intervals reach to the ends of others.
-pub(super) fn widen(intervals: &mut Intervals, others: &Intervals) {
+fn widen(intervals: &mut Intervals, others: &Intervals) {
     for (name, [low, high]) in intervals {
         if let Some([lower, higher]) = others.get(name) {
             (*low, *high) = (low.min(*lower), high.max(*higher));
