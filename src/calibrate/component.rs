@@ -35,7 +35,7 @@ pub struct BlockFit {
     /// Which.
     pub block: Block,
     /// The form that was chosen.
-    pub form: Box<dyn Form>,
+    pub form: Form,
     /// Its parameters' values.
     pub values: Vec<f64>,
     /// As they might as well be.
@@ -72,7 +72,7 @@ const CAMPAIGN_SIGMA: f64 = 0.04;
 #[must_use]
 pub fn fit(
     block: Block,
-    forms: Vec<Box<dyn Form>>,
+    forms: Vec<Form>,
     rows: &[&Observation],
     options: &Options,
     goes_on: &(dyn Fn() -> bool + Sync),
@@ -80,15 +80,15 @@ pub fn fit(
     if rows.is_empty() || forms.is_empty() {
         return None;
     }
-    let mut best: Option<(f64, Box<dyn Form>, Vec<f64>)> = None;
+    let mut best: Option<(f64, Form, Vec<f64>)> = None;
     for form in forms {
         if !goes_on() {
             return None;
         }
-        let held_out = hold_out(form.as_ref(), rows, options);
+        let held_out = hold_out(&form, rows, options);
         let errors = held_out.clone().unwrap_or_else(|| {
-            let values = solve(form.as_ref(), rows, options, STARTS.1);
-            errors(form.as_ref(), rows, &values)
+            let values = solve(&form, rows, options, STARTS.1);
+            errors(&form, rows, &values)
         });
         let score = errors.iter().map(|error| error.abs().min(SCORE_CAP)).sum::<f64>();
         if best.as_ref().is_none_or(|(least, _, _)| score < WORTH * least) {
@@ -96,16 +96,16 @@ pub fn fit(
         }
     }
     let (_, form, held_out) = best?;
-    let values = solve(form.as_ref(), rows, options, STARTS.0);
+    let values = solve(&form, rows, options, STARTS.0);
     let values: Vec<f64> = values.into_iter().map(rounded).collect();
-    let draws = draws(form.as_ref(), rows, &values, options, goes_on)?;
-    let in_sample = errors(form.as_ref(), rows, &values);
+    let draws = draws(&form, rows, &values, options, goes_on)?;
+    let in_sample = errors(&form, rows, &values);
     let spread = if held_out.is_empty() {
         &in_sample
     } else {
         &held_out
     };
-    let unidentified = unidentified(form.parameters(), &draws);
+    let unidentified = unidentified(&form.parameters, &draws);
     let evidence = BlockEvidence {
         rows: rows.len() as u64,
         shapes: shapes(rows).len() as u64,
@@ -117,7 +117,7 @@ pub fn fit(
         hold_out_median_pct: (!held_out.is_empty()).then(|| percent(&held_out, 0.5)),
         hold_out_p95_pct: (!held_out.is_empty()).then(|| percent(&held_out, 0.95)),
         sigma_ln: rounded(step_sigma(block, rows, spread)),
-        interval_90: intervals(form.parameters(), &draws),
+        interval_90: intervals(&form.parameters, &draws),
         directions: Vec::new(),
     };
     Some(BlockFit {
@@ -151,7 +151,7 @@ impl BlockFit {
     /// Writes the block into a calibration. What cannot be this GPU's must not be run with: a doubted block holds what was believed
     /// before.
     pub fn store(&self, into: &mut Calibration) {
-        let believed: Vec<f64> = self.form.parameters().iter().map(|of| of.prior).collect();
+        let believed: Vec<f64> = self.form.parameters.iter().map(|of| of.prior).collect();
         let values = match &self.doubt {
             Some(_) => &believed,
             None => &self.values,
@@ -166,7 +166,7 @@ impl BlockFit {
 }
 
 /// ln(model/measured) of every row.
-pub(super) fn errors(form: &dyn Form, rows: &[&Observation], values: &[f64]) -> Vec<f64> {
+pub(super) fn errors(form: &Form, rows: &[&Observation], values: &[f64]) -> Vec<f64> {
     let error = |row: &&Observation| (form.seconds(values, &row.kernel) / row.seconds).ln();
     rows.iter().map(error).collect()
 }
@@ -176,8 +176,8 @@ fn shapes<'a>(rows: &[&'a Observation]) -> Vec<&'a str> {
     all.into_iter().collect()
 }
 
-fn solve(form: &dyn Form, rows: &[&Observation], options: &Options, count: usize) -> Vec<f64> {
-    let parameters = form.parameters();
+fn solve(form: &Form, rows: &[&Observation], options: &Options, count: usize) -> Vec<f64> {
+    let parameters = form.parameters.as_slice();
     let task = Task {
         parameters,
         errors: &|values| errors(form, rows, values),
@@ -194,7 +194,7 @@ fn solve(form: &dyn Form, rows: &[&Observation], options: &Options, count: usize
 }
 
 /// Errors on shapes that a fit had not seen, in no order; `None` where there are too few shapes.
-fn hold_out(form: &dyn Form, rows: &[&Observation], options: &Options) -> Option<Vec<f64>> {
+fn hold_out(form: &Form, rows: &[&Observation], options: &Options) -> Option<Vec<f64>> {
     let mut shapes = shapes(rows);
     if shapes.len() < 3 || options.hold_out <= 0.0 {
         return None;
@@ -213,13 +213,13 @@ fn hold_out(form: &dyn Form, rows: &[&Observation], options: &Options) -> Option
 }
 
 fn draws(
-    form: &dyn Form,
+    form: &Form,
     rows: &[&Observation],
     best: &[f64],
     options: &Options,
     goes_on: &(dyn Fn() -> bool + Sync),
 ) -> Option<Vec<Vec<f64>>> {
-    let parameters = form.parameters();
+    let parameters = form.parameters.as_slice();
     let shapes = shapes(rows);
     let one = |index: usize| {
         let mut stream = stream(options.seed, Purpose::Calibration, 2 + index as u64);

@@ -61,7 +61,7 @@ pub fn doubt_of_block(block: &BlockFit, rows: &[&Observation], device: &Device) 
     if median > MISFIT_PCT {
         reasons.push(format!("rows are {median:.0} % off in the median after the fit"));
     }
-    let parameters = block.form.parameters().iter().zip(&block.values);
+    let parameters = block.form.parameters.iter().zip(&block.values);
     reasons.extend(
         parameters
             .filter(|(parameter, value)| {
@@ -89,11 +89,11 @@ pub fn doubt_of_block(block: &BlockFit, rows: &[&Observation], device: &Device) 
 fn unit(block: &BlockFit, rows: &[&Observation]) -> Option<&'static str> {
     let expected: Vec<f64> = block
         .form
-        .parameters()
+        .parameters
         .iter()
         .map(|parameter| parameter.prior)
         .collect();
-    let ratio = quantile(&errors(block.form.as_ref(), rows, &expected), 0.5)?;
+    let ratio = quantile(&errors(&block.form, rows, &expected), 0.5)?;
     unit_of(ratio, &[(1e3, "ms"), (1e6, "s"), (1e-3, "ns")])
 }
 

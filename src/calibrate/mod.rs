@@ -130,7 +130,7 @@ pub fn calibrate_while(request: &Request, goes_on: &(dyn Fn() -> bool + Sync)) -
         fitted.doubt = doubts::doubt_of_block(&fitted, rows, &request.device);
         if fitted.doubt.is_some() {
             // It holds what is believed without these rows.
-            fitted.unidentified = fitted.form.parameters().iter().map(|one| one.name).collect();
+            fitted.unidentified = fitted.form.parameters.iter().map(|one| one.name).collect();
         }
         Some(fitted)
     };

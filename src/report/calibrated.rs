@@ -158,7 +158,7 @@ fn blocks(fitted: &Calibrated, evidence: &Evidence) -> String {
     let form = |name: &str| {
         let block = fitted.blocks.iter().find(|block| block.block.to_string() == name);
         block
-            .map(|block| block.form.label())
+            .map(|block| block.form.label.clone())
             .filter(|label| !label.is_empty())
     };
     let row = |(name, block): (&String, &crate::cost::calibration::BlockEvidence)| {

@@ -3,19 +3,12 @@
 use super::Form;
 use crate::calibrate::observation::{Block, Kernel};
 use crate::calibrate::solve::Parameter;
-use crate::cost::calibration::{Attention, Calibration, DecodeAttention, PrefillAttention, Rate, Residual};
+use crate::cost::calibration::{Attention, Calibration, DecodeAttention, PrefillAttention, Rate};
 use crate::cost::kernel::{Ceilings, decode_attention_seconds, prefill_attention_seconds};
 use crate::hardware::Device;
 
-struct Decode {
-    is_fp8: bool,
-    ceilings: Ceilings,
-    parameters: Vec<Parameter>,
-    base: Attention,
-}
-
-pub(super) fn decode(device: &Device, base: &Calibration, is_fp8: bool) -> Vec<Box<dyn Form>> {
-    let Some(attention) = &base.attention else {
+pub(super) fn decode(device: &Device, base: &Calibration, is_fp8: bool) -> Vec<Form> {
+    let Some(attention) = base.attention.clone() else {
         return Vec::new();
     };
     let prior = if is_fp8 {
@@ -25,9 +18,8 @@ pub(super) fn decode(device: &Device, base: &Calibration, is_fp8: bool) -> Vec<B
     };
     let ceilings = Ceilings::of(device, device.peaks.bf16.0);
     let share = prior.bandwidth.of(ceilings.bytes_per_s) / ceilings.bytes_per_s;
-    let form = Decode {
-        is_fp8,
-        ceilings,
+    vec![Form {
+        label: String::new(),
         parameters: vec![
             // Tables leave small caches out because they stay in L2, and with them what would show the floor: its
             // prior is narrow, though not so that large caches would have to be read too slowly.
@@ -40,69 +32,42 @@ pub(super) fn decode(device: &Device, base: &Calibration, is_fp8: bool) -> Vec<B
             // A head's query, output and sums over the splits of its context are 0.5 to 2 kB.
             Parameter::term("per_query_head_ns", (0.0, 5.0), 0.3, 0.5),
         ],
-        base: attention.clone(),
-    };
-    vec![Box::new(form)]
+        seconds: Box::new(move |values, kernel| match kernel {
+            Kernel::Decode(shape) => decode_attention_seconds(&decode_of(values), &ceilings, shape),
+            _ => f64::NAN,
+        }),
+        store: Box::new(move |values, _, into| {
+            let own = own(into, &attention);
+            if is_fp8 {
+                own.decode_fp8_kv = decode_of(values);
+            } else {
+                own.decode = decode_of(values);
+            }
+        }),
+    }]
 }
 
-impl Decode {
-    fn decode(values: &[f64]) -> DecodeAttention {
-        DecodeAttention {
-            t0_us: values[0],
-            per_seq_head_ns: values[1],
-            per_token_ns: values[2],
-            bandwidth: Rate::Share(values[3]),
-            row_ns: values[4],
-            per_query_head_ns: values[5],
-        }
-    }
-}
-
-impl Form for Decode {
-    fn label(&self) -> String {
-        String::new()
-    }
-
-    fn parameters(&self) -> &[Parameter] {
-        &self.parameters
-    }
-
-    fn seconds(&self, values: &[f64], kernel: &Kernel) -> f64 {
-        let Kernel::Decode(shape) = kernel else {
-            return f64::NAN;
-        };
-        decode_attention_seconds(&Self::decode(values), &self.ceilings, shape)
-    }
-
-    fn store(&self, values: &[f64], _: Residual, into: &mut Calibration) {
-        let attention = into.attention.get_or_insert_with(|| self.base.clone());
-        let decode = Self::decode(values);
-        if self.is_fp8 {
-            attention.decode_fp8_kv = decode;
-        } else {
-            attention.decode = decode;
-        }
+fn decode_of(values: &[f64]) -> DecodeAttention {
+    DecodeAttention {
+        t0_us: values[0],
+        per_seq_head_ns: values[1],
+        per_token_ns: values[2],
+        bandwidth: Rate::Share(values[3]),
+        row_ns: values[4],
+        per_query_head_ns: values[5],
     }
 }
 
-struct Prefill {
-    block: Block,
-    ceilings: Ceilings,
-    parameters: Vec<Parameter>,
-    base: Attention,
-}
-
-pub(super) fn prefill(block: Block, device: &Device, base: &Calibration) -> Vec<Box<dyn Form>> {
-    let Some(attention) = &base.attention else {
+pub(super) fn prefill(block: Block, device: &Device, base: &Calibration) -> Vec<Form> {
+    let Some(attention) = base.attention.clone() else {
         return Vec::new();
     };
     let ceilings = Ceilings::of(device, device.peaks.bf16.0);
     let prior = &attention.prefill;
     let compute = prior.compute.of(ceilings.flops_per_s) / ceilings.flops_per_s;
     let bandwidth = prior.bandwidth.of(ceilings.bytes_per_s) / ceilings.bytes_per_s;
-    let form = Prefill {
-        block,
-        ceilings,
+    vec![Form {
+        label: String::new(),
         parameters: vec![
             Parameter::factor("prefill_o_us", (1.0, 60.0), prior.overhead_us, 0.15),
             Parameter::factor("prefill_ec", (0.1, 1.0), compute, 0.2),
@@ -114,47 +79,33 @@ pub(super) fn prefill(block: Block, device: &Device, base: &Calibration) -> Vec<
             // vLLM's `reshape_and_cache_flash` starts a thread block for each token; others write within the kernel.
             Parameter::term("prefill_token_ns", (0.0, 10.0), 0.0, 1.0),
         ],
-        base: attention.clone(),
-    };
-    vec![Box::new(form)]
+        seconds: Box::new(move |values, kernel| match kernel {
+            Kernel::Prefill(shape) => prefill_attention_seconds(&prefill_of(values), &ceilings, shape),
+            _ => f64::NAN,
+        }),
+        store: Box::new(move |values, _, into| {
+            let own = own(into, &attention);
+            match block {
+                Block::PrefillAttentionFp8 => own.prefill_fp8_kv = prefill_of(values),
+                Block::PrefillAttentionFp8Query => own.prefill_fp8_query = Some(prefill_of(values)),
+                _ => own.prefill = prefill_of(values),
+            }
+        }),
+    }]
 }
 
-impl Prefill {
-    fn prefill(values: &[f64]) -> PrefillAttention {
-        PrefillAttention {
-            overhead_us: values[0],
-            compute: Rate::Share(values[1]),
-            bandwidth: Rate::Share(values[2]),
-            tail: values[3],
-            resident_share: values[4],
-            per_token_ns: values[5],
-        }
+fn prefill_of(values: &[f64]) -> PrefillAttention {
+    PrefillAttention {
+        overhead_us: values[0],
+        compute: Rate::Share(values[1]),
+        bandwidth: Rate::Share(values[2]),
+        tail: values[3],
+        resident_share: values[4],
+        per_token_ns: values[5],
     }
 }
 
-impl Form for Prefill {
-    fn label(&self) -> String {
-        String::new()
-    }
-
-    fn parameters(&self) -> &[Parameter] {
-        &self.parameters
-    }
-
-    fn seconds(&self, values: &[f64], kernel: &Kernel) -> f64 {
-        let Kernel::Prefill(shape) = kernel else {
-            return f64::NAN;
-        };
-        prefill_attention_seconds(&Self::prefill(values), &self.ceilings, shape)
-    }
-
-    fn store(&self, values: &[f64], _: Residual, into: &mut Calibration) {
-        let attention = into.attention.get_or_insert_with(|| self.base.clone());
-        let prefill = Self::prefill(values);
-        match self.block {
-            Block::PrefillAttentionFp8 => attention.prefill_fp8_kv = prefill,
-            Block::PrefillAttentionFp8Query => attention.prefill_fp8_query = Some(prefill),
-            _ => attention.prefill = prefill,
-        }
-    }
+/// A calibration's own attention, which begins as the base's.
+fn own<'c>(calibration: &'c mut Calibration, base: &Attention) -> &'c mut Attention {
+    calibration.attention.get_or_insert_with(|| base.clone())
 }

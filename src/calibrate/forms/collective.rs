@@ -4,19 +4,15 @@
 use super::Form;
 use crate::calibrate::observation::Kernel;
 use crate::calibrate::solve::Parameter;
-use crate::cost::calibration::{AllReduce, Calibration, OneShot, Residual};
+use crate::cost::Trust;
+use crate::cost::calibration::{AllReduce, Calibration, OneShot};
 use crate::cost::kernel::all_reduce_seconds;
 use crate::hardware::Device;
-
-struct Collective {
-    gpus: u32,
-    parameters: Vec<Parameter>,
-}
 
 /// Bus bandwidth of an all-reduce over the link's data rate in one direction.
 const SHARE_OF_LINK: f64 = 0.6;
 
-pub(super) fn forms(gpus: u32, device: &Device, base: &Calibration) -> Vec<Box<dyn Form>> {
+pub(super) fn forms(gpus: u32, device: &Device, base: &Calibration) -> Vec<Form> {
     let link_gbs = device.nvlink.unwrap_or(device.pcie).0 / 1e9;
     let known = base.allreduce.iter().find(|known| known.gpus == gpus);
     let bus = known.map_or(SHARE_OF_LINK * link_gbs, |known| known.bus_gbs);
@@ -25,57 +21,41 @@ pub(super) fn forms(gpus: u32, device: &Device, base: &Calibration) -> Vec<Box<d
         Parameter::factor("o_us", (1.0, 200.0), floor, 0.5),
         Parameter::factor("bus_gbs", (0.5, 2000.0), bus, 0.5),
     ];
-    let form = |parameters: Vec<Parameter>| Box::new(Collective { gpus, parameters }) as Box<dyn Form>;
     let mut two = one.clone();
     two.push(Parameter::factor("one_shot_gbs", (0.5, 4000.0), 0.7 * bus, 0.5));
     two.push(Parameter::term("two_shot_extra_us", (0.0, 60.0), 6.0, 4.0));
-    let both = [form(two), form(one)];
+    let plain = form(gpus, String::new(), one);
+    let branched = form(gpus, "two branches".to_owned(), two);
     if gpus > 2 {
-        both.into()
+        vec![branched, plain]
     } else {
-        // The plain line first: most pairs of cards have one.
-        both.into_iter().rev().collect()
+        // Most pairs of cards have one branch.
+        vec![plain, branched]
     }
 }
 
-impl Collective {
-    fn link(&self, values: &[f64]) -> AllReduce {
-        AllReduce {
-            gpus: self.gpus,
-            overhead_us: values[0],
-            bus_gbs: values[1],
-            one_shot: values.get(2).map(|gbs| OneShot {
-                gbs: *gbs,
-                two_shot_extra_us: values[3],
-            }),
-            trust: crate::cost::Trust::Calibrated,
-        }
-    }
-}
-
-impl Form for Collective {
-    fn label(&self) -> String {
-        if self.parameters.len() > 2 {
-            "two branches".to_owned()
-        } else {
-            String::new()
-        }
-    }
-
-    fn parameters(&self) -> &[Parameter] {
-        &self.parameters
-    }
-
-    fn seconds(&self, values: &[f64], kernel: &Kernel) -> f64 {
-        let Kernel::AllReduce(bytes) = kernel else {
-            return f64::NAN;
-        };
-        all_reduce_seconds(&self.link(values), *bytes)
-    }
-
-    fn store(&self, values: &[f64], _: Residual, into: &mut Calibration) {
-        into.allreduce.retain(|known| known.gpus != self.gpus);
-        into.allreduce.push(self.link(values));
-        into.allreduce.sort_by_key(|known| known.gpus);
+fn form(gpus: u32, label: String, parameters: Vec<Parameter>) -> Form {
+    let link = move |values: &[f64]| AllReduce {
+        gpus,
+        overhead_us: values[0],
+        bus_gbs: values[1],
+        one_shot: values.get(2).map(|gbs| OneShot {
+            gbs: *gbs,
+            two_shot_extra_us: values[3],
+        }),
+        trust: Trust::Calibrated,
+    };
+    Form {
+        label,
+        parameters,
+        seconds: Box::new(move |values, kernel| match kernel {
+            Kernel::AllReduce(bytes) => all_reduce_seconds(&link(values), *bytes),
+            _ => f64::NAN,
+        }),
+        store: Box::new(move |values, _, into| {
+            into.allreduce.retain(|known| known.gpus != gpus);
+            into.allreduce.push(link(values));
+            into.allreduce.sort_by_key(|known| known.gpus);
+        }),
     }
 }

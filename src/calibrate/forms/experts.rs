@@ -3,21 +3,16 @@
 use super::Form;
 use crate::calibrate::observation::Kernel;
 use crate::calibrate::solve::Parameter;
+use crate::cost::Trust;
 use crate::cost::calibration::{Calibration, KernelFormat, Moe, Moved, Residual};
 use crate::cost::experts::moe_seconds;
 use crate::cost::kernel::{Ceilings, peak};
 use crate::hardware::Device;
 
-struct Experts {
-    format: KernelFormat,
-    ceilings: Ceilings,
-    parameters: Vec<Parameter>,
-}
-
 /// Between a maximum and a sum; the tables of experts say nothing of it that padding does not say, too.
 const PNORM: f64 = 3.0;
 
-pub(super) fn forms(format: KernelFormat, device: &Device, base: &Calibration) -> Vec<Box<dyn Form>> {
+pub(super) fn forms(format: KernelFormat, device: &Device, base: &Calibration) -> Vec<Form> {
     let prior = base
         .moe
         .get(&format)
@@ -41,62 +36,40 @@ pub(super) fn forms(format: KernelFormat, device: &Device, base: &Calibration) -
         // A product of the list gets its addresses and fills its pipeline in a microsecond, on some of the SMs.
         parameters.push(Parameter::term("per_expert_us", (0.0, 10.0), 0.0, 0.5));
     }
-    let form = Experts {
-        format,
-        ceilings: Ceilings::of(device, peak(&device.peaks, format).0),
+    let ceilings = Ceilings::of(device, peak(&device.peaks, format).0);
+    vec![Form {
+        label: String::new(),
         parameters,
-    };
-    vec![Box::new(form)]
+        seconds: Box::new(move |values, kernel| match kernel {
+            Kernel::Moe(shape) => moe_seconds(&moe_of(values, Residual::default()), &ceilings, shape, 1.0),
+            _ => f64::NAN,
+        }),
+        store: Box::new(move |values, residual, into| {
+            into.moe.insert(format, moe_of(values, residual));
+        }),
+    }]
+}
+
+fn moe_of(values: &[f64], residual: Residual) -> Moe {
+    Moe {
+        compute_efficiency: values[0],
+        bandwidth_efficiency: values[1],
+        overhead_us: values[2],
+        pnorm: PNORM,
+        padding_rows: values[3],
+        per_expert_us: values.get(7).copied().unwrap_or(0.0),
+        rereads: values[6],
+        moved: Some(Moved {
+            passes: values[4],
+            foreign_share: values[5],
+        }),
+        residual,
+        trust: Trust::Calibrated,
+    }
 }
 
 /// Formats whose experts CUTLASS computes as a list of products (in vLLM through FlashInfer); Triton's kernels of the others sort
 /// rows into tiles of one grid, and an expert costs what its padding does.
 fn is_list_of_products(format: KernelFormat) -> bool {
     matches!(format, KernelFormat::Fp8 | KernelFormat::Nvfp4)
-}
-
-impl Experts {
-    fn moe(values: &[f64], residual: Residual) -> Moe {
-        Moe {
-            compute_efficiency: values[0],
-            bandwidth_efficiency: values[1],
-            overhead_us: values[2],
-            pnorm: PNORM,
-            padding_rows: values[3],
-            per_expert_us: values.get(7).copied().unwrap_or(0.0),
-            rereads: values[6],
-            moved: Some(Moved {
-                passes: values[4],
-                foreign_share: values[5],
-            }),
-            residual,
-            trust: crate::cost::Trust::Calibrated,
-        }
-    }
-}
-
-impl Form for Experts {
-    fn label(&self) -> String {
-        String::new()
-    }
-
-    fn parameters(&self) -> &[Parameter] {
-        &self.parameters
-    }
-
-    fn seconds(&self, values: &[f64], kernel: &Kernel) -> f64 {
-        let Kernel::Moe(shape) = kernel else {
-            return f64::NAN;
-        };
-        moe_seconds(
-            &Self::moe(values, Residual::default()),
-            &self.ceilings,
-            shape,
-            1.0,
-        )
-    }
-
-    fn store(&self, values: &[f64], residual: Residual, into: &mut Calibration) {
-        into.moe.insert(self.format, Self::moe(values, residual));
-    }
 }

@@ -1,24 +1,26 @@
-//! Linear layers: the occupancy p-norm with several tilings, of which the hold-out chooses.
+//! Linear layers: the occupancy p-norm with several tilings, of which the hold-out chooses; or, around those that a probe found,
+//! its five numbers.
 
 use super::Form;
 use crate::calibrate::observation::Kernel;
 use crate::calibrate::solve::Parameter;
+use crate::cost::Trust;
 use crate::cost::calibration::{
-    Calibration, Gemm, GemmForm, KernelFormat, Occupancy, OccupancyPnorm, Residual,
+    C5, Calibration, Gemm, GemmForm, KernelFormat, Occupancy, OccupancyPnorm, Residual,
 };
 use crate::cost::kernel::{Ceilings, gemm_seconds, peak};
 use crate::hardware::{Architecture, Device};
 
-struct Linear {
-    format: KernelFormat,
-    ceilings: Ceilings,
-    tile: (u32, u32),
-    occupancy: Occupancy,
-    sustained_over_burst: f64,
-    parameters: Vec<Parameter>,
+/// Which form the parameters are of.
+#[derive(Clone, Copy)]
+enum Shape {
+    /// The occupancy p-norm, with tiles of so many rows and columns.
+    Tiles((u32, u32), Occupancy),
+    /// Five numbers.
+    Five,
 }
 
-pub(super) fn forms(format: KernelFormat, device: &Device, base: &Calibration) -> Vec<Box<dyn Form>> {
+pub(super) fn forms(format: KernelFormat, device: &Device, base: &Calibration) -> Vec<Form> {
     let Some(known) = base
         .gemm
         .get(&format)
@@ -26,24 +28,38 @@ pub(super) fn forms(format: KernelFormat, device: &Device, base: &Calibration) -
     else {
         return Vec::new();
     };
-    let prior = match &known.form {
-        GemmForm::OccupancyPnorm(prior) => prior,
-        GemmForm::C5(prior) => return vec![super::c5::form(format, device, known, prior)],
+    let (shapes, parameters) = match &known.form {
+        GemmForm::OccupancyPnorm(prior) => {
+            let tilings = tilings(format, device.architecture).iter();
+            let shapes = tilings.map(|&(tile, occupancy)| Shape::Tiles(tile, occupancy));
+            (shapes.collect(), parameters(format, prior))
+        }
+        GemmForm::C5(prior) => (vec![Shape::Five], five(prior)),
     };
-    let ceilings = Ceilings::of(device, peak(&device.peaks, format).0);
-    let parameters = parameters(format, prior);
-    let form = |&(tile, occupancy): &((u32, u32), Occupancy)| {
-        let form = Linear {
-            format,
-            ceilings,
-            tile,
-            occupancy,
-            sustained_over_burst: known.sustained_over_burst,
-            parameters: parameters.clone(),
+    let sustained_over_burst = known.sustained_over_burst;
+    let form = |shape: Shape| {
+        let ceilings = Ceilings::of(device, peak(&device.peaks, format).0);
+        let gemm = move |values: &[f64], residual: Residual| Gemm {
+            form: shape.form(values),
+            sustained_over_burst,
+            residual,
+            trust: Trust::Calibrated,
         };
-        Box::new(form) as Box<dyn Form>
+        Form {
+            label: shape.label(),
+            parameters: parameters.clone(),
+            seconds: Box::new(move |values, kernel| match kernel {
+                Kernel::Gemm(shape) => {
+                    gemm_seconds(&gemm(values, Residual::default()), &ceilings, shape, 1.0)
+                }
+                _ => f64::NAN,
+            }),
+            store: Box::new(move |values, residual, into| {
+                into.gemm.insert(format, gemm(values, residual));
+            }),
+        }
     };
-    tilings(format, device.architecture).iter().map(form).collect()
+    shapes.into_iter().map(form).collect()
 }
 
 /// Tiles whose grid the kernels of a format show. Weight-only kernels cut rows into 16, so that one row of a decoding
@@ -97,55 +113,53 @@ fn parameters(format: KernelFormat, prior: &OccupancyPnorm) -> Vec<Parameter> {
     all
 }
 
-impl Linear {
-    fn gemm(&self, values: &[f64], residual: Residual) -> Gemm {
-        Gemm {
-            form: GemmForm::OccupancyPnorm(OccupancyPnorm {
+fn five(prior: &C5) -> Vec<Parameter> {
+    let around = |value: f64, reach: f64| (value / reach, value * reach);
+    vec![
+        Parameter::factor("p_tflops", around(prior.p_tflops, 4.0), prior.p_tflops, 0.3),
+        Parameter::factor("w_gbs", around(prior.w_gbs, 4.0), prior.w_gbs, 0.3),
+        Parameter::term("t0_us", (0.0, 30.0), prior.t0_us, 1.5),
+        Parameter::factor("pnorm", (0.6, 20.0), prior.pnorm, 0.5),
+        Parameter::term("kappa_ns", (0.0, 5.0), prior.kappa_ns, 0.3),
+    ]
+}
+
+impl Shape {
+    fn form(self, values: &[f64]) -> GemmForm {
+        match self {
+            Shape::Tiles(tile, occupancy) => GemmForm::OccupancyPnorm(OccupancyPnorm {
                 compute_efficiency: values[0],
                 bandwidth_efficiency: values[1],
                 overhead_us: values[2],
                 pnorm: values[3],
                 occupancy_exponent: values[4],
-                occupancy: self.occupancy,
-                tile: self.tile,
+                occupancy,
+                tile,
                 fill_k: values.get(5).copied().unwrap_or(0.0),
                 long_over_burst: values.get(6).copied().unwrap_or(1.0),
                 quantize_us: values.get(7).copied().unwrap_or(0.0),
                 quantize_passes: values.get(8).copied().unwrap_or(0.0),
             }),
-            sustained_over_burst: self.sustained_over_burst,
-            residual,
-            trust: crate::cost::Trust::Calibrated,
+            Shape::Five => GemmForm::C5(C5 {
+                p_tflops: values[0],
+                w_gbs: values[1],
+                t0_us: values[2],
+                pnorm: values[3],
+                kappa_ns: values[4],
+            }),
         }
     }
-}
 
-impl Form for Linear {
-    fn label(&self) -> String {
-        let kind = match self.occupancy {
-            Occupancy::Smooth => "smooth",
-            Occupancy::Wave => "whole waves",
-        };
-        format!("tiles of {} x {}, {kind}", self.tile.0, self.tile.1)
-    }
-
-    fn parameters(&self) -> &[Parameter] {
-        &self.parameters
-    }
-
-    fn seconds(&self, values: &[f64], kernel: &Kernel) -> f64 {
-        let Kernel::Gemm(shape) = kernel else {
-            return f64::NAN;
-        };
-        gemm_seconds(
-            &self.gemm(values, Residual::default()),
-            &self.ceilings,
-            shape,
-            1.0,
-        )
-    }
-
-    fn store(&self, values: &[f64], residual: Residual, into: &mut Calibration) {
-        into.gemm.insert(self.format, self.gemm(values, residual));
+    fn label(self) -> String {
+        match self {
+            Shape::Tiles((rows, columns), occupancy) => {
+                let kind = match occupancy {
+                    Occupancy::Smooth => "smooth",
+                    Occupancy::Wave => "whole waves",
+                };
+                format!("tiles of {rows} x {columns}, {kind}")
+            }
+            Shape::Five => "C5".to_owned(),
+        }
     }
 }

@@ -5,7 +5,6 @@
 //! much cards, engines and campaigns differ.
 
 mod attention;
-mod c5;
 mod collective;
 mod copies;
 mod experts;
@@ -17,20 +16,34 @@ use crate::cost::calibration::{Calibration, Residual};
 use crate::hardware::Device;
 
 /// One way to predict the kernels of a block.
-pub trait Form: Sync {
-    /// What sets this form apart from the block's others; empty where there is only one.
-    fn label(&self) -> String;
+pub struct Form {
+    /// What sets it apart from the block's others; empty where there is only one.
+    pub label: String,
     /// What is fitted.
-    fn parameters(&self) -> &[Parameter];
-    /// A kernel's time.
-    fn seconds(&self, values: &[f64], kernel: &Kernel) -> f64;
+    pub parameters: Vec<Parameter>,
+    seconds: Box<Seconds>,
+    store: Box<Store>,
+}
+
+type Seconds = dyn Fn(&[f64], &Kernel) -> f64 + Sync;
+type Store = dyn Fn(&[f64], Residual, &mut Calibration) + Sync;
+
+impl Form {
+    /// A kernel's time; not a number for one of another block.
+    #[must_use]
+    pub fn seconds(&self, values: &[f64], kernel: &Kernel) -> f64 {
+        (self.seconds)(values, kernel)
+    }
+
     /// Writes the block.
-    fn store(&self, values: &[f64], residual: Residual, into: &mut Calibration);
+    pub fn store(&self, values: &[f64], residual: Residual, into: &mut Calibration) {
+        (self.store)(values, residual, into);
+    }
 }
 
 /// The forms of a block, the preferred one first; none where the base lacks it.
 #[must_use]
-pub fn forms(block: Block, device: &Device, base: &Calibration) -> Vec<Box<dyn Form>> {
+pub fn forms(block: Block, device: &Device, base: &Calibration) -> Vec<Form> {
     match block {
         Block::Gemm(format) => linear::forms(format, device, base),
         Block::Moe(format) => experts::forms(format, device, base),
