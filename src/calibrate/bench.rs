@@ -318,10 +318,7 @@ fn load(row: &mut Measured, said: &Said) -> Result<(), String> {
 
 /// The load of a scenario.
 fn load_of(document: &Document) -> Load {
-    let number = |key: &str| {
-        let value = document.get(key)?;
-        value.as_float().or(value.as_integer().map(|whole| whole as f64))
-    };
+    let number = |key: &str| super::number(document.get(key)?);
     let rate = ["poisson", "gamma", "constant"]
         .iter()
         .find_map(|law| number(&format!("workload.arrivals.{law}.request_rate")))

@@ -109,8 +109,6 @@ pub fn fit(
     let evidence = BlockEvidence {
         rows: rows.len() as u64,
         shapes: shapes(rows).len() as u64,
-        kept_rows: None,
-        kept_shapes: None,
         residual_median_pct: percent(&in_sample, 0.5),
         residual_p95_pct: percent(&in_sample, 0.95),
         bias_pct: bias(&in_sample),
@@ -118,7 +116,7 @@ pub fn fit(
         hold_out_p95_pct: (!held_out.is_empty()).then(|| percent(&held_out, 0.95)),
         sigma_ln: rounded(step_sigma(block, rows, spread)),
         interval_90: intervals(&form.parameters, &draws),
-        directions: Vec::new(),
+        ..BlockEvidence::default()
     };
     Some(BlockFit {
         block,

@@ -1,12 +1,11 @@
 //! What makes a fit doubtful: kernels that no parameters explain, or that are impossible, and runs that no host explains.
 //!
-//! Kernels in another unit or of another GPU push a block's efficiencies to the ends of what is sought, and are still far
-//! off or faster than the datasheet allows.
+//! Kernels in another unit or of another GPU push a block's efficiencies to the ends of their ranges, and are still far off,
+//! or faster than the datasheet allows.
 //!
-//! The host's terms are the only ones that runs move. If the GPU, the model or a flag is another than was said, they run
-//! to the end of what is possible and the runs are still not met; such a fit must not look like a measured one. A run that is
-//! far off beside runs that are met is left out of the fit, and so is one that stands alone against the others; the fit is doubted all
-//! the same.
+//! Runs move only the host's terms. If the GPU, the model or a flag is not the one that was stated, these terms run to the ends
+//! of their ranges and the runs are still not met; such a fit must not look like a measured one. A run that is far off while
+//! others are met is left out of the fit, and so is one that stands alone against the others; the fit is doubted all the same.
 
 use super::Calibrated;
 use super::ceiling::least_seconds;
@@ -27,9 +26,9 @@ const MISFIT_PCT: f64 = 25.0;
 /// Width of an interval, relative to its middle, below which a parameter stands at the end of what is possible.
 const STUCK: f64 = 1e-3;
 
-/// Share of a block's rows that may be faster than the GPU allows: a few may be a table's slips.
+/// Share of a block's rows that may be faster than the GPU allows: a few may be slips of the table.
 const IMPOSSIBLE_SHARE: f64 = 0.1;
-/// Shares of the peak and of the memory's bandwidth that are sought beyond 1, since clocks and caches move datasheets a little.
+/// Shares of the peak and of the memory's bandwidth. Their ranges reach beyond 1, since clocks and caches may beat the datasheet a little.
 const EFFICIENCIES: [&str; 3] = ["ec", "eb", "decode_eb"];
 /// How near such an efficiency is to the end of what is sought when it stands there.
 const AT_END: f64 = 0.98;
@@ -125,45 +124,9 @@ fn unit_of_runs(runs: &[RunEvidence], in_seconds: Option<&str>) -> Option<String
 
 /// Why a host may not be that of the runs, the gravest reason first.
 pub(super) fn doubts_of_host(host: &HostFit) -> Vec<String> {
-    let mut doubts = Vec::new();
     let factors: Vec<f64> = host.runs.iter().map(factor).collect();
     let median = quantile(&factors, 0.5).unwrap_or(1.0);
-    let is_minority = 2 * host.met.len() < host.given;
-    if median > MISFIT && is_minority {
-        doubts.push(format!(
-            "no host explains these runs: they are a factor of {} off in the median after the fit; {}",
-            significant(median),
-            match unit_of_runs(&host.runs, host.in_seconds) {
-                Some(unit) => unit,
-                None => "is it this GPU, this model, these flags, this engine?".to_owned(),
-            }
-        ));
-    } else if let (Some(alone), Some(&worst)) = (left_out(host), furthest(&host.unexplained, &host.runs)) {
-        doubts.push(against_the_others(alone, &host.runs[worst]));
-    } else if let Some(&worst) = furthest(&host.unexplained, &host.runs) {
-        let RunEvidence {
-            run,
-            figure,
-            measured,
-            predicted,
-            ..
-        } = &host.runs[worst];
-        let (count, are) = match host.unexplained.len() {
-            1 => ("1".to_owned(), "is"),
-            more => (more.to_string(), "are"),
-        };
-        let and = match host.is_of_fewer {
-            true => " and left out of it",
-            false => "",
-        };
-        doubts.push(format!(
-            "{count} of {} runs {are} off by more than a factor of {MISFIT} after the fit{and}: {run} measured {figure} {}, and the fit \
-             has {}; is it this GPU, this model, these flags, this engine, and is the file whole?",
-            host.given,
-            significant(*measured),
-            significant(*predicted)
-        ));
-    }
+    let mut doubts: Vec<String> = doubt_of_runs(host, median).into_iter().collect();
     doubts.extend(doubt_of_card(host));
     if doubts.is_empty() && median > OFF && !host.is_unmoved {
         doubts.push(format!(
@@ -185,12 +148,44 @@ pub(super) fn doubts_of_host(host: &HostFit) -> Vec<String> {
             significant(median)
         ));
     }
-    for name in stuck(host) {
-        doubts.push(format!(
+    doubts.extend(stuck(host).into_iter().map(|name| {
+        format!(
             "{name} stands at the end of what is possible: something else than the host makes these runs slow or fast"
+        )
+    }));
+    doubts
+}
+
+/// That runs are not met: most of them, one that stands alone, or a few.
+fn doubt_of_runs(host: &HostFit, median: f64) -> Option<String> {
+    if median > MISFIT && 2 * host.met.len() < host.given {
+        let unit = unit_of_runs(&host.runs, host.in_seconds);
+        return Some(format!(
+            "no host explains these runs: they are a factor of {} off in the median after the fit; {}",
+            significant(median),
+            unit.unwrap_or_else(|| "is it this GPU, this model, these flags, this engine?".to_owned())
         ));
     }
-    doubts
+    let worst = &host.runs[*furthest(&host.unexplained, &host.runs)?];
+    if let Some(alone) = left_out(host) {
+        return Some(against_the_others(alone, worst));
+    }
+    let count = host.unexplained.len();
+    Some(format!(
+        "{count} of {} runs {} off by more than a factor of {MISFIT} after the fit{}: {} measured {} {}, and the fit \
+         has {}; is it this GPU, this model, these flags, this engine, and is the file whole?",
+        host.given,
+        if count == 1 { "is" } else { "are" },
+        if host.is_of_fewer {
+            " and left out of it"
+        } else {
+            ""
+        },
+        worst.run,
+        worst.figure,
+        significant(worst.measured),
+        significant(worst.predicted)
+    ))
 }
 
 /// The load that was left out for all others, if one was.
@@ -257,12 +252,6 @@ pub(super) fn remark_on_card(host: &HostFit) -> Option<String> {
          reach to both",
         card.term, card.factor, card.gpu
     ))
-}
-
-/// Whether something in the runs is not the host's doing.
-#[must_use]
-pub fn is_doubtful(host: &HostFit) -> bool {
-    !doubts_of_host(host).is_empty()
 }
 
 /// Which figures belong to runs that are met, and the worst figure of each run that is not; `runs_of` tells the run of each.

@@ -1,11 +1,11 @@
 //! The model's own uncertainty of a run's figures, apart from sampling: what if each component were slower, or faster?
 //!
 //! Every component's time is moved to both ends of its own 90 % interval, the same traffic is simulated again, and the
-//! ratios of the figures are that component's part. Near the knee a step that is 10 % slower makes far more than 10 % of
-//! a TTFT, and far more up than down: both are what the simulation says, and the two ends of an interval are kept
-//! apart. Parts add up as independent errors do, those that raise a figure and those that lower it by themselves.
-//! Where the runs of one's own server were fitted to, the host's terms do not err each by itself: those runs allow some hosts together and
-//! refute others, and the file holds pairs of such hosts ([`HostPair`]). They are simulated instead of the host's components.
+//! ratios of the figures are that component's part. Near the knee a step that is 10 % slower raises a TTFT by far more than
+//! 10 %, and by more than a faster step lowers it; so the two ends of an interval are kept apart. Parts add up as independent
+//! errors do, those that raise a figure and those that lower it separately.
+//! The terms of a host fitted to the runs of one's own server do not err independently: those runs allow some combinations and
+//! refute others. The file holds pairs of allowed hosts ([`HostPair`]), which are simulated instead of the host's components.
 //! Left out: interactions between components.
 
 use std::collections::BTreeMap;
@@ -44,13 +44,13 @@ pub struct FigureInterval {
 }
 
 impl FigureInterval {
-    /// From ln(figure/figure as predicted) with each component fast and slow.
     /// Of a figure that nothing makes uncertain.
     #[must_use]
     pub fn certain(name: &'static str) -> FigureInterval {
         FigureInterval::new(name, &[])
     }
 
+    /// From ln(figure/figure as predicted) with each component fast and slow.
     fn new(name: &'static str, moved: &[(Component, [f64; 2])]) -> FigureInterval {
         let reach = |sign: f64| {
             let furthest = |[fast, slow]: &[f64; 2]| (sign * fast).max(sign * slow).max(0.0);

@@ -1,17 +1,16 @@
 //! How much steps scatter, from the gaps between tokens that were measured.
 //!
-//! Runs are simulated under the fitted calibration with the law of [`crate::cost::jitter`] until the upper percentiles
-//! of their gaps, each over the median gap, come out as measured: a ratio does not see the level, which the host's
-//! terms decide, and the simulation has every cause of a long gap that is no scatter, such as another prompt in the
-//! step. Rare stalls are sought only in runs of which every gap is known, and no longer than the longest of those: one
-//! percentile cannot tell their rate from their length. They are kept only where gaps are met so much better with them as
-//! chance does not do it. How far off a percentile is, is judged by what several seeds make of it (`likelihood`). Runs that the
-//! fitted host does not explain tell nothing here.
+//! Runs are simulated under the fitted calibration with the law of [`crate::cost::jitter`] until the upper percentiles of
+//! their gaps, each over the median gap, come out as measured. A ratio does not depend on the level, which the host's terms
+//! decide, and the simulation has all other causes of long gaps, such as another prompt in the step. Rare stalls are sought
+//! only in runs of which every gap is known, and no longer than the longest gap: one percentile cannot tell their rate from
+//! their length. They are kept only if they improve the fit by more than chance explains. How far off a percentile is, is
+//! judged by several seeds (`likelihood`). Runs that the fitted host does not explain say nothing here.
 //! Left out: time per token of whole requests, in which the scatter of single steps averages out.
 //!
-//! The search is a grid and a walk with shrinking strides, since a percentile of a simulation has a grain that slopes
-//! do not survive. Every trial draws the same numbers, those of the same seeds, so that trials differ by the law alone. Law: `cv = 0` with no
-//! stalls is the model without scatter, to the last digit.
+//! The search is a grid and a walk with shrinking strides, since percentiles of a simulation are too grainy for slopes. Every
+//! trial uses the same seeds, so that trials differ by the law alone. Law: `cv = 0` without stalls is the model without
+//! scatter, to the last digit.
 
 mod likelihood;
 
@@ -363,7 +362,6 @@ impl<'a> Search<'a> {
                 residual_p95_pct: percent(&errors, 0.95),
                 bias_pct: bias(&errors),
                 interval_90,
-                directions: Vec::new(),
                 ..BlockEvidence::default()
             },
             remark: remark.map(str::to_owned),

@@ -7,6 +7,7 @@
 use toml::{Table, Value};
 
 use super::component::{bias, percent};
+use super::number;
 use super::observation::{Block, Kernel, Observation, format_name};
 use super::tables::SIZE_MAX;
 use crate::cost::calibration::{
@@ -173,7 +174,6 @@ fn points<'a>(table: &'a Table, path: &str) -> &'a [Value] {
 }
 
 fn numbers(point: &Value) -> Option<Vec<f64>> {
-    let number = |value: &Value| value.as_float().or(value.as_integer().map(|whole| whole as f64));
     let numbers: Option<Vec<f64>> = point.as_array()?.iter().map(number).collect();
     numbers.filter(|numbers| numbers.iter().all(|number| number.is_finite() && *number > 0.0))
 }
@@ -219,8 +219,7 @@ fn decode_evidence(
     };
     let value = |key: &str| {
         let value = attention.get(key)?;
-        let value = value.get("v").unwrap_or(value);
-        value.as_float().or(value.as_integer().map(|whole| whole as f64))
+        number(value.get("v").unwrap_or(value))
     };
     let Rate::Absolute(bandwidth) = decode.bandwidth else {
         return Ok(None);
@@ -239,22 +238,17 @@ fn decode_evidence(
         Some(((floor + 1e-3 * terms + 1e6 * tokens) / us).ln())
     };
     let errors: Vec<f64> = pages.iter().filter_map(error).collect();
-    let interval = |(key, name): (&str, &str)| {
+    if errors.is_empty() {
+        return Ok(None);
+    }
+    let interval = |key: &str| {
         let ends = attention.get(key)?.get("ci")?.as_array()?;
         let [low, high] = ends.iter().filter_map(Value::as_float).collect::<Vec<_>>()[..] else {
             return None;
         };
-        Some((name.to_owned(), [low, high]))
+        Some((key.to_owned(), [low, high]))
     };
-    let named = [
-        ("w_att_gbs", "w_att_gbs"),
-        ("per_seq_head_ns", "per_seq_head_ns"),
-        ("per_token_ns", "per_token_ns"),
-        ("t0_kernel_us", "t0_kernel_us"),
-    ];
-    if errors.is_empty() {
-        return Ok(None);
-    }
+    let fitted = ["w_att_gbs", "per_seq_head_ns", "per_token_ns", "t0_kernel_us"];
     // σ of a fit to points; more than e² either way is no fit.
     let sigma_ln = match value("sigma_ln") {
         Some(sigma) if (0.0..=2.0).contains(&sigma) => sigma,
@@ -268,16 +262,12 @@ fn decode_evidence(
     let evidence = BlockEvidence {
         rows: errors.len() as u64,
         shapes: 1,
-        kept_rows: None,
-        kept_shapes: None,
         residual_median_pct: percent(&errors, 0.5),
         residual_p95_pct: percent(&errors, 0.95),
         bias_pct: bias(&errors),
-        hold_out_median_pct: None,
-        hold_out_p95_pct: None,
         sigma_ln,
-        interval_90: named.into_iter().filter_map(interval).collect(),
-        directions: Vec::new(),
+        interval_90: fitted.into_iter().filter_map(interval).collect(),
+        ..BlockEvidence::default()
     };
     Ok(Some(("attention.decode".to_owned(), evidence)))
 }

@@ -68,15 +68,13 @@ pub struct Calibrated {
     pub blocks: Vec<BlockFit>,
     /// The host's terms, where runs were given.
     pub host: Option<HostFit>,
-    /// How steps scatter, where runs say how gaps spread.
-    pub jitter: Option<JitterFit>,
     /// Parameters that were sought.
     pub parameters: usize,
 }
 
 impl Calibrated {
-    /// Parameters that the measurements decide; terms of a host that explains none of its runs are not among them. Of terms that runs know
-    /// only together there are as many as they know so.
+    /// Parameters that the measurements decide. Terms of a host that explains none of its runs do not count; terms that runs
+    /// determine only in combination count once per combination.
     #[must_use]
     pub fn identified(&self) -> usize {
         let evidence = self.calibration.evidence.as_ref();
@@ -93,9 +91,9 @@ impl Calibrated {
     }
 }
 
-/// Puts what was measured into an order that no order of files changes: draws go by places, and sums by turns.
+/// Sorts what was measured, so that the order of files changes nothing: draws go by position, and sums by order.
 ///
-/// Files stand by the least of their runs, then by their checksums; what is in a file keeps its turn.
+/// Files are sorted by the least of their runs, then by checksum; within a file the order stays.
 pub fn order(runs: &mut [Run], observations: &mut [Observation], inputs: &[Input]) {
     let checksum = |input: usize| inputs.get(input).map_or("", |input| input.crc32.as_str());
     let mut least: BTreeMap<usize, (String, String)> = BTreeMap::new();
@@ -120,44 +118,20 @@ pub fn calibrate(request: &Request) -> Calibrated {
 /// The same, as long as `goes_on`, which is asked before each fit, draw and simulation; `None` where it stopped.
 #[must_use]
 pub fn calibrate_while(request: &Request, goes_on: &(dyn Fn() -> bool + Sync)) -> Option<Calibrated> {
-    let mut rows: BTreeMap<Block, Vec<&Observation>> = BTreeMap::new();
-    for observation in &request.observations {
-        rows.entry(observation.block).or_default().push(observation);
-    }
-    let fit = |(block, rows): (&Block, &Vec<&Observation>)| {
-        let forms = forms::forms(*block, &request.device, &request.base);
-        let mut fitted = component::fit(*block, forms, rows, &request.options, goes_on)?;
-        fitted.doubt = doubts::doubt_of_block(&fitted, rows, &request.device);
-        if fitted.doubt.is_some() {
-            // It holds what is believed without these rows.
-            fitted.unidentified = fitted.form.parameters.iter().map(|one| one.name).collect();
-        }
-        Some(fitted)
-    };
-    let mut blocks: Vec<BlockFit> = Vec::new();
-    for row in &rows {
-        if !goes_on() {
-            return None;
-        }
-        blocks.extend(fit(row));
-    }
-    if !goes_on() {
-        return None;
-    }
+    let blocks = fit_blocks(request, goes_on)?;
     let mut calibration = request.kept.clone().unwrap_or_default();
     let kept = calibration.evidence.take();
     for block in &blocks {
         block.store(&mut calibration);
     }
-    let mut known_calibration = calibration.clone().over(&request.base);
-    if let Some(vllm) = known_calibration.host.get("vllm").cloned() {
-        // An engine without terms of its own starts from vLLM's, as a simulation of it does.
-        let hosts = &mut known_calibration.host;
-        hosts.entry(request.engine.clone()).or_insert(vllm);
+    let mut evidence = evidence(request, &blocks);
+    for (name, block) in kept.into_iter().flat_map(|kept| kept.blocks) {
+        evidence.blocks.entry(name).or_insert(block);
     }
+    let beside = with_host_of(&request.engine, calibration.clone().over(&request.base));
     let known = host::Known {
         device: &request.device,
-        calibration: &known_calibration,
+        calibration: &beside,
         engine: &request.engine,
         bandwidth_of: request.bandwidth_of.as_deref(),
         is_of_server: request.source != Source::PublicFit,
@@ -167,24 +141,14 @@ pub fn calibrate_while(request: &Request, goes_on: &(dyn Fn() -> bool + Sync)) -
     if !goes_on() {
         return None;
     }
-    let mut evidence = evidence(request, &blocks);
-    for (name, block) in kept.into_iter().flat_map(|kept| kept.blocks) {
-        evidence.blocks.entry(name).or_insert(block);
-    }
     if let Some(fitted) = &host {
-        store_host(
-            request,
-            fitted,
-            &known_calibration,
-            &mut calibration,
-            &mut evidence,
-        );
+        store_host(request, fitted, &beside, &mut calibration, &mut evidence);
     }
     let met: Vec<&Run> = match &host {
         Some(host) => host.met.iter().map(|run| &request.runs[*run]).collect(),
         None => request.runs.iter().collect(),
     };
-    let jitter = jitter::fit(&met, &calibration.clone().over(&known_calibration), goes_on);
+    let jitter = jitter::fit(&met, &calibration.clone().over(&beside), goes_on);
     if !goes_on() {
         return None;
     }
@@ -193,20 +157,53 @@ pub fn calibrate_while(request: &Request, goes_on: &(dyn Fn() -> bool + Sync)) -
         add_jitter(&mut evidence, fitted, &request.engine);
     }
     calibration.evidence = Some(evidence);
+    let of_blocks: usize = blocks.iter().map(|block| block.values.len()).sum();
     let of_host = host.as_ref().map_or(0, |host| host.parameters);
     let of_jitter = jitter
         .as_ref()
         .map_or(0, |jitter| jitter.evidence.interval_90.len());
     Some(Calibrated {
-        parameters: of_host + of_jitter + blocks.iter().map(|block| block.values.len()).sum::<usize>(),
+        parameters: of_blocks + of_host + of_jitter,
         calibration,
         blocks,
         host,
-        jitter,
     })
 }
 
-/// Writes the host's terms into a calibration, and what is known of them; `known` is what they were fitted beside.
+/// Every block that has observations; `None` once it does not go on.
+fn fit_blocks(request: &Request, goes_on: &(dyn Fn() -> bool + Sync)) -> Option<Vec<BlockFit>> {
+    let mut rows: BTreeMap<Block, Vec<&Observation>> = BTreeMap::new();
+    for observation in &request.observations {
+        rows.entry(observation.block).or_default().push(observation);
+    }
+    let mut blocks = Vec::new();
+    for (block, rows) in &rows {
+        if !goes_on() {
+            return None;
+        }
+        let forms = forms::forms(*block, &request.device, &request.base);
+        let Some(mut fitted) = component::fit(*block, forms, rows, &request.options, goes_on) else {
+            continue;
+        };
+        fitted.doubt = doubts::doubt_of_block(&fitted, rows, &request.device);
+        if fitted.doubt.is_some() {
+            // It holds what is believed without these rows.
+            fitted.unidentified = fitted.form.parameters.iter().map(|one| one.name).collect();
+        }
+        blocks.push(fitted);
+    }
+    goes_on().then_some(blocks)
+}
+
+/// A calibration with terms for an engine's host: without any of its own it starts from vLLM's, as a simulation of it does.
+fn with_host_of(engine: &str, mut calibration: Calibration) -> Calibration {
+    if let Some(vllm) = calibration.host.get("vllm").cloned() {
+        calibration.host.entry(engine.to_owned()).or_insert(vllm);
+    }
+    calibration
+}
+
+/// Writes the host's terms and their evidence into a calibration; `known` is the calibration that they were fitted beside.
 fn store_host(
     request: &Request,
     fitted: &HostFit,
@@ -222,7 +219,8 @@ fn store_host(
         host::scale_bandwidth(calibration, factor);
     }
     let mut own = fitted.host.clone();
-    if request.source == Source::PublicFit {
+    let is_for_everybody = request.source == Source::PublicFit;
+    if is_for_everybody {
         let before = known.host[&request.engine].request_ms;
         own.request_ms = host::next_front_end(before, own.request_ms, &request.runs);
     }
@@ -233,9 +231,10 @@ fn store_host(
         ));
     }
     // Terms from other cards' runs are another server's.
-    let is_measured = request.runs.iter().any(|run| is_own(run, request));
-    let is_for_everybody = request.source == Source::PublicFit;
-    own.trust = match (doubts::is_doubtful(fitted), is_measured) {
+    let is_own = |run: &Run| run.resolved.device.id == request.device.id;
+    let is_measured = request.runs.iter().any(is_own);
+    let doubts = doubts::doubts_of_host(fitted);
+    own.trust = match (!doubts.is_empty(), is_measured) {
         // What is expected of the next server is no more than that where some of those seen do not agree.
         (true, _) if is_for_everybody => Trust::Prior,
         (true, _) => Trust::Doubtful,
@@ -243,17 +242,13 @@ fn store_host(
         (false, false) => Trust::Prior,
     };
     calibration.host.insert(request.engine.clone(), own);
-    add_host(evidence, fitted, &request.engine);
+    add_host(evidence, fitted, &request.engine, doubts);
     if is_for_everybody {
         evidence.remarks.append(&mut evidence.doubts);
     }
 }
 
-fn is_own(run: &Run, request: &Request) -> bool {
-    run.resolved.device.id == request.device.id
-}
-
-fn add_host(evidence: &mut Evidence, fitted: &HostFit, engine: &str) {
+fn add_host(evidence: &mut Evidence, fitted: &HostFit, engine: &str, doubts: Vec<String>) {
     let name = format!("host.{engine}");
     for parameter in &fitted.unidentified {
         evidence.unidentified.push(format!("{name}.{parameter}"));
@@ -278,7 +273,6 @@ fn add_host(evidence: &mut Evidence, fitted: &HostFit, engine: &str) {
     }
     evidence.remarks.extend(doubts::remark_on_one_load(fitted));
     evidence.remarks.extend(doubts::remark_on_card(fitted));
-    let doubts = doubts::doubts_of_host(fitted);
     // What a doubtful fit says of its own precision is worth nothing.
     let of_host = fitted.next.clone().filter(|_| doubts.is_empty());
     evidence.doubts.extend(doubts);
@@ -334,4 +328,9 @@ fn evidence(request: &Request, blocks: &[BlockFit]) -> Evidence {
         families: Vec::new(),
         runs: Vec::new(),
     }
+}
+
+/// A number of a TOML file, whole or not.
+fn number(value: &toml::Value) -> Option<f64> {
+    value.as_float().or(value.as_integer().map(|whole| whole as f64))
 }
