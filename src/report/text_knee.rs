@@ -205,8 +205,7 @@ fn once_full(full: &WhenFull, view: &KneeView) -> String {
         ),
         false => String::new(),
     };
-    let is_knee_above = view.knee.is_some_and(|knee| knee.value > full.served.high);
-    let knee = match is_knee_above {
+    let knee = match holds_until_a_burst(view) {
         true => "; THE KNEE IS ONE OF THEM: it holds until the first burst",
         false => "",
     };
@@ -220,6 +219,12 @@ fn once_full(full: &WhenFull, view: &KneeView) -> String {
 }
 
 /// Preemptions for each request from which they are told as a cause.
+/// Whether the knee is a rate that a full server does not come back to.
+pub(super) fn holds_until_a_burst(view: &KneeView) -> bool {
+    let full = view.knee.zip(view.when_full);
+    full.is_some_and(|(knee, full)| knee.value > full.served.high)
+}
+
 const PREEMPTED: f64 = 0.05;
 
 /// All that is promised, one phrase each.

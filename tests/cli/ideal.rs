@@ -59,6 +59,12 @@ fn a_knee_says_where_a_full_server_serves_less_than_it_saturates_at() {
     assert!(full < knee["saturation"]["low"].as_f64().unwrap(), "{full}");
     let calm = json(&desk, "knee ideal-queue --goodput ttft:1000");
     assert!(calm["when_full"].is_null(), "{}", calm["when_full"]);
+    // The picture has it, too, and where settings are ranked it is a column.
+    desk.expect(0, &format!("{words} --charts drawn"));
+    let drawn = std::fs::read_to_string(desk.path().join("drawn/knee.svg")).unwrap();
+    assert!(drawn.contains("\nonce full 3"), "{drawn}");
+    let ranked = desk.expect(0, &format!("{words} -L max-num-seqs 1024"));
+    assert!(ranked.contains("  saturates  once full  "), "{ranked}");
 }
 
 #[test]

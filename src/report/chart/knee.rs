@@ -1,6 +1,7 @@
 //! Latency and throughput against offered load, with the objectives, the knee and saturation.
 
 mod flags;
+mod full;
 mod promised;
 
 use self::flags::flags;
@@ -147,6 +148,9 @@ fn subtitle(view: &KneeView) -> String {
         });
     }
     text.push_str(&of_classes(view));
+    if view.when_full.is_some() {
+        text.push_str(full::MEANING);
+    }
     text.trim().to_string()
 }
 
@@ -206,7 +210,18 @@ fn bands(picture: &mut Picture, view: &KneeView, panels: &[Panel]) {
             let x = panel.pixel_x(estimate.value);
             picture.line(vec![(x, panel.top), (x, panel.bottom)], colour, 1.5);
         }
+        full::line(picture, view, panel);
     }
+}
+
+/// What stands upright in a panel, as pixels: the lines of the knee and of saturation, and that of a full server.
+fn upright(view: &KneeView, panel: &Panel) -> Vec<(f64, f64)> {
+    let full = view.when_full.map(|full| full.served.value);
+    let rates = marks(view).map(|(estimate, _)| estimate.value).chain(full);
+    let lines = rates.map(|rate| panel.pixel_x(rate));
+    lines
+        .flat_map(|x| dense(&[(x, panel.top), (x, panel.bottom)]))
+        .collect()
 }
 
 fn marks(view: &KneeView) -> impl Iterator<Item = (Estimate, Colour)> {
@@ -265,11 +280,7 @@ fn latencies(
         interval_band(picture, view, panel);
     }
     let mut labels = Vec::new();
-    let of_marks = marks(view).flat_map(|(estimate, _)| {
-        let x = panel.pixel_x(estimate.value);
-        dense(&[(x, panel.top), (x, panel.bottom)])
-    });
-    let mut drawn: Vec<(f64, f64)> = of_marks.collect();
+    let mut drawn = upright(view, panel);
     for curve in curves {
         let quoted = view
             .points
@@ -369,12 +380,8 @@ fn throughput(picture: &mut Picture, view: &KneeView, panel: &Panel) {
     let Some(&(last_rate, last)) = known.last() else {
         return nothing(picture, panel, "no rate was simulated");
     };
-    picture.dashes(
-        panel.pixel((0.0, 0.0)),
-        panel.pixel((last_rate, last_rate)),
-        Colour::GREY,
-        1.0,
-    );
+    let offered = [panel.pixel((0.0, 0.0)), panel.pixel((last_rate, last_rate))];
+    picture.dashes(offered[0], offered[1], Colour::GREY, 1.0);
     band_around(picture, panel, &known, Colour::GREEN);
     let points: Vec<(f64, f64)> = known
         .iter()
@@ -384,6 +391,8 @@ fn throughput(picture: &mut Picture, view: &KneeView, panel: &Panel) {
     for &at in &points {
         picture.dot(panel.pixel(at), 2.8, Colour::GREEN);
     }
+    let curves = [dense(&offered), dense(&panel.pixels(&points))];
+    full::name(picture, view, panel, (&upright(view, panel), &curves.concat()));
     let label = |text: String, y: f64, colour: Colour| EndLabel {
         at: beside(panel, (last_rate, y)),
         text,

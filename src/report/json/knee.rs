@@ -3,7 +3,7 @@
 use super::value::{Object, Value};
 use crate::analysis::Estimate;
 use crate::analysis::costs::Rent;
-use crate::analysis::knee::{CountEnding, Crew};
+use crate::analysis::knee::{CountEnding, Crew, WhenFull};
 use crate::report::trust::trust_word;
 use crate::report::views::{ClassPromise, Counted, KneePoint, KneeView, Quantiles, Sizing, verdict_word};
 
@@ -39,14 +39,8 @@ pub(super) fn object(view: &KneeView) -> Object {
     }
     object.put("knee", estimate(view.knee));
     object.put("saturation", estimate(view.saturation));
-    if let Some(full) = view.when_full {
-        // Requests per second that a full server serves, which is less.
-        let mut told = Object::default();
-        told.put("served", estimate(Some(full.served)));
-        told.put("at_rate", full.rate);
-        told.put("preemptions_per_request", full.preemptions);
-        object.put("when_full", Value::Object(told));
-    }
+    // Requests per second that a full server serves, where that is surely less.
+    object.put("when_full", view.when_full.map_or(Value::Null, when_full));
     // Share of the output tokens asked for that the engine's context cuts off there.
     object.put("answers_cut", view.answers_cut);
     // Share of the requests that are refused there because they are longer than the server holds.
@@ -112,6 +106,14 @@ pub(super) fn object(view: &KneeView) -> Object {
     let points = view.points.iter().map(|at| Value::Object(point(at))).collect();
     object.put("points", Value::List(points));
     object
+}
+
+fn when_full(full: WhenFull) -> Value {
+    let mut told = Object::default();
+    told.put("served", estimate(Some(full.served)));
+    told.put("at_rate", full.rate);
+    told.put("preemptions_per_request", full.preemptions);
+    Value::Object(told)
 }
 
 /// What was asked, and the fleet; its keys are `null` where there is none.

@@ -5,7 +5,7 @@ use crate::report::csv;
 use crate::report::trust::trust_word;
 
 /// Figures of a setting that was searched, as the JSON has them.
-const FIGURES: [&str; 18] = [
+const FIGURES: [&str; 21] = [
     "knee",
     "knee_low",
     "knee_high",
@@ -14,6 +14,9 @@ const FIGURES: [&str; 18] = [
     "saturation",
     "saturation_low",
     "saturation_high",
+    "when_full",
+    "when_full_low",
+    "when_full_high",
     "output_throughput_at_knee",
     "for_rate",
     "replicas_counted",
@@ -63,6 +66,7 @@ fn figures(row: &KneeRow) -> Vec<String> {
     };
     let view = &priced.view;
     let (knee, saturation, model) = (view.knee, view.saturation, priced.knee_model_90());
+    let full = view.when_full.map(|full| full.served);
     let sizing = view.sizing.as_ref();
     let fleet = sizing.and_then(|sizing| sizing.fleet.as_ref());
     let cost = priced.cost().and_then(|cost| cost.interval_90());
@@ -75,6 +79,9 @@ fn figures(row: &KneeRow) -> Vec<String> {
         number(saturation.map(|rate| rate.value)),
         number(saturation.map(|rate| rate.low)),
         number(saturation.map(|rate| rate.high)),
+        number(full.map(|served| served.value)),
+        number(full.map(|served| served.low)),
+        number(full.map(|served| served.high)),
         number(view.output_tokens_per_s),
         number(sizing.map(|sizing| sizing.demand.rate)),
         whole(fleet.map(|fleet| fleet.replicas)),

@@ -7,7 +7,7 @@ use crate::analysis::Estimate;
 use crate::report::figures::{count, interval_outwards, percent, significant, significant_down};
 use crate::report::page::table_on;
 use crate::report::tables::{Column, markdown};
-use crate::report::text_knee::asked;
+use crate::report::text_knee::{asked, holds_until_a_burst};
 use crate::report::text_sizing::dollars;
 use crate::report::trust::trust_word;
 use crate::report::views::Counted;
@@ -66,6 +66,12 @@ fn lines(knees: &Knees) -> Vec<(&'static str, String)> {
             .into_iter()
             .map(|sentence| ("but", sentence)),
     );
+    let full = said_of(knees, |priced| {
+        let sentence = "less than the knee is served, so that the knee holds until the first burst that fills the server";
+        let is_told = holds_until_a_burst(&priced.view);
+        is_told.then(|| sentence.to_owned()).into_iter().collect()
+    });
+    lines.extend(full.into_iter().map(|sentence| (ONCE_FULL, sentence)));
     let counted = said_of(knees, |priced| how_counted(priced).into_iter().collect());
     lines.extend(counted.into_iter().map(|sentence| ("counted", sentence)));
     let notes = said_of(knees, |priced| {
@@ -132,6 +138,13 @@ fn said_of(knees: &Knees, said: impl Fn(&Priced) -> Vec<String>) -> Vec<String> 
     grouped.into_iter().map(written).collect()
 }
 
+/// What a server serves whose queue grows, where that is surely less than what saturates it: a column where any setting has it.
+const ONCE_FULL: &str = "once full";
+
+fn is_any_less_when_full(knees: &Knees) -> bool {
+    knees.priced().any(|priced| priced.view.when_full.is_some())
+}
+
 /// Columns and rows. The interval of the cost stands behind the cost that settings are ranked by; `each` is the load of one
 /// replica as a share of its own knee.
 fn cells(knees: &Knees) -> (Vec<Column>, Vec<Vec<String>>) {
@@ -148,6 +161,7 @@ fn cells(knees: &Knees) -> (Vec<Column>, Vec<Vec<String>>) {
     };
     columns.extend(["req/s", certainty].map(Column::right));
     columns.extend(middle.map(Column::right));
+    columns.extend(is_any_less_when_full(knees).then(|| Column::right(ONCE_FULL)));
     columns.extend(["GPUs", "$/h"].map(Column::right));
     let costs = match is_sized {
         true => ["90 %", "$/M out"],
@@ -202,6 +216,10 @@ fn figures(knees: &Knees, priced: &Priced, is_sized: bool) -> Vec<String> {
             saturation,
         ],
     });
+    if is_any_less_when_full(knees) {
+        let full = view.when_full.map(|full| significant_down(full.served.value));
+        cells.push(full.unwrap_or_else(dash));
+    }
     let gpus = priced.gpus_paid().map_or_else(dash, count);
     let hour = priced.usd_per_hour_paid().map_or_else(dash, dollars);
     let million = priced.usd_per_million_output_tokens().map_or_else(dash, dollars);

@@ -3,6 +3,7 @@
 use super::super::fixtures;
 use super::*;
 use crate::analysis::Estimate;
+use crate::analysis::knee::WhenFull;
 use crate::calibrate::interval::FigureInterval;
 use crate::report::Sizing;
 
@@ -99,6 +100,44 @@ fn the_cheapest_is_named_with_those_that_may_be_as_cheap() {
         told(cut),
         "INTERRUPTED: 1 of 2 settings was searched; req/s of it within the SLO: gpu = a, 10.0"
     );
+}
+
+/// A column where any setting has it, and always one in CSV.
+#[test]
+fn what_a_full_server_serves_stands_beside_what_saturates_it() {
+    let mut rows = vec![row("a", 10.0, 1.0, Some(3.6)), row("b", 40.0, 1.0, Some(7.2))];
+    assert!(!text(&knees(rows.clone()), None).contains("once full"));
+    let Found::Knee(priced) = &mut rows[1].found else {
+        unreachable!("it is a search");
+    };
+    priced.view.when_full = Some(WhenFull {
+        served: Estimate {
+            value: 36.0,
+            low: 35.0,
+            high: 37.0,
+        },
+        rate: 60.0,
+        preemptions: 0.2,
+    });
+    let all = knees(rows);
+    let told = text(&all, None);
+    let line = |has: &str| told.lines().find(|line| line.contains(has)).unwrap();
+    // Columns of figures end where their heads do.
+    let head = line("saturates");
+    let end = head[..head.find("once full").unwrap()].chars().count() + "once full".len();
+    let cell = |gpu: &str| -> String {
+        let cells: String = line(&format!("  {gpu} ")).chars().take(end).collect();
+        cells.split_whitespace().last().unwrap().to_owned()
+    };
+    assert_eq!([cell("a"), cell("b")], ["–", "36.0"], "{told}");
+    assert!(
+        told.contains("once full gpu = b: less than the knee is served"),
+        "{told}"
+    );
+    let rows = csv_rows(&csv(&all));
+    let place = rows[0].iter().position(|name| name == "when_full").unwrap();
+    assert_eq!(rows[2][place..place + 3], ["36", "35", "37"]);
+    assert_eq!(rows[1][place..place + 3], ["", "", ""]);
 }
 
 /// The first line names a few of those that are as cheap, a line below it all, and files each.

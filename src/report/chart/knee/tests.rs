@@ -1,8 +1,9 @@
 //! Whose answer the title tells, and what was asked.
 
 use super::super::super::fixtures;
+use super::super::scene::Shape;
 use super::*;
-use crate::analysis::knee::ClientLimit;
+use crate::analysis::knee::{ClientLimit, WhenFull};
 use crate::report::views::ClassTails;
 use crate::report::{ClassPromise, Limit, Promise};
 
@@ -166,4 +167,77 @@ fn the_name_of_a_limit_stands_where_no_curve_and_no_mark_is() {
     let x = text.rfind(" x=\"").map(|at| &text[at + 4..]).unwrap();
     let x: f64 = x[..x.find('"').unwrap()].parse().unwrap();
     assert!(x > 200.0, "{svg}");
+}
+
+#[test]
+fn what_a_full_server_serves_is_a_line_with_its_name() {
+    let mut view = fixtures::knee_view();
+    let dashes = |view: &KneeView| words(view).matches("stroke=\"#D55E00\"").count();
+    let (without, plain) = (words(&view), dashes(&view));
+    assert!(!without.contains("once full"), "{without}");
+    view.when_full = Some(WhenFull {
+        served: Estimate {
+            value: 23.0,
+            low: 22.5,
+            high: 23.5,
+        },
+        rate: 36.0,
+        preemptions: 0.2,
+    });
+    let printed = words(&view);
+    assert!(
+        printed.contains("once full 23.0 req/s") && printed.contains("95 % [22.5, 23.5]"),
+        "{printed}"
+    );
+    assert!(
+        subtitle(&view).ends_with(
+            "Between what it serves once full and saturation a burst that fills it is never worked off."
+        ),
+        "{}",
+        subtitle(&view)
+    );
+    // Dashes in each of the three panels.
+    assert!(dashes(&view) >= plain + 3 * 10, "{} after {plain}", dashes(&view));
+}
+
+/// From where to where a label reaches.
+fn place_of(picture: &Picture, words: &str) -> (f64, f64) {
+    let text = picture.shapes.iter().find_map(|shape| match shape {
+        Shape::Text { at, text, anchor, .. } if text == words => Some((at.0, *anchor)),
+        _ => None,
+    });
+    let (x, width) = (text.expect("it is there"), Font::LABEL.width(words));
+    match x {
+        (x, Anchor::End) => (x - width, x),
+        (x, _) => (x, x + width),
+    }
+}
+
+/// The knee's line stands where the name would be next to its own.
+#[test]
+fn the_name_of_what_a_full_server_serves_lies_on_no_line() {
+    let mut view = fixtures::knee_view();
+    for served in [16.0, 20.0, 24.0, 25.0, 26.0] {
+        view.when_full = Some(WhenFull {
+            served: Estimate {
+                value: served,
+                low: served - 0.1,
+                high: served + 0.1,
+            },
+            rate: 36.0,
+            preemptions: 0.2,
+        });
+        let (left, right) = place_of(
+            &knee(&view),
+            &format!("once full {} req/s", figures::significant_down(served)),
+        );
+        let x = rate_axis(&view);
+        let at = |rate: f64| LEFT + x.position(rate) * (RIGHT - LEFT);
+        for line in [view.knee.unwrap().value, view.saturation.unwrap().value, served] {
+            assert!(
+                !(left..right).contains(&at(line)),
+                "{line} in {left} to {right} of {served}"
+            );
+        }
+    }
 }
