@@ -78,17 +78,23 @@ fn parse(text: &str) -> Result<JitterLaw, String> {
         stall: Picos::ZERO,
         stalls_in_mean: false,
     };
+    let mut given: Vec<&str> = Vec::new();
     for part in text.split(',').map(str::trim) {
         let (name, value) = part
             .split_once('=')
             .ok_or_else(|| format!("`{part}` is no NAME=VALUE"))?;
+        let name = name.trim();
+        if given.contains(&name) {
+            return Err(format!("`{name}` is given twice"));
+        }
+        given.push(name);
         let number = |most: f64| match value.trim().parse::<f64>() {
             Ok(number) if (0.0..=most).contains(&number) => Ok(number),
             _ => Err(format!(
                 "`{name}` must be a number from 0 to {most}, not `{value}`"
             )),
         };
-        match name.trim() {
+        match name {
             "cv" => law.cv = number(CV_MAX)?,
             "stall-rate" => law.stalls_per_s = number(STALLS_MAX)?,
             "stall" => law.stall = stall(value.trim())?,
@@ -114,6 +120,18 @@ mod tests {
         assert_eq!((law.cv, law.stalls_per_s), (0.05, 0.1));
         assert_eq!(law.stall, Picos::from_seconds(0.02));
         assert_eq!(parse("cv=0.1").unwrap().stall, Picos::ZERO);
+    }
+
+    #[test]
+    fn a_part_of_a_law_that_is_given_twice_is_an_error_whatever_its_values() {
+        for twice in [
+            "cv=0.1,cv=0.2",
+            "cv=0.1, cv = 0.1",
+            "stall=1ms,stall-rate=1,stall=1ms",
+        ] {
+            let told = parse(twice).unwrap_err();
+            assert!(told.ends_with("is given twice"), "{twice}: {told}");
+        }
     }
 
     #[test]

@@ -332,6 +332,10 @@ fn values_of_flags_are_told_all_at_once() {
         &["--for-rate 0 is not", "--price -1 is not", "`--request-rate`"],
     );
     told(
+        "run quickstart -tp 0",
+        &["`--tensor-parallel-size` must be at least 1, not 0"],
+    );
+    told(
         "knee quickstart --min-rate 0 --max-rate -2",
         &["--min-rate 0", "--max-rate -2"],
     );
