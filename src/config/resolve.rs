@@ -123,6 +123,13 @@ impl Resolved {
         self.ignored.retain(is_other);
     }
 
+    /// Takes back that the precision has no effect beside a length: a search sets the length of its runs itself.
+    pub fn precision_acts(&mut self) {
+        let is_other = |sentence: &String| sentence != workload::PRECISION_IDLE;
+        self.notes.retain(is_other);
+        self.ignored.retain(is_other);
+    }
+
     /// Notes on other things than what had no effect.
     #[must_use]
     pub fn other_notes(&self) -> Vec<String> {

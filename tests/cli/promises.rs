@@ -313,6 +313,12 @@ fn a_knee_says_what_flags_of_a_run_do_to_it() {
         !counted.contains(idle) && !counted.contains("request_rate = "),
         "{counted}"
     );
+    // A run's length is none of a search's, so that the precision is not idle beside it.
+    let both = notes("--num-prompts 500");
+    assert!(
+        both.contains("num_prompts = 500 has no effect on knee") && !both.contains("precision has no effect"),
+        "{both}"
+    );
     assert!(counted.contains("behind least_requests"), "{counted}");
 }
 

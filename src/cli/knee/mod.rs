@@ -106,6 +106,7 @@ pub fn run(args: &Args, out: &mut dyn Write, terminal: &Terminal) -> anyhow::Res
         Some(_) => splits::one_of_each(&input.document)?,
         None => resolve(input.document.clone(), &Disk)?,
     };
+    resolved.precision_acts();
     drop(nothing_yet);
     if resolved.slo.is_empty() {
         return Err(Diagnostics::from(no_promise()).into());

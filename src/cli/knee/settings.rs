@@ -43,6 +43,7 @@ pub(super) fn execute(
         terminal.notes(&["interrupted before any setting was searched".to_owned()]);
         return Ok(Exit::Interrupted.into());
     };
+    (plan.runs.iter_mut()).for_each(|cell| cell.resolved.precision_acts());
     if args.sizing.for_rate.is_some() {
         plan.runs.iter_mut().for_each(|cell| cell.resolved.router_acts());
     }

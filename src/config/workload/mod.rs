@@ -261,6 +261,9 @@ fn client(judge: &mut Judge, raw: &RawWorkload) -> Client {
     }
 }
 
+/// What is said of a precision beside a length.
+pub(super) const PRECISION_IDLE: &str = "precision has no effect: the run's length is given";
+
 fn check_precision(judge: &mut Judge, raw: &RawWorkload) {
     if let Some(precision) = raw.precision {
         let key = "workload.precision";
@@ -297,7 +300,7 @@ fn run_length(judge: &mut Judge, raw: &RawWorkload, spec: &WorkloadSpec) -> RunL
     match fixed {
         Some(length) => {
             if raw.precision.is_some() {
-                judge.ignore("precision has no effect: the run's length is given".to_string());
+                judge.ignore(PRECISION_IDLE.to_string());
             }
             length
         }
