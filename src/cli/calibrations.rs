@@ -3,6 +3,7 @@
 use std::io::Write;
 use std::process::ExitCode;
 
+use anyhow::bail;
 use serde_json::{Value, json};
 
 use super::{Exit, inputs};
@@ -16,22 +17,32 @@ use crate::report::{folded, table_on, trust_mark, trust_word};
 #[command(after_help = "Examples:
   plimsoll calibrations
   plimsoll calibrations h100-sxm-80gb-vllm
+  plimsoll calibrations h100-sxm-80gb-vllm --format toml > mine.toml   # to edit, for --calibration mine.toml
   plimsoll calibrations mine.toml
   plimsoll calibrations --format json")]
 pub struct Args {
     /// One of them, or a file, in full: every block with its error.
     #[arg(value_name = "NAME|FILE.toml")]
     pub name: Option<String>,
-    /// text or json.
-    #[arg(long, default_value = "text", value_parser = super::text_or(&["json"]))]
+    /// text or json; of one calibration also toml, its file.
+    #[arg(long, default_value = "text", value_parser = super::text_or(&["json", "toml"]))]
     pub format: String,
 }
 
 /// Runs the command.
 ///
 /// # Errors
-/// A name that does not ship, or a file that cannot be read.
+/// A name that does not ship, a file that cannot be read, and TOML of all of them.
 pub fn run(args: &Args, out: &mut dyn Write, width: Option<usize>) -> anyhow::Result<ExitCode> {
+    if args.format == "toml" {
+        let Some(name) = &args.name else {
+            bail!("`--format toml` writes one calibration: plimsoll calibrations NAME --format toml");
+        };
+        // What is no calibration is not passed on as one.
+        inputs::calibration(name)?;
+        out.write_all(inputs::calibration_text(name)?.as_bytes())?;
+        return Ok(Exit::Ok.into());
+    }
     let named = args.name.as_deref().map(inputs::calibration).transpose()?;
     let all: Vec<Calibration> = match named {
         Some(one) => vec![one],

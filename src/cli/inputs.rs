@@ -83,12 +83,19 @@ pub fn model(name: &str) -> anyhow::Result<(ModelShape, Vec<String>)> {
 
 /// The calibration that a name means: a `.toml` file or a shipped one, with no more than it says itself.
 pub fn calibration(name: &str) -> anyhow::Result<Calibration> {
-    if name.to_lowercase().ends_with(".toml") {
-        let text = ledger::read_to_string(name.as_ref()).with_context(|| format!("cannot read {name}"))?;
-        return Ok(Calibration::parse(name, &text)?);
-    }
     match calibration::shipped(name) {
         Some(known) => Ok(known),
+        None => Ok(Calibration::parse(name, &calibration_text(name)?)?),
+    }
+}
+
+/// The text of its file, comments included.
+pub fn calibration_text(name: &str) -> anyhow::Result<String> {
+    if name.to_lowercase().ends_with(".toml") {
+        return ledger::read_to_string(name.as_ref()).with_context(|| format!("cannot read {name}"));
+    }
+    match calibration::shipped_text(name) {
+        Some(text) => Ok(text.to_owned()),
         None => {
             let names: Vec<&str> = calibration::shipped_names().collect();
             bail!(

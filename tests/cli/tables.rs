@@ -323,6 +323,25 @@ fn kernel_tables_are_scored_alone_or_beside_runs() {
     desk.expect(2, &format!("validate {table} --requests {table}"));
 }
 
+/// A copy to edit: comments included, and read back as it is.
+#[test]
+fn a_shipped_calibration_is_printed_as_its_file() {
+    let desk = Desk::new();
+    let file = desk.expect(0, "calibrations h100-sxm-80gb-vllm --format toml");
+    assert_eq!(file, include_str!("../../calibrations/h100-sxm-80gb-vllm.toml"));
+    std::fs::write(desk.path().join("mine.toml"), &file).unwrap();
+    assert_eq!(desk.expect(0, "calibrations mine.toml --format toml"), file);
+    let told = |words: &str| {
+        let output = desk.run(words);
+        assert_ne!(output.status.code(), Some(0), "{words}");
+        super::text(&output.stderr)
+    };
+    let all = told("calibrations --format toml");
+    assert!(all.contains("plimsoll calibrations NAME --format toml"), "{all}");
+    std::fs::write(desk.path().join("wrong.toml"), "a = 1").unwrap();
+    told("calibrations wrong.toml --format toml");
+}
+
 #[test]
 fn a_calibration_is_scored_on_the_rows_of_its_card() {
     let desk = Desk::new();

@@ -83,6 +83,13 @@ pub fn shipped(name: &str) -> Option<Calibration> {
     Some(READ[place].get_or_init(parse).clone())
 }
 
+/// The same file's text, comments included.
+#[must_use]
+pub fn shipped_text(name: &str) -> Option<&'static str> {
+    let (_, text) = SHIPPED.iter().find(|(known, _)| *known == name)?;
+    Some(text)
+}
+
 /// The best shipped calibration for `device` under `engine` (`vllm`, `sglang`).
 #[must_use]
 pub fn for_device(device: &Device, engine: &str) -> Chosen {
