@@ -59,7 +59,7 @@ pub(super) fn resolve(judge: &mut Judge, raw: &RawScenario, pools: &mut [PoolDra
         disaggregation: None,
     };
     if have_roles {
-        disaggregation::check_cluster(judge, &cluster);
+        disaggregation::check_cluster(judge, raw, &cluster);
     }
     cluster
 }

@@ -70,11 +70,16 @@ pub(super) fn check_roles(judge: &mut Judge, raw: &RawScenario, roles: &[Role]) 
 }
 
 /// What goes with fleets whose replicas do everything, and not with roles.
-pub(super) fn check_cluster(judge: &mut Judge, cluster: &ClusterSpec) {
+pub(super) fn check_cluster(judge: &mut Judge, raw: &RawScenario, cluster: &ClusterSpec) {
     let help = "leave it out, or let every replica do both";
     if !cluster.scalers.is_empty() {
         let label = "who is sent where while a pool grows is not modelled";
-        let key = "cluster.autoscale";
+        let pools = (0..raw.cluster.pools.len()).map(|pool| format!("pools.{pool}"));
+        let mut own = (["prefill", "decode"].map(str::to_owned).into_iter())
+            .chain(pools)
+            .map(|pool| format!("cluster.{pool}.autoscale"));
+        let own = own.find(|key| judge.document.get(key).is_some());
+        let key = own.as_deref().unwrap_or("cluster.autoscale");
         judge.wrong_help(key, "does not go with prefill and decode pools yet", label, help);
     }
     if cluster

@@ -5,10 +5,12 @@ use super::figures::{count, counted, percent, significant, time};
 use super::page::Page;
 use super::tables::{Column, markdown};
 use super::text_caveats::{assumed, trust_lines};
+use super::text_knee::model_interval;
 use super::text_sizing::dollars;
 use super::views::Style;
 use crate::analysis::costs::usd_per_million;
 use crate::analysis::knee::{Pair, PairEnding, Point};
+use crate::calibrate::interval::FigureInterval;
 use crate::cost::Trust;
 
 /// A pair that was tried.
@@ -22,6 +24,28 @@ pub struct PairRow {
     pub usd_per_hour: Option<f64>,
     /// Share of time in which a step ran, of the prefill pool and of the decode pool.
     pub busy: Option<(f64, f64)>,
+}
+
+/// The cheapest pair at an end of the model's 90 % interval.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct End {
+    /// Replicas that prefill.
+    pub prefill: u64,
+    /// Replicas that decode.
+    pub decode: u64,
+    /// GPUs of both.
+    pub gpus: u64,
+}
+
+/// How far the answer may be off because the step time's parameters are.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Doubt {
+    /// Of its own knee.
+    pub knee: FigureInterval,
+    /// What is the cheapest where that is as much higher as it may be; `None` where none was found.
+    pub fast: Option<End>,
+    /// The same where it is as much lower.
+    pub slow: Option<End>,
 }
 
 /// A search for the cheapest pair.
@@ -53,6 +77,8 @@ pub struct PairSizing {
     pub subject: String,
     /// How well each component of the step time is known.
     pub trust: Vec<(String, Trust)>,
+    /// What the model's doubt makes of the answer, or why that is not known; `None` where there is no answer.
+    pub doubt: Option<Result<Doubt, String>>,
     /// Defaults and substitutions, as sentences.
     pub assumptions: Vec<String>,
     /// What else must be known, as sentences.
@@ -195,7 +221,7 @@ impl PairSizing {
             );
             lines.push(("cost", told));
         } else if self.best().is_some_and(|best| best.usd_per_hour.is_none()) {
-            let told = "a GPU's profile has no price: the fewest GPUs are looked for; give --price";
+            let told = "no price of a GPU is known: the fewest GPUs are looked for; give --price";
             lines.push(("cost", told.to_owned()));
         }
         let each = self.each_per_s.map_or(String::new(), |(prefill, decode)| {
@@ -210,6 +236,11 @@ impl PairSizing {
             "began",
             format!("with {} + {}{each}", count(prefill), count(decode)),
         ));
+        if let Some(Ok(doubt)) = &self.doubt
+            && let Some(told) = doubt.told()
+        {
+            lines.push(("replicas ±", told));
+        }
         let beside = match self.beside.is_empty() {
             true => String::new(),
             false => format!(
@@ -256,6 +287,25 @@ impl PairSizing {
     }
 }
 
+impl Doubt {
+    /// `1 + 2 to 3 + 4 (3 to 7 GPUs), if …`; `None` where nothing is uncertain.
+    fn told(&self) -> Option<String> {
+        self.knee.worst()?;
+        let name = |end: Option<End>| match end {
+            Some(end) => format!("{} + {}", count(end.prefill), count(end.decode)),
+            None => "not known".to_owned(),
+        };
+        let gpus = self.fast.zip(self.slow).map_or(String::new(), |(fast, slow)| {
+            format!(" ({} to {} GPUs)", count(fast.gpus), count(slow.gpus))
+        });
+        Some(format!(
+            "{} to {}{gpus}, if the step time's parameters are off as `model ±` says, 90 %",
+            name(self.fast),
+            name(self.slow)
+        ))
+    }
+}
+
 /// Whether a run keeps the promise, is not seen to break it beyond the sampling error, or does not tell.
 fn may_keep(point: &Point) -> bool {
     point.may_be_within() || (point.is_unknown && point.keeps_up())
@@ -294,6 +344,11 @@ pub fn text(sizing: &PairSizing, style: Style) -> String {
     page.fact("SLO", &sizing.promises.join(", "));
     page.fact("simulated", &sizing.subject);
     page.listed("trust", &trust_lines(&sizing.trust));
+    match &sizing.doubt {
+        None => {}
+        Some(Ok(doubt)) => page.fact("model ±", &model_interval(&doubt.knee)),
+        Some(Err(why)) => page.fact("model ±", &format!("not known: {why}")),
+    }
     page.listed("note", &sizing.notes);
     assumed(&mut page, &sizing.assumptions);
     page.line("");

@@ -292,7 +292,7 @@ fn further(view: &KneeView) -> Vec<Latency> {
 }
 
 /// What the parameters' uncertainty makes of the knee, sampling apart.
-fn model_interval(model: &FigureInterval) -> String {
+pub(super) fn model_interval(model: &FigureInterval) -> String {
     if model.worst().is_none() {
         return "none: how long a step lasts was said".to_owned();
     }

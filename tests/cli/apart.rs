@@ -123,6 +123,11 @@ fn the_cheapest_numbers_of_both_pools_are_found_for_a_rate() {
     let first = format!("{prefill} prefill + {decode} decode replicas for 30.0 req/s  (95 % [");
     assert!(printed.starts_with(&first), "{printed}");
     assert!(
+    // The ends of the model's interval lie on both sides of it.
+    let ends = ["gpus_model_low", "gpus_model_high"].map(|key| sizing[key].as_u64().unwrap());
+    let holds = (ends[0]..=ends[1]).contains(&(prefill + decode));
+    assert!(holds && ends[0] < ends[1], "{sizing}");
+    assert!(found["model_interval"].is_object(), "{found}");
         printed.contains("$/M output tokens") && printed.contains(&format!("▶ {prefill}")),
         "{printed}"
     );
@@ -157,6 +162,10 @@ fn each_pool_is_paid_at_the_price_of_its_own_card() {
     }
     // With one less that prefills, as many that decode as are cheaper.
     let fewer = (of(sizing, "prefill") - 1.0, of(sizing, "decode") + 3.0);
+    assert!(
+        printed.contains("  replicas ±  ") && printed.contains("  model ±     knee −"),
+        "{printed}"
+    );
     let is_tried = |pair: &Value| (of(pair, "prefill"), of(pair, "decode")) == fewer;
     assert!(pairs.iter().any(is_tried), "{fewer:?} in {sizing}");
     let refused = desk.run("knee two.toml --for-rate 20 --price 3");
@@ -204,3 +213,22 @@ fn what_cannot_be_counted_of_two_pools_says_so() {
         "{hopeless}"
     );
 }
+    let planned = desk.run("knee pd-input-length --for-rate 10 --request-rate 7 --precision 0.2 --dry-run");
+    let planned = text(&planned.stderr);
+    assert!(
+        planned.contains("request_rate = 7 has no effect where --for-rate counts prefill and decode replicas but on the guess")
+            && !planned.contains("first rate that is tried")
+            && !planned.contains("precision has no effect"),
+        "{planned}"
+    );
+    // Who is sent where while a pool grows is not modelled, with a rate to count for or without one.
+    let shipped = include_str!("../../scenarios/pd-input-length.toml");
+    let scaled = "[cluster.decode.autoscale]\nmin_replicas = 1\nmax_replicas = 6\nsignal = \"in_flight\"\ntarget = 24.0\n";
+    std::fs::write(desk.path().join("scaled.toml"), format!("{shipped}\n{scaled}")).unwrap();
+    let scaled = told("knee scaled.toml --for-rate 20");
+    assert!(
+        scaled.contains("`autoscale` does not go with prefill and decode pools yet")
+            && scaled.contains("[cluster.decode.autoscale]")
+            && scaled.contains("help: leave it out"),
+        "{scaled}"
+    );

@@ -453,6 +453,11 @@ fn what_a_search_does_not_take_is_told_with_its_remedy() {
         told.contains("one price for every GPU-hour") && told.contains("--format toml"),
         "{told}"
     );
+    // Nor where the scaler alone says how many there are.
+    let shipped = include_str!("../../scenarios/autoscale.toml").replace("\nreplicas = 2\n", "\n");
+    std::fs::write(desk.path().join("scaled.toml"), shipped).unwrap();
+    let told = refused("knee scaled.toml --for-rate 50");
+    assert!(told.contains("an autoscaler starts and stops"), "{told}");
     let told = refused(&format!("fit {} --gpu h100", "x".repeat(20_000)));
     assert!(told.contains("x…` is bundled") && told.len() < 400, "{told}");
 }

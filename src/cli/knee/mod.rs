@@ -132,8 +132,11 @@ pub fn run(args: &Args, out: &mut dyn Write, terminal: &Terminal) -> anyhow::Res
     terminal.notes(&resolved.notes);
     terminal.notes(&outputs.notes);
     let unread = unread(&input.document, &outputs, Writer::Knee);
-    let of_pairs = pair_for.map(|_| pairs::without_effect(args, &input.document));
-    let ignored = [unread, set_by_the_search(&resolved), of_pairs.unwrap_or_default()].concat();
+    let ignored = match pair_for {
+        Some(_) => pairs::without_effect(args, &resolved, &input.document),
+        None => set_by_the_search(&resolved),
+    };
+    let ignored = [unread, ignored].concat();
     terminal.notes(&ignored);
     if input.document.get("sweep").is_some() {
         terminal.notes(&[
@@ -260,14 +263,17 @@ fn with_the_scenario_s(mut problems: Vec<Diagnostic>, args: &Args) -> Diagnostic
 
 /// What was given of one run and the search sets itself.
 fn set_by_the_search(resolved: &Resolved) -> Vec<String> {
-    rate_of_a_run(resolved)
-        .into_iter()
-        .chain(lengths_of_its_own(resolved))
-        .collect()
+    let rate = rate_of_a_run(resolved).map(|rate| {
+        format!(
+            "request_rate = {rate} has no effect on knee but as the first rate that is tried: from another one it finds the same within \
+             its interval"
+        )
+    });
+    rate.into_iter().chain(lengths_of_its_own(resolved)).collect()
 }
 
 /// The rate of a run, given by a flag: a scenario has one for `run`, and nobody asked for it here.
-fn rate_of_a_run(resolved: &Resolved) -> Option<String> {
+fn rate_of_a_run(resolved: &Resolved) -> Option<&str> {
     let is_rate = |key: &str| {
         key == "workload.request_rate"
             || key
@@ -276,10 +282,7 @@ fn rate_of_a_run(resolved: &Resolved) -> Option<String> {
     };
     let mut given = resolved.provenance.iter();
     let given = given.find(|value| is_rate(&value.key) && matches!(value.source, Source::Flag(_)))?;
-    Some(format!(
-        "request_rate = {} has no effect on knee but as the first rate that is tried: from another one it finds the same within its interval",
-        given.value
-    ))
+    Some(&given.value)
 }
 
 /// Lengths of a run that were given and that the search replaces by its own.

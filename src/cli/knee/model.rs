@@ -31,17 +31,50 @@ pub(super) fn uncertainty(
             "no promise is broken up to {highest} req/s, so that it is no knee but the highest rate tried"
         )));
     }
-    let day = day_of(resolved, found.value);
-    if let Some(requests) = too_long_a_span(resolved, found.value).filter(|_| day.is_none()) {
+    Some(about(resolved, objective, found.value, knee_interval))
+}
+
+/// The same of replicas that keep the promise at a rate: of their own knee, which may lie well above it.
+///
+/// # Errors
+/// Why that cannot be told.
+pub(super) fn of_fleet(
+    resolved: &Resolved,
+    objective: &Objective,
+    rate: f64,
+) -> Result<FigureInterval, String> {
+    if resolved.is_ideal() {
+        return Ok(FigureInterval::certain("knee"));
+    }
+    let interval =
+        |resolved: &Resolved, rate: f64, meets: Meets<'_>| match knee_interval(resolved, rate, meets) {
+            Err(Some(knee)) if knee > rate => knee_interval(resolved, knee, meets),
+            found => found,
+        };
+    about(resolved, objective, rate, interval)
+}
+
+/// Simulates a scenario at a rate, and says whether it keeps the promise.
+type Meets<'a> = &'a (dyn Fn(&Scenario, f64) -> bool + Sync);
+
+/// The interval of a knee about a rate, by runs that are made alike for all that is tried.
+fn about(
+    resolved: &Resolved,
+    objective: &Objective,
+    rate: f64,
+    interval: impl FnOnce(&Resolved, f64, Meets<'_>) -> Result<FigureInterval, Option<f64>>,
+) -> Result<FigureInterval, String> {
+    let day = day_of(resolved, rate);
+    if let Some(requests) = too_long_a_span(resolved, rate).filter(|_| day.is_none()) {
         let takes = match requests.is_finite() {
             true => format!("takes {} requests at this rate", count(requests.ceil() as u64)),
             // Classes end each in its own way, and a loop has no rate.
             false => "takes the whole run".to_owned(),
         };
-        return Some(Err(format!(
+        return Err(format!(
             "what happens at given times {takes}, and the runs that it is looked for in have {} requests at most",
             count(POINT.min_requests)
-        )));
+        ));
     }
     let workload = match &day {
         Some((day, _)) => day,
@@ -77,7 +110,7 @@ pub(super) fn uncertainty(
         is_kept && outcome.result.verdict != Verdict::Unstable
     };
     let requests = count(day.as_ref().map_or(POINT.min_requests, |(_, requests)| *requests));
-    Some(knee_interval(resolved, found.value, &meets).map_err(|here| match here {
+    interval(resolved, rate, &meets).map_err(|here| match here {
         Some(here) => format!(
             "it is looked for in runs of at most {requests} requests, their start included, and in those the promise breaks at \
              {} req/s",
@@ -86,7 +119,7 @@ pub(super) fn uncertainty(
         None => format!(
             "it is looked for in runs of at most {requests} requests, their start included, and those have no knee near this one"
         ),
-    }))
+    })
 }
 
 /// A day curve at the knee in fewer requests, and how many: the rates of its hours are kept, and they are shorter.

@@ -6,15 +6,16 @@ use std::process::ExitCode;
 use super::super::outputs::{Format, Outputs};
 use super::super::progress::Progress;
 use super::super::{Exit, balance, files, interrupt, mix, present, rent, subject};
+use super::model;
 use super::one::assumptions;
 use super::rate::{judged, long_enough, precision, run_at};
 use super::roles::{self, Given, busy, split};
 use super::sizing::{OF_A_LAW as REPLICAS_MAX, replacing};
-use super::{Args, Terminal};
+use super::{Args, Terminal, lengths_of_its_own, rate_of_a_run};
 use crate::analysis::Precision;
 use crate::analysis::knee::{Pair, PairEnding, PairOptions, Pairs, cheapest_pair};
 use crate::config::{Diagnostic, Diagnostics, Document, Place, Resolved, Source};
-use crate::report::pairs::{self, PairRow, PairSizing};
+use crate::report::pairs::{self, Doubt, End, PairRow, PairSizing};
 use crate::report::{self, json};
 use crate::workload::mean_rate;
 
@@ -79,7 +80,7 @@ fn refused(given: &Given) -> Option<Diagnostic> {
 }
 
 /// What was given and has no effect beside it.
-pub(super) fn without_effect(args: &Args, document: &Document) -> Vec<String> {
+pub(super) fn without_effect(args: &Args, resolved: &Resolved, document: &Document) -> Vec<String> {
     let bounds = [
         (args.min_rate.is_some(), "--min-rate"),
         (args.max_rate.is_some(), "--max-rate"),
@@ -93,7 +94,17 @@ pub(super) fn without_effect(args: &Args, document: &Document) -> Vec<String> {
     let several = several.map(|Given { key, replicas, .. }| {
         format!("{key} = {replicas} has no effect where --for-rate counts prefill and decode replicas")
     });
-    given.chain(several).collect()
+    let rate = rate_of_a_run(resolved).map(|rate| {
+        format!(
+            "request_rate = {rate} has no effect where --for-rate counts prefill and decode replicas but on the guess that the search \
+             begins with"
+        )
+    });
+    given
+        .chain(several)
+        .chain(rate)
+        .chain(lengths_of_its_own(resolved))
+        .collect()
 }
 
 /// The first pair that is tried, by what the balance of the pools (PD-6) allows each of their replicas at most, and the requests
@@ -155,12 +166,20 @@ impl Each {
         }
     }
 
+    fn end(&self, prefill: u64, decode: u64) -> End {
+        let [each, other] = self.gpus;
+        End {
+            prefill,
+            decode,
+            gpus: prefill * each + decode * other,
+        }
+    }
+
     fn row(&self, pair: &Pair, busy: Option<(f64, f64)>) -> PairRow {
-        let [prefill, decode] = self.gpus;
         let usd = |[each, other]: [f64; 2]| pair.prefill as f64 * each + pair.decode as f64 * other;
         PairRow {
             pair: pair.clone(),
-            gpus: pair.prefill * prefill + pair.decode * decode,
+            gpus: self.end(pair.prefill, pair.decode).gpus,
             usd_per_hour: self.usd.map(usd),
             busy,
         }
@@ -220,18 +239,64 @@ impl Sought<'_> {
         }
     }
 
+    /// How far the knee of the answer may be off because the step time's parameters are, and the cheapest pairs at both ends: those
+    /// that carry a rate so much lower, and so much higher, as predicted.
+    fn doubt(
+        &self,
+        answer: &Resolved,
+        (start, each, guess): ((u64, u64), &Each, &Guess),
+        terminal: &Terminal,
+    ) -> anyhow::Result<Result<Doubt, String>> {
+        let objective = present::objective(self.resolved);
+        let knee = match model::of_fleet(answer, &objective, self.rate) {
+            _ if interrupt::is_asked() => return Ok(Err("interrupted before it was".to_owned())),
+            Ok(knee) => knee,
+            Err(why) => return Ok(Err(why)),
+        };
+        let (slow, fast) = knee.factors_90();
+        let mut ends = Vec::new();
+        for factor in [fast, slow] {
+            let sought = Sought {
+                rate: self.rate / factor,
+                ..*self
+            };
+            let guess = Guess { start, ..*guess };
+            let (found, _) = sought.search(&guess, each.costs(), terminal)?;
+            ends.push(match found.ending {
+                PairEnding::Found {
+                    prefill,
+                    decode,
+                    is_cheapest: true,
+                } => Some(each.end(prefill, decode)),
+                _ => None,
+            });
+        }
+        Ok(Ok(Doubt {
+            knee,
+            fast: ends[0],
+            slow: ends[1],
+        }))
+    }
+
     /// What is told of it.
     fn view(
         &self,
         (one, each, guess): (&Resolved, &Each, &Guess),
-        found: &Pairs,
-        used: &Used,
+        (found, used): (&Pairs, &Used),
+        terminal: &Terminal,
     ) -> anyhow::Result<PairSizing> {
         let resolved = self.resolved;
         let answer = match found.ending {
-            PairEnding::Found { prefill, decode, .. } => Some(self.pair(prefill, decode)?),
+            PairEnding::Found { prefill, decode, .. } => {
+                Some(((prefill, decode), self.pair(prefill, decode)?))
+            }
             _ => None,
         };
+        let doubt = match &answer {
+            Some((start, pair)) => Some(self.doubt(pair, (*start, each, guess), terminal)?),
+            None => None,
+        };
+        let answer = answer.map(|(_, pair)| pair);
         let row = |tried: &Pair| {
             let mut used = used.iter();
             let busy = used.find(|(pair, _)| *pair == (tried.prefill, tried.decode));
@@ -253,6 +318,7 @@ impl Sought<'_> {
             beside: mix::beside(&resolved.scenario.workload),
             subject: subject::subject(answer.as_ref().unwrap_or(one)),
             trust: present::trust(resolved),
+            doubt,
             assumptions: assumptions(resolved, &self.precision),
             notes: resolved.other_notes(),
             ignored: [&resolved.ignored, self.ignored].concat(),
@@ -287,7 +353,7 @@ pub(super) fn execute(
     let one = sought.pair(1, 1)?;
     let (each, guess) = (Each::of(&one, price), Guess::of(&one, rate, sought.precision));
     let (found, used) = sought.search(&guess, each.costs(), terminal)?;
-    let view = sought.view((&one, &each, &guess), &found, &used)?;
+    let view = sought.view((&one, &each, &guess), (&found, &used), terminal)?;
     put(&view, outputs, out, terminal)
 }
 

@@ -195,9 +195,6 @@ fn counted(
     }
     let by_knee = |why: &str| knee.within_slo.map(|_| Counted::ByKnee(why.to_owned()));
     let cluster = &resolved.scenario.cluster;
-    if !cluster.scalers.is_empty() {
-        return by_knee("replicas that come and go with the load are no number to try");
-    }
     if cluster.replicas > 1 {
         return by_knee("several data-parallel servers behind a router are not modelled");
     }
@@ -286,7 +283,7 @@ fn engines_of_one(resolved: &Resolved, document: &Document) -> Result<u32, Diagn
         return Err(Diagnostic::new(what).help(help).into());
     }
     let has_several = cluster.replicas > 1 && document.get("cluster.replicas").is_some();
-    if has_several && !cluster.scalers.is_empty() {
+    if !cluster.scalers.is_empty() {
         let what = "--for-rate counts replicas that are up all the time, and an autoscaler starts and stops those of this scenario";
         let help = "leave [cluster.autoscale] out of it to count them; `run` says what the autoscaler's come to, and what they cost";
         return Err(Diagnostic::new(what).help(help).into());

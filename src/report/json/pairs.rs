@@ -22,9 +22,17 @@ pub fn pairs(sizing: &PairSizing) -> String {
         trust.put(component, trust_word(*how).to_owned());
     }
     object.put("trust", Value::Object(trust));
+    if let Some(Ok(doubt)) = &sizing.doubt {
+        object.put("model_interval", super::plimsoll::figure_interval(&doubt.knee));
+    }
     object.put("assumptions", sizing.assumptions.clone());
     object.put("ignored", sizing.ignored.clone());
-    object.put("notes", sizing.notes.clone());
+    let unknown = sizing.doubt.iter().filter_map(|doubt| doubt.as_ref().err());
+    let unknown = unknown.map(|why| format!("the model's interval is not known: {why}"));
+    object.put(
+        "notes",
+        sizing.notes.iter().cloned().chain(unknown).collect::<Vec<_>>(),
+    );
     object.line()
 }
 
@@ -38,6 +46,16 @@ fn answer(sizing: &PairSizing) -> Object {
     let (low, high) = sizing.gpus_95();
     object.put("gpus_low", best.and(low));
     object.put("gpus_high", best.and(high));
+    // The cheapest pairs at both ends of the model's 90 % interval.
+    let doubt = sizing.doubt.as_ref().and_then(|doubt| doubt.as_ref().ok());
+    for (end, pair) in [
+        ("low", doubt.and_then(|doubt| doubt.fast)),
+        ("high", doubt.and_then(|doubt| doubt.slow)),
+    ] {
+        object.put(&format!("prefill_model_{end}"), pair.map(|pair| pair.prefill));
+        object.put(&format!("decode_model_{end}"), pair.map(|pair| pair.decode));
+        object.put(&format!("gpus_model_{end}"), pair.map(|pair| pair.gpus));
+    }
     object.put("usd_per_hour", best.and_then(|row| row.usd_per_hour));
     let per_million = sizing.usd_per_million();
     object.put(

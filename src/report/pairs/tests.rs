@@ -1,5 +1,6 @@
 use super::*;
 use crate::analysis::{Estimate, Verdict};
+use crate::cost::uncertainty::Component;
 use crate::report::knee_limit::tests::tried as point_at;
 
 /// How far inside the promise a run is, with its interval.
@@ -38,6 +39,7 @@ fn sizing(rows: Vec<PairRow>, (prefill, decode): (u64, u64)) -> PairSizing {
         beside: Vec::new(),
         subject: String::new(),
         trust: Vec::new(),
+        doubt: None,
         assumptions: Vec::new(),
         notes: Vec::new(),
         ignored: Vec::new(),
@@ -83,4 +85,49 @@ fn the_interval_in_gpus_holds_the_answer_whatever_cards_cost() {
     let mut open = rows();
     open.pop();
     assert_eq!(sizing(open, (2, 2)).gpus_95(), (Some(6), None));
+}
+
+#[test]
+fn what_the_models_doubt_makes_of_the_numbers_is_told_where_there_is_any() {
+    let end = |prefill, decode| {
+        Some(End {
+            prefill,
+            decode,
+            gpus: prefill + 2 * decode,
+        })
+    };
+    let line = |doubt: Result<Doubt, String>| {
+        let mut found = sizing(vec![tried(2, 2, SURE)], (2, 2));
+        found.doubt = Some(doubt);
+        let told = text(&found, Style::default());
+        told.split_whitespace().collect::<Vec<_>>().join(" ")
+    };
+    let knee = FigureInterval {
+        sigma_ln: 0.1,
+        reach_ln: (0.25_f64.ln().abs(), 0.5_f64.ln().abs()),
+        parts: vec![(Component::Host, 0.1)],
+        ..FigureInterval::certain("knee")
+    };
+    let doubt = Doubt {
+        knee,
+        fast: end(1, 1),
+        slow: end(5, 8),
+    };
+    let told = line(Ok(doubt.clone()));
+    assert!(
+        told.contains("replicas ± 1 + 1 to 5 + 8 (3 to 21 GPUs), if the step time's parameters are off as `model ±` says, 90 %")
+            && told.contains("model ± knee −75.0 % to +100 %, 90 %, mostly by host"),
+        "{told}"
+    );
+    let open = line(Ok(Doubt {
+        slow: None,
+        ..doubt.clone()
+    }));
+    assert!(open.contains("replicas ± 1 + 1 to not known, if"), "{open}");
+    let ideal = line(Ok(Doubt {
+        knee: FigureInterval::certain("knee"),
+        ..doubt
+    }));
+    assert!(!ideal.contains("replicas ±"), "{ideal}");
+    assert!(line(Err("too long".into())).contains("model ± not known: too long"));
 }
