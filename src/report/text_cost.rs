@@ -4,8 +4,8 @@ use super::figures::{counted, significant};
 use super::text_sizing::dollars;
 use crate::analysis::costs::Rent;
 
-/// `11.96 $/h for 4 GPUs (prefill 2.99, decode 8.97); 0.68 $ per million output tokens, …`, with prompt and output tokens per second
-/// where they are known.
+/// `11.96 $/h for 4 GPUs (prefill 2.99, decode 8.97), 0.68 $/M output tokens (0.10 of all); assumed list …`, with prompt and
+/// output tokens per second where they are known. One GPU is the one that the answer is about.
 pub(super) fn line(rent: &Result<Rent, String>, tokens_per_s: Option<(f64, f64)>) -> String {
     let rent = match rent {
         Ok(rent) => rent,
@@ -17,19 +17,20 @@ pub(super) fn line(rent: &Result<Rent, String>, tokens_per_s: Option<(f64, f64)>
         true => format!(" ({})", each.join(", ")),
         false => String::new(),
     };
-    let gpus = match rent.is_mean {
-        true => format!("{} GPUs on average", significant(rent.gpus())),
-        false => counted(rent.gpus() as u64, "GPU"),
+    let gpus = match rent.gpus() {
+        number if rent.is_mean => format!(" for {} GPUs on average", significant(number)),
+        1.0 => String::new(),
+        number => format!(" for {}", counted(number as u64, "GPU")),
     };
     let tokens = tokens_per_s.and_then(|(prompt, output)| {
         Some(format!(
-            "; {} $ per million output tokens, {} $ per million tokens, prompts and outputs",
+            ", {} $/M output tokens ({} of all)",
             dollars(rent.usd_per_million(output)?),
             dollars(rent.usd_per_million(prompt + output)?)
         ))
     });
     format!(
-        "{} $/h for {gpus}{each}{}; {}",
+        "{} $/h{gpus}{each}{}; {}",
         dollars(rent.usd_per_hour()),
         tokens.unwrap_or_default(),
         rent.source
@@ -50,8 +51,8 @@ mod tests {
         // An hour of 1,000 tokens a second is 3.6 million of them.
         assert_eq!(
             line(&Ok(rent.clone()), Some((9_000.0, 1_000.0))),
-            "7.20 $/h for 5 GPUs (prefill 3.00, decode 4.20); 2.00 $ per million output tokens, 0.20 $ per million tokens, prompts and \
-             outputs; assumed list prices, $ per GPU-hour: A 3.00 (2025-10-01), B 1.05 (2025-10-01)"
+            "7.20 $/h for 5 GPUs (prefill 3.00, decode 4.20), 2.00 $/M output tokens (0.20 of all); assumed list prices, $ per \
+             GPU-hour: A 3.00 (2025-10-01), B 1.05 (2025-10-01)"
         );
         let scaled = Rent {
             pools: vec![(String::new(), 2.5, 7.5)],
@@ -62,6 +63,17 @@ mod tests {
         assert!(
             scaled.starts_with("7.50 $/h for 2.50 GPUs on average; assumed"),
             "{scaled}"
+        );
+        // A line of a page, where there is but one GPU.
+        let one = Rent {
+            pools: vec![(String::new(), 1.0, 2.99)],
+            is_mean: false,
+            source: "assumed list price of 2025-10-01".into(),
+        };
+        let one = line(&Ok(one), Some((9_220.0, 1_720.0)));
+        assert_eq!(
+            one,
+            "2.99 $/h, 0.48 $/M output tokens (0.0759 of all); assumed list price of 2025-10-01"
         );
         let idle = line(&Ok(rent), Some((0.0, 0.0)));
         assert!(

@@ -167,7 +167,8 @@ fn first_lines(page: &mut Page, view: &KneeView, style: Style) {
     for (name, sentence) in qualified.into_iter().flatten() {
         page.listed(name, &[sentence]);
     }
-    if let Some(rent) = &view.rent {
+    // Where replicas are counted, what they cost is told with them.
+    if let Some(rent) = view.rent.as_ref().filter(|_| view.sizing.is_none()) {
         let per_s = view.prompt_tokens_per_s.zip(view.output_tokens_per_s);
         page.fact("cost", &text_cost::line(rent, per_s));
     }
@@ -218,13 +219,13 @@ fn once_full(full: &WhenFull, view: &KneeView) -> String {
     )
 }
 
-/// Preemptions for each request from which they are told as a cause.
 /// Whether the knee is a rate that a full server does not come back to.
 pub(super) fn holds_until_a_burst(view: &KneeView) -> bool {
     let full = view.knee.zip(view.when_full);
     full.is_some_and(|(knee, full)| knee.value > full.served.high)
 }
 
+/// Preemptions for each request from which they are told as a cause.
 const PREEMPTED: f64 = 0.05;
 
 /// All that is promised, one phrase each.

@@ -74,7 +74,7 @@ pub(super) fn lines(sizing: &Sizing, is_interrupted: bool, is_clients: bool) -> 
             ),
         ));
     } else if sizing.demand.usd_per_gpu_hour.is_none() {
-        lines.push(("cost", "the GPU's profile has no price: give --price".to_owned()));
+        lines.push(("cost", "no price is known: give --price".to_owned()));
     }
     lines.push(("supposes", supposed(sizing, fleet)));
     if matches!(sizing.counted, Some(Counted::ByKnee(_))) && sizing.is_bursty {

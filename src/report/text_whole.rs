@@ -46,8 +46,8 @@ pub(super) fn facts(page: &mut Page, result: &RunResult, meta: &ResultMeta) {
     if let Some(scaling) = &meta.scaling {
         page.fact("scaling", &scaled(scaling));
     }
-    // What one pool costs that is there all the time the price of its card says.
-    if meta.pools.len() > 1 || meta.scaling.is_some() {
+    // Of one card without a price there is nothing to say.
+    if meta.rent.is_ok() || meta.pools.len() > 1 || meta.scaling.is_some() {
         page.fact("cost", &text_cost::line(&meta.rent, tokens_per_s(result)));
     }
     for (label, line) in text_relays::lines(result) {

@@ -32,12 +32,20 @@ fn pools_have_a_price_as_replicas_do() {
     assert!((told - expected).abs() < 1e-9 * expected, "{cost}");
     let printed = desk.expect(0, words);
     assert!(
-        printed.contains("  cost        8.00 $/h for 4 GPUs (prefill 2.00, decode 6.00); "),
+        printed.contains("  cost        8.00 $/h for 4 GPUs (prefill 2.00, decode 6.00), "),
         "{printed}"
     );
-    // One pool has no such line: a rate to size for brings its costs. Its JSON has the same.
+    // One pool has it, too, in one line.
     let alone = desk.expect(0, "run quickstart --num-prompts 100");
-    assert!(!alone.contains("  cost  "), "{alone}");
+    let cost = |printed: &str| {
+        let line = printed.lines().find(|line| line.starts_with("  cost  "));
+        line.map(|line| line.trim_start_matches("  cost").trim().to_owned())
+    };
+    let told = cost(&alone).expect("a line of it");
+    assert!(
+        told.starts_with("2.99 $/h, ") && told.ends_with(" of all); assumed list price of 2025-10-01"),
+        "{alone}"
+    );
     let keys = |run: &Value| -> Vec<String> {
         let cost = run["plimsoll"]["cost"].as_object().unwrap();
         cost.keys().cloned().collect()
@@ -45,8 +53,31 @@ fn pools_have_a_price_as_replicas_do() {
     let alone = json(&desk.expect(0, "run quickstart --num-prompts 100 --format json"));
     assert_eq!(keys(&alone), keys(&run));
     assert_eq!(alone["plimsoll"]["cost"]["usd_per_hour"].as_f64(), Some(2.99));
-    let refused = desk.run("knee quickstart --price 2");
-    assert!(text(&refused.stderr).contains("--price has no effect on the knee of one setting"));
+    let priced = "knee quickstart --price 2 --precision 0.2";
+    let told = cost(&desk.expect(0, priced)).expect("a line of it");
+    assert!(
+        told.starts_with("2.00 $/h, ") && told.ends_with("; 2.00 $ per GPU-hour, as given"),
+        "{told}"
+    );
+    let knee = json(&desk.expect(0, &format!("{priced} --format json")));
+    let tokens = knee["points"].as_array().unwrap().iter().rfind(|point| {
+        point["request_rate"].as_f64().unwrap() <= knee["knee"]["value"].as_f64().unwrap() * (1.0 + 1e-9)
+    });
+    let tokens = tokens.unwrap()["output_throughput"].as_f64().unwrap();
+    let million = knee["cost"]["usd_per_million_output_tokens"].as_f64().unwrap();
+    // The knee lies between this rate and the next.
+    let there = 2.0 / (tokens * 3600.0 / 1e6);
+    assert!((0.9..=1.01).contains(&(million / there)), "{million} and {there}");
+    // Replicas that are counted bring their own line, and an ideal server is nothing that one pays.
+    let sized = desk.expect(0, "knee quickstart --for-rate 20 --precision 0.2");
+    assert_eq!(sized.matches("\n  cost  ").count(), 1, "{sized}");
+    for ideal in [
+        "run ideal-queue --num-prompts 2000",
+        "knee ideal-queue --goodput ttft:1000 --precision 0.2",
+    ] {
+        let told = desk.expect(0, ideal);
+        assert_eq!(cost(&told), None, "{told}");
+    }
 }
 
 #[test]
@@ -92,6 +123,11 @@ fn the_cheapest_numbers_of_both_pools_are_found_for_a_rate() {
         (million - usd / (30.0 * 256.0 * 3600.0 / 1e6)).abs() < 1e-6,
         "{sizing}"
     );
+    // The ends of the model's interval lie on both sides of it.
+    let ends = ["gpus_model_low", "gpus_model_high"].map(|key| sizing[key].as_u64().unwrap());
+    let holds = (ends[0]..=ends[1]).contains(&(prefill + decode));
+    assert!(holds && ends[0] < ends[1], "{sizing}");
+    assert!(found["model_interval"].is_object(), "{found}");
     let tried = sizing["tried"].as_array().unwrap();
     let of = |pair: &Value| {
         (
@@ -123,12 +159,11 @@ fn the_cheapest_numbers_of_both_pools_are_found_for_a_rate() {
     let first = format!("{prefill} prefill + {decode} decode replicas for 30.0 req/s  (95 % [");
     assert!(printed.starts_with(&first), "{printed}");
     assert!(
-    // The ends of the model's interval lie on both sides of it.
-    let ends = ["gpus_model_low", "gpus_model_high"].map(|key| sizing[key].as_u64().unwrap());
-    let holds = (ends[0]..=ends[1]).contains(&(prefill + decode));
-    assert!(holds && ends[0] < ends[1], "{sizing}");
-    assert!(found["model_interval"].is_object(), "{found}");
         printed.contains("$/M output tokens") && printed.contains(&format!("▶ {prefill}")),
+        "{printed}"
+    );
+    assert!(
+        printed.contains("  replicas ±  ") && printed.contains("  model ±     knee −"),
         "{printed}"
     );
     // One of each would be far beyond what it can do at this rate: what is seen of it is seen at ease.
@@ -162,10 +197,6 @@ fn each_pool_is_paid_at_the_price_of_its_own_card() {
     }
     // With one less that prefills, as many that decode as are cheaper.
     let fewer = (of(sizing, "prefill") - 1.0, of(sizing, "decode") + 3.0);
-    assert!(
-        printed.contains("  replicas ±  ") && printed.contains("  model ±     knee −"),
-        "{printed}"
-    );
     let is_tried = |pair: &Value| (of(pair, "prefill"), of(pair, "decode")) == fewer;
     assert!(pairs.iter().any(is_tried), "{fewer:?} in {sizing}");
     let refused = desk.run("knee two.toml --for-rate 20 --price 3");
@@ -201,18 +232,6 @@ fn what_cannot_be_counted_of_two_pools_says_so() {
         "{}",
         planned.1
     );
-    let swept = desk.run("knee pd-input-length --for-rate 20 -L input-len 512,1024");
-    assert!(text(&swept.stderr).contains("count without -L and -S"));
-    // No number helps where a prompt alone takes longer than is promised.
-    let hopeless = desk.expect(
-        3,
-        "knee pd-input-length --for-rate 1 --precision 0.2 --goodput ttft:1 tpot:none",
-    );
-    assert!(
-        hopeless.starts_with("NO NUMBERS of prefill and decode replicas"),
-        "{hopeless}"
-    );
-}
     let planned = desk.run("knee pd-input-length --for-rate 10 --request-rate 7 --precision 0.2 --dry-run");
     let planned = text(&planned.stderr);
     assert!(
@@ -232,3 +251,15 @@ fn what_cannot_be_counted_of_two_pools_says_so() {
             && scaled.contains("help: leave it out"),
         "{scaled}"
     );
+    let swept = desk.run("knee pd-input-length --for-rate 20 -L input-len 512,1024");
+    assert!(text(&swept.stderr).contains("count without -L and -S"));
+    // No number helps where a prompt alone takes longer than is promised.
+    let hopeless = desk.expect(
+        3,
+        "knee pd-input-length --for-rate 1 --precision 0.2 --goodput ttft:1 tpot:none",
+    );
+    assert!(
+        hopeless.starts_with("NO NUMBERS of prefill and decode replicas"),
+        "{hopeless}"
+    );
+}

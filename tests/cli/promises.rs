@@ -227,7 +227,6 @@ fn replicas_for_a_rate_are_the_first_line_and_agree_in_every_form() {
     let rows: Vec<Vec<&str>> = table.lines().map(|line| line.split(',').collect()).collect();
     let column = rows[0].iter().position(|name| *name == "replicas").unwrap();
     assert!(rows[1..].iter().all(|row| row[column] == replicas), "{table}");
-    desk.expect(2, "knee quickstart --price 2.5");
     desk.expect(2, "knee quickstart --for-rate -1");
 }
 
@@ -313,13 +312,13 @@ fn a_knee_says_what_flags_of_a_run_do_to_it() {
         !counted.contains(idle) && !counted.contains("request_rate = "),
         "{counted}"
     );
+    assert!(counted.contains("behind least_requests"), "{counted}");
     // A run's length is none of a search's, so that the precision is not idle beside it.
     let both = notes("--num-prompts 500");
     assert!(
         both.contains("num_prompts = 500 has no effect on knee") && !both.contains("precision has no effect"),
         "{both}"
     );
-    assert!(counted.contains("behind least_requests"), "{counted}");
 }
 
 /// Behind a router that looks at loads, answers of one length need more replicas than answers whose lengths differ.

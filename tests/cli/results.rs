@@ -506,7 +506,7 @@ fn shares_of_an_autoscaled_run_are_of_the_replicas_in_service() {
     let tokens = number(&whole["output_tokens"]);
     assert!((million * tokens / 1e6 - number(&told["scaling"]["usd"])).abs() < 1e-6);
     let printed = desk.expect(3, "run autoscale");
-    assert!(printed.contains("GPUs on average; "), "{printed}");
+    assert!(printed.contains("GPUs on average, "), "{printed}");
     let usd = number(&told["cost"]["usd_per_hour"]) * number(&whole["duration_s"]) / 3600.0;
     assert!((usd - number(&told["scaling"]["usd"])).abs() < 1e-9);
 }

@@ -172,7 +172,7 @@ pub fn run(args: &Args, out: &mut dyn Write, terminal: &Terminal) -> anyhow::Res
         document: &input.document,
         bracket,
         sizing,
-        rent: (resolved.servers.len() > 1).then(|| rent::of(&resolved, args.sizing.price)),
+        rent: rent::beside_knee(&resolved, args.sizing.price),
         ignored: [resolved.ignored.clone(), ignored].concat(),
     };
     execute(&asked, &outputs, out, terminal)

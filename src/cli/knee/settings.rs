@@ -243,7 +243,9 @@ fn say(input: &Assembled, plan: &Plan, outputs: &Outputs, unread: &[String], ter
 
 /// Where the prices are from, each card once.
 fn prices(plan: &Plan, price: Option<f64>) -> String {
-    let pools = plan.runs.iter().flat_map(|cell| &cell.resolved.scenario.pools);
+    let cells = plan.runs.iter().map(|cell| &cell.resolved);
+    let priced = cells.filter(|resolved| price.is_some() || !resolved.is_ideal());
+    let pools = priced.flat_map(|resolved| &resolved.scenario.pools);
     rent::prices(pools, price)
 }
 

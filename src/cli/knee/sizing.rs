@@ -49,29 +49,23 @@ impl SizingFlags {
         all.into_iter().flatten().collect()
     }
 
-    /// Refuses a price that nothing is paid by, or that is not that of all GPUs.
+    /// Refuses a price that is not that of all GPUs.
     ///
     /// # Errors
-    /// One setting of one pool without a rate to count for, and pools of unlike cards.
+    /// Pools of unlike cards.
     pub(super) fn check_price(self, resolved: &Resolved) -> Result<(), Diagnostics> {
         let devices = || resolved.servers.iter().map(|server| &server.device.id);
         let are_unlike = devices().any(|device| Some(device) != devices().next());
-        let (what, help) = match (resolved.servers.len() > 1, self.for_rate) {
-            _ if self.price.is_none() => return Ok(()),
-            (true, _) if are_unlike => (
-                "--price is one price for every GPU-hour, and the pools have cards that cost unlike amounts",
-                "leave it out: each card then has the list price of its profile; for your own put what \
-                 `plimsoll hw show GPU --format toml` says into a file, change its usd_per_hour, and give the file's path in place of \
-                 the name",
-            ),
-            (false, None) => (
-                "--price has no effect on the knee of one setting",
-                "give --for-rate, which counts replicas and their cost, or settings to rank: -L tensor-parallel-size 1,2",
-            ),
-            _ => return Ok(()),
-        };
-        let problem = Diagnostic::new(what).at(Place::Flag("--price".to_owned()));
-        Err(problem.help(help).into())
+        if self.price.is_none() || !are_unlike {
+            return Ok(());
+        }
+        let problem = Diagnostic::new(
+            "--price is one price for every GPU-hour, and the pools have cards that cost unlike amounts",
+        );
+        let help = "leave it out: each card then has the list price of its profile; for your own put what \
+                    `plimsoll hw show GPU --format toml` says into a file, change its usd_per_hour, and give the file's path in place \
+                    of the name";
+        Err(problem.at(Place::Flag("--price".to_owned())).help(help).into())
     }
 
     /// What was asked, for this scenario's replica.
@@ -83,7 +77,7 @@ impl SizingFlags {
             return Ok(None);
         };
         let engines = engines_of_one(resolved, document)?;
-        let list = resolved.device.price.as_ref();
+        let list = resolved.device.price.as_ref().filter(|_| !resolved.is_ideal());
         let price_source = match (self.price, list) {
             (None, Some(list)) => Some(format!("assumed list price of {}", list.date)),
             _ => None,
