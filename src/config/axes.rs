@@ -6,7 +6,7 @@ mod twice;
 
 pub use cells::{Cell, Swept, cells, unreadable, with_values};
 
-use clap::{CommandFactory, FromArgMatches, Parser};
+use clap::{Args, CommandFactory, FromArgMatches, Parser};
 use toml::{Table, Value};
 
 use super::argv;
@@ -14,7 +14,7 @@ use super::assemble::every_flag;
 use super::diagnostic::SWEPT;
 use super::diagnostic::{Diagnostic, Diagnostics, Place};
 use super::document::{Document, Source};
-use super::flags::{By, ScenarioFlags};
+use super::flags::{By, ScenarioFlags, TrafficFlags};
 
 /// Most cells of one sweep.
 const CELLS_MAX: usize = 1_000_000;
@@ -271,6 +271,17 @@ pub fn own_name(name: &str) -> String {
     of_alias.unwrap_or(said).to_owned()
 }
 
+/// Whether an axis sets the traffic, in part or as a whole, and not what serves it: a flag of it, or a key of `[workload]`.
+#[must_use]
+pub fn sets_traffic(name: &str) -> bool {
+    if name.contains('.') {
+        return name.trim_start_matches('-').starts_with("workload.");
+    }
+    let own = own_name(name);
+    let traffic = TrafficFlags::augment_args(clap::Command::new(""));
+    traffic.get_arguments().any(|arg| arg.get_long() == Some(&own))
+}
+
 /// Reads one value into flags, over what they say; the flag's own name.
 fn set_flag(flags: &mut ScenarioFlags, name: &str, value: &str) -> Result<String, Vec<Diagnostic>> {
     let place = Place::of_axis(name);
@@ -367,6 +378,29 @@ fn scalar(text: &str) -> Value {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn what_is_sent_is_told_from_what_serves_it() {
+        let sent = [
+            "request-rate",
+            "--input_len",
+            "max-concurrency",
+            "users",
+            "workload.prefix.sessions.think_time",
+        ];
+        let serves = [
+            "gpu",
+            "tp",
+            "max_num_seqs",
+            "engine.block_size",
+            "acceptance-rate",
+            "goodput",
+        ];
+        assert!(sent.into_iter().all(sets_traffic));
+        for axis in serves {
+            assert!(!sets_traffic(axis), "{axis}");
+        }
+    }
 
     #[test]
     fn an_item_that_a_list_does_not_have_is_no_axis() {

@@ -2,8 +2,9 @@
 //!
 //! Law: what may keep the promise and serves more than the setting that surely keeps it is named beside it. What an unstable run
 //! serves is no steady figure, so none is ranked beside one that is not. Where all serve what they are offered, output tells
-//! nothing, and the lowest latencies are named ([`lowest`]).
+//! nothing, and the lowest latencies are named ([`lowest`]). Who is sent more than others is not held against them ([`loads`]).
 
+mod loads;
 mod lowest;
 
 use super::figures::{counted, percent, significant};
@@ -45,7 +46,8 @@ pub(super) fn answer(rows: &[SweepRow<'_>]) -> String {
 /// Which run served the most among those that keep the promise, whether more than chance is behind it, and which may keep it
 /// and serves more.
 fn best(rows: &[SweepRow<'_>]) -> String {
-    let groups = ranked(settings_apart_from_seeds(rows));
+    let tried = settings_apart_from_seeds(rows);
+    let groups = ranked(tried.clone());
     let candidates: Vec<Option<Candidate>> = groups.iter().map(|(_, runs)| together(runs)).collect();
     let is_promised = rows.iter().any(SweepRow::is_promised);
     let unstable = rows.iter().filter(|row| row.is_unstable()).count();
@@ -77,28 +79,46 @@ fn best(rows: &[SweepRow<'_>]) -> String {
         (true, _) => format!("{surely} within it"),
     };
     let noise = Noise::of(rows);
-    let best = match noise.best(&candidates) {
+    let best = match loads::by_load(&tried, &groups, &candidates) {
+        Some(loads) => loads::told(&loads, &within, noise),
+        None => among(&groups.iter().collect::<Vec<_>>(), &candidates, &within, noise),
+    };
+    unstable + &breaks + &undecided + &best + &more_undecided(&groups, &candidates, noise)
+}
+
+/// Which of them stands out, or what their outputs have in common.
+fn among(
+    groups: &[&Setting<'_, '_>],
+    candidates: &[Option<Candidate>],
+    within: &str,
+    noise: Noise,
+) -> String {
+    match noise.best(candidates) {
         Best::NoneKeeps => String::new(),
         Best::Alike { least, most } => {
-            let told = noise.alike(&within, least, most);
-            let kept = groups.iter().zip(&candidates);
+            let told = noise.alike(within, least, most);
+            let kept = groups.iter().zip(candidates);
             let kept = kept.filter(|(_, one)| one.is_some_and(|one| one.keeps));
-            let kept: Vec<&Setting<'_, '_>> = kept.map(|(group, _)| group).collect();
-            told + &lowest::lowest(&kept) + &lowest::cheapest(&kept)
+            let kept: Vec<&Setting<'_, '_>> = kept.map(|(group, _)| *group).collect();
+            let lowest = match lowest::lowest(&kept) {
+                // That there are few requests is said already.
+                none if none.is_empty() && !noise.is_of_few() => lowest::unranked(&kept),
+                lowest => lowest,
+            };
+            told + &lowest + &lowest::cheapest(&kept)
         }
         Best::Overlapping {
             index, tokens_per_s, ..
         } => {
-            most(&within, tokens_per_s, &groups[index])
+            most(within, tokens_per_s, groups[index])
                 + ", though the runs' intervals overlap: more prompts would tell"
         }
         Best::One {
             index,
             tokens_per_s,
             within_noise,
-        } => most(&within, tokens_per_s, &groups[index]) + &noise.others(within_noise),
-    };
-    unstable + &breaks + &undecided + &best + &more_undecided(&groups, &candidates, noise)
+        } => most(within, tokens_per_s, groups[index]) + &noise.others(within_noise),
+    }
 }
 
 /// The settings that are held against each other: where the queue grows without end a run's output is what the engine can do at
@@ -115,12 +135,20 @@ fn ranked<'r, 's>(groups: Vec<Setting<'r, 's>>) -> Vec<Setting<'r, 's>> {
 
 /// The setting that serves the most.
 fn most(within: &str, tokens_per_s: f64, (settings, runs): &Setting<'_, '_>) -> String {
-    let seeds = match runs.len() {
+    let tokens = significant(tokens_per_s);
+    format!(
+        "; most output{within} {tokens} tok/s{}{}",
+        at(settings),
+        seeds(runs)
+    )
+}
+
+/// `, mean of 3 seeds`; nothing of one.
+fn seeds(runs: &[&SweepRow<'_>]) -> String {
+    match runs.len() {
         1 => String::new(),
         seeds => format!(", mean of {}", counted(seeds as u64, "seed")),
-    };
-    let tokens = significant(tokens_per_s);
-    format!("; most output{within} {tokens} tok/s{}{seeds}", at(settings))
+    }
 }
 
 /// What outputs must differ by more than to be told apart.
@@ -142,6 +170,11 @@ impl Noise {
             None if rows.iter().any(|row| row.interval("output_throughput").is_some()) => Noise::Intervals,
             None => Noise::Little,
         }
+    }
+
+    /// Whether so few requests were sent that nothing is told apart by them.
+    fn is_of_few(self) -> bool {
+        matches!(self, Noise::Number(part) if part >= FEW_LEAVE_OPEN)
     }
 
     /// Which of them stands out. Of so few requests that their number decides nothing is known, however far apart they are.
@@ -258,7 +291,10 @@ fn so_far(runs: &[&SweepRow<'_>]) -> String {
 }
 
 /// What was set, and the runs that have it.
-type Setting<'r, 's> = (Vec<(String, String)>, Vec<&'r SweepRow<'s>>);
+type Setting<'r, 's> = (Labels, Vec<&'r SweepRow<'s>>);
+
+/// Axes and values.
+type Labels = Vec<(String, String)>;
 
 /// Runs that differ in their seed alone are one setting, told without the seed.
 fn settings_apart_from_seeds<'r, 's>(rows: &'r [SweepRow<'s>]) -> Vec<Setting<'r, 's>> {
@@ -334,10 +370,21 @@ pub fn none_keeps(rows: &[SweepRow<'_>]) -> bool {
     finished.peek().is_some() && finished.all(SweepRow::breaks)
 }
 
+/// `rate = 4, gpu = h100`.
+fn named(settings: &[(String, String)]) -> String {
+    let parts = settings.iter().map(|(axis, value)| format!("{axis} = {value}"));
+    parts.collect::<Vec<_>>().join(", ")
+}
+
+/// A figure's mean over runs that differ in their seed; `None` unless all have it.
+fn mean_of(runs: &[&SweepRow<'_>], key: &str) -> Option<f64> {
+    let known: Vec<f64> = runs.iter().map(|run| run.figure(key)).collect::<Option<_>>()?;
+    Some(known.iter().sum::<f64>() / known.len() as f64)
+}
+
 /// ` at rate = 4, gpu = h100`; nothing where nothing was set.
 fn at(settings: &[(String, String)]) -> String {
-    let parts = settings.iter().map(|(axis, value)| format!("{axis} = {value}"));
-    match parts.collect::<Vec<_>>().join(", ") {
+    match named(settings) {
         none if none.is_empty() => none,
         parts => format!(" at {parts}"),
     }

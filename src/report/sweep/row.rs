@@ -226,8 +226,13 @@ impl SweepRow<'_> {
 
     /// Whether load is offered at a rate of its own, and served: what comes out says nothing but what went in.
     pub(in crate::report) fn is_carried(&self) -> bool {
+        self.is_open_loop() && self.verdict() == "stable"
+    }
+
+    /// Whether load is offered at a rate of its own.
+    pub(in crate::report) fn is_open_loop(&self) -> bool {
         let is_held = self.run.get("max_concurrency").is_some_and(Value::is_number);
-        !is_held && self.verdict() == "stable" && self.number("request_rate").is_some()
+        !is_held && self.number("request_rate").is_some()
     }
 
     /// Whether the promise is broken, as far as that is known.

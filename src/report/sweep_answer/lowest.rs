@@ -10,7 +10,8 @@ use crate::report::text_sizing::dollars;
 use crate::sweep::{self, Best, Candidate};
 
 /// The latencies: keys, and names for people, as the table's columns have them.
-const LATENCIES: [(&str, &str); 2] = [("median_tpot_ms", "TPOT p50"), ("median_ttft_ms", "TTFT p50")];
+pub(super) const LATENCIES: [(&str, &str); 2] =
+    [("median_tpot_ms", "TPOT p50"), ("median_ttft_ms", "TTFT p50")];
 
 /// What there is to say of a latency.
 struct Told {
@@ -43,6 +44,16 @@ pub(super) fn lowest(settings: &[&Setting<'_, '_>]) -> String {
                 None => format!("; {}{}", one.figure, one.beside),
             })
             .collect(),
+    }
+}
+
+/// Why no latency of theirs is ranked, where they are sent at a rate of their own and are too short, or end, before a steady stretch.
+pub(super) fn unranked(settings: &[&Setting<'_, '_>]) -> String {
+    let runs = || settings.iter().flat_map(|(_, runs)| runs);
+    let has_none = |run: &&SweepRow<'_>| !LATENCIES.iter().any(|(key, _)| run.interval(key).is_some());
+    match settings.len() > 1 && runs().all(|run| run.is_open_loop()) && runs().any(has_none) {
+        true => "; latencies are not ranked: runs without a steady stretch have no intervals".to_owned(),
+        false => String::new(),
     }
 }
 

@@ -162,7 +162,8 @@ fn none_is_crowned_by_so_few_requests() {
     );
     assert_eq!(
         first(&[398.0, 398.0, 398.0], 100_000, 2.0.into()),
-        "3 runs; output alike within 0.877 %, about 398 tok/s"
+        "3 runs; output alike within 0.877 %, about 398 tok/s; latencies are not ranked: runs without a steady stretch have no \
+         intervals"
     );
     // All at once they come as fast as they can.
     assert_eq!(
@@ -194,7 +195,7 @@ fn no_seed_is_crowned() {
     let rows: Vec<SweepRow<'_>> = cells.iter().map(Vec::as_slice).zip(&runs).map(row).collect();
     assert_eq!(
         answer(&rows),
-        "4 runs; most output 210 tok/s at request-rate = 8, mean of 2 seeds"
+        "4 runs; heaviest load carried: request-rate = 8, 210 tok/s, mean of 2 seeds"
     );
     // Seeds alone are one setting, which is like no other.
     let seeds: Vec<Vec<_>> = cells[..2].iter().map(|cell| cell[..1].to_vec()).collect();
@@ -314,4 +315,154 @@ fn where_all_serve_what_is_offered_the_lowest_latencies_are_named() {
         other.iter_mut().for_each(|run| run[key] = value.clone());
         assert!(!first(&other, None).contains("lowest TPOT"), "{key}");
     }
+}
+
+/// The first line of runs, each with what was set for it.
+fn of_settings(runs: &[(Vec<(&str, &str)>, Value)], attainment: Option<f64>) -> String {
+    let own = |(axis, value): &(&str, &str)| ((*axis).to_owned(), (*value).to_owned());
+    let settings: Vec<Vec<(String, String)>> = (runs.iter())
+        .map(|(labels, _)| labels.iter().map(own).collect())
+        .collect();
+    let rows: Vec<SweepRow<'_>> = (runs.iter().zip(&settings))
+        .map(|((_, run), settings)| SweepRow {
+            of_whole: false,
+            settings,
+            run,
+            attainment,
+        })
+        .collect();
+    answer(&rows)
+}
+
+/// A run of an open loop: tokens per second out and in all, and TPOT in ms.
+fn open(verdict: &str, tokens: f64, all: f64, tpot: f64, good: f64) -> Value {
+    serde_json::json!({
+        "output_throughput": tokens, "input_throughput": all - tokens, "request_rate": 4.0,
+        "request_throughput": 1.0, "request_goodput": good,
+        "median_tpot_ms": tpot, "median_ttft_ms": 5.0 * tpot,
+        "plimsoll": {"verdict": verdict, "intervals_95": {
+            "output_throughput": [0.99 * tokens, 1.01 * tokens], "p50_tpot_ms": [0.99 * tpot, 1.01 * tpot],
+            "p50_ttft_ms": [4.95 * tpot, 5.05 * tpot]}},
+    })
+}
+
+/// Whoever is sent least answers first, and whoever is sent most has the most output: neither is any merit.
+#[test]
+fn no_load_is_crowned_and_the_heaviest_that_is_carried_is_named() {
+    let rates = [
+        (
+            vec![("request-rate", "2")],
+            open("stable", 400.0, 2000.0, 7.0, 1.0),
+        ),
+        (
+            vec![("request-rate", "8")],
+            open("stable", 1600.0, 8000.0, 9.0, 1.0),
+        ),
+        (
+            vec![("request-rate", "32")],
+            open("unstable", 4000.0, 20_000.0, 90.0, 0.0),
+        ),
+    ];
+    assert_eq!(
+        of_settings(&rates, None),
+        "3 runs; 1 is unstable; heaviest load carried: request-rate = 8, 1,600 tok/s; TPOT p50 7.00 ms to 9.00 ms, TTFT p50 35.0 ms \
+         to 45.0 ms"
+    );
+    assert_eq!(
+        of_settings(&rates, Some(0.9)),
+        "3 runs; 1 is unstable; heaviest load within the promise: request-rate = 8, 1,600 tok/s; TPOT p50 7.00 ms to 9.00 ms, TTFT \
+         p50 35.0 ms to 45.0 ms"
+    );
+    // Prompts are a load, too, though their outputs are alike.
+    let prompts = [
+        (
+            vec![("input_len", "512")],
+            open("stable", 400.0, 1200.0, 7.0, 1.0),
+        ),
+        (
+            vec![("input_len", "4096")],
+            open("stable", 401.0, 6800.0, 9.0, 1.0),
+        ),
+    ];
+    let told = of_settings(&prompts, None);
+    assert!(
+        told.starts_with("2 runs; heaviest load carried: input_len = 4096, 401 tok/s; TPOT p50"),
+        "{told}"
+    );
+    // As much is sent with every think time.
+    let think = "workload.prefix.sessions.think_time";
+    let pauses = [
+        (vec![(think, "10 s")], open("stable", 2350.0, 9000.0, 8.0, 1.0)),
+        (vec![(think, "60 s")], open("stable", 2410.0, 9100.0, 9.0, 1.0)),
+    ];
+    assert_eq!(
+        of_settings(&pauses, Some(0.9)),
+        "2 runs; output within the promise 2,350 to 2,410 tok/s; TPOT p50 8.00 ms to 9.00 ms, TTFT p50 40.0 ms to 45.0 ms"
+    );
+    // One that is left has nobody beside it, and past saturation nothing is carried.
+    assert_eq!(
+        of_settings(&rates[..1], None),
+        "1 run; most output 400 tok/s at request-rate = 2"
+    );
+    let over = rates
+        .clone()
+        .map(|(labels, _)| (labels, open("unstable", 4000.0, 20_000.0, 90.0, 0.0)));
+    assert_eq!(
+        of_settings(&over, None),
+        "3 runs; 3 are unstable; output about 4,000 tok/s"
+    );
+    assert_eq!(
+        of_settings(&over, Some(0.9)),
+        "3 runs; 3 are unstable; none keeps the promise"
+    );
+}
+
+#[test]
+fn settings_are_compared_at_one_load() {
+    let cell = |rate: &'static str, gpu: &'static str| [("request-rate", rate), ("gpu", gpu)];
+    let cells = [cell("2", "a"), cell("2", "b"), cell("8", "a"), cell("8", "b")];
+    let of = |runs: [Value; 4], attainment| {
+        let runs: Vec<_> = cells.map(Vec::from).into_iter().zip(runs).collect();
+        of_settings(&runs, attainment)
+    };
+    let light = || open("stable", 400.0, 2000.0, 7.0, 1.0);
+    let heavy = |tpot: f64| open("stable", 1600.0, 8000.0, tpot, 1.0);
+    let over = || open("unstable", 1700.0, 9000.0, 90.0, 0.0);
+    assert_eq!(
+        of([light(), light(), over(), heavy(12.0)], Some(0.9)),
+        "4 runs; 1 is unstable; heaviest load within the promise: request-rate = 8, by gpu = b alone, 1,600 tok/s"
+    );
+    assert_eq!(
+        of([light(), light(), heavy(9.0), heavy(12.0)], None),
+        "4 runs; heaviest load carried: request-rate = 8, by both settings; of these output alike within noise, about 1,600 tok/s; \
+         lowest TPOT p50 9.00 ms and TTFT p50 45.0 ms at gpu = a"
+    );
+    // Axes that advance together have no load in common.
+    let linked = [(cells[0].to_vec(), light()), (cells[3].to_vec(), heavy(12.0))];
+    let told = of_settings(&linked, None);
+    assert!(
+        told.starts_with(
+            "2 runs; heaviest load carried: request-rate = 8, gpu = b, 1,600 tok/s; TPOT p50 7.00 ms to"
+        ),
+        "{told}"
+    );
+}
+
+#[test]
+fn why_no_latency_is_ranked_is_said() {
+    let short = |verdict: &str| {
+        let mut run = open(verdict, 400.0, 2000.0, 7.0, 1.0);
+        run["completed"] = 100_000.into();
+        run["plimsoll"].as_object_mut().unwrap().remove("intervals_95");
+        run
+    };
+    let why = "; latencies are not ranked: runs without a steady stretch have no intervals";
+    for verdict in ["too_short", "finite"] {
+        let told = first(&[short(verdict), short(verdict)], None);
+        assert!(told.ends_with(why), "{told}");
+    }
+    // Of a closed loop output is the answer.
+    let mut held = [short("finite"), short("finite")];
+    (held.iter_mut()).for_each(|run| run["max_concurrency"] = 8.into());
+    assert!(!first(&held, None).contains("ranked"), "{}", first(&held, None));
 }
