@@ -215,12 +215,25 @@ impl Replica {
         let told = |orphan: &Orphan| (orphan.order, (orphan.id, orphan.before, orphan.tokens));
         shares.extend(step.orphans.iter().map(told));
         shares.sort_by_key(|&(order, _)| order);
+        // A share whose sequence was preempted is not verified.
+        let is_orphan = |order: u64| step.orphans.iter().any(|orphan| orphan.order == order);
+        let mut verified = step.verified.iter().map(|share| share.drafts);
+        let drafts = match step.verified.is_empty() {
+            true => Vec::new(),
+            false => shares
+                .iter()
+                .map(|&(order, _)| match is_orphan(order) {
+                    true => 0,
+                    false => verified.next().unwrap_or(0),
+                })
+                .collect(),
+        };
         let record = ScheduleRecord {
             scheduled: step.scheduled,
             begin: step.begin,
             duration: step.duration,
             shares: shares.into_iter().map(|(_, share)| share).collect(),
-            drafts: step.verified.iter().map(|share| share.drafts).collect(),
+            drafts,
             preempted: self.preempted.clone(),
             free_blocks: step.free_blocks,
             running: step.running,

@@ -99,7 +99,12 @@ impl Replica {
         if tokens > 0 && !self.config.switches.eviction_restores_budget {
             // 0.11 takes the victim out of `running` and not out of the step: its share is computed, and counts as its
             // computed tokens when it comes back.
-            let (order, id, before) = (sequence.order, sequence.request.id, lost - sequence.last_share);
+            let before = match self.config.speculation {
+                // Drafts that were rejected have gone off `computed` since.
+                Some(_) => sequence.drafting.began,
+                None => lost - sequence.last_share,
+            };
+            let (order, id) = (sequence.order, sequence.request.id);
             step.orphans.push(Orphan {
                 order,
                 id,

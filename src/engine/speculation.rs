@@ -135,6 +135,8 @@ pub(super) struct Drafting {
     pub(super) reach: u32,
     /// Its first tokens whose blocks are registered, as far as they are full.
     pub(super) registered: u32,
+    /// Where its last share began.
+    pub(super) began: u32,
     /// Output tokens that its client has.
     pub(super) delivered: u32,
     /// Drafts that wait for its next share (V1-57); nobody looks at them where steps are scheduled ahead.
@@ -331,6 +333,7 @@ impl Replica {
         }
         self.register_drafted(slot, before + tokens);
         let sequence = &mut self.sequences[slot];
+        sequence.drafting.began = before;
         sequence.computed += tokens;
         (sequence.last_share, sequence.last_step) = (tokens, step.number);
         sequence.sampled_last = tokens >= missing;
