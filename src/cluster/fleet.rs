@@ -9,7 +9,7 @@ use super::tap::Tap;
 use super::wakes::Wakes;
 use crate::cost::jitter::Jitter;
 use crate::engine::lmcache::{self, LmcacheConfig};
-use crate::engine::sglang::SglangRecord;
+use crate::engine::sglang::{RecordedPass, SglangRecord};
 use crate::engine::{Acceptance, Engine, Handle, Outlook, Refusal, ScheduleRecord};
 use crate::facts::{Completion, Observer};
 use crate::ids::RequestId;
@@ -337,9 +337,9 @@ impl Cluster {
         self.engines[0].take_sglang_log()
     }
 
-    /// Replaces the order of an SGLang queue in each logged pass.
-    pub(crate) fn replay_orders(&mut self, orders: Vec<Vec<RequestId>>) {
-        self.engines[0].replay_orders(orders);
+    /// What chance decides in an SGLang engine is taken from these passes, one for each logged one.
+    pub(crate) fn replay(&mut self, passes: Vec<RecordedPass>) {
+        self.engines[0].replay(passes);
     }
 }
 

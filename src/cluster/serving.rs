@@ -9,7 +9,7 @@ use super::lockstep::{LockStep, LockStepAccount, LockStepSpec};
 use crate::cost::SharedCost;
 use crate::cost::jitter::Jitter;
 use crate::engine::lmcache::LmcacheConfig;
-use crate::engine::sglang::SglangRecord;
+use crate::engine::sglang::{RecordedPass, SglangRecord};
 use crate::engine::{Acceptance, Outlook, Refusal, ScheduleRecord};
 use crate::facts::{Completion, Observer};
 use crate::ids::RequestId;
@@ -323,10 +323,10 @@ impl Serving {
         }
     }
 
-    /// Replaces the order of an SGLang queue in each logged pass.
-    pub(crate) fn replay_orders(&mut self, orders: Vec<Vec<RequestId>>) {
+    /// What chance decides in an SGLang engine is taken from these passes, one for each logged one.
+    pub(crate) fn replay(&mut self, passes: Vec<RecordedPass>) {
         if let Serving::Fleet(fleet) = self {
-            fleet.replay_orders(orders);
+            fleet.replay(passes);
         }
     }
 }

@@ -131,7 +131,9 @@ fn engine_config(recording: &Recording) -> EngineConfig {
             };
             Some(speculation::scheduled(wish, profile.speculation))
         }),
-        switches: profile.version_switches(recording.scheduler_reserve_full_isl),
+        // 0.11 has no such flag, so what a file leaves out must not count as set.
+        switches: profile
+            .version_switches(recording.scheduler_reserve_full_isl && recording.profile == "vllm@0.33"),
     }
 }
 

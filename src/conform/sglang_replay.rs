@@ -11,7 +11,8 @@ use super::requests::{Fixed, Results, named_request};
 use super::sglang::{SglangRecording, SglangRequest, SglangStep};
 use crate::cost::linear::LinearCost;
 use crate::engine::sglang::{
-    BatchMode, PriorityRule, QueuePolicy, SglangConfig, SglangRecord, SglangSwitches, clipped_max_new,
+    BatchMode, PriorityRule, QueuePolicy, RecordedPass, SglangConfig, SglangRecord, SglangSwitches,
+    clipped_max_new,
 };
 use crate::ids::{RequestId, SegmentId};
 use crate::sim::{Frontend, Simulation, Until};
@@ -40,10 +41,8 @@ pub(super) fn replay(recording: &SglangRecording, stepwise: bool) -> Result<Agre
     } else {
         Simulation::new
     };
-    let mut simulation = make(config, Box::new(cost), Frontend::default(), traffic).logging();
-    if let Some(orders) = recorded_orders(recording) {
-        simulation = simulation.replaying_orders(orders);
-    }
+    let simulation = make(config, Box::new(cost), Frontend::default(), traffic).logging();
+    let mut simulation = simulation.replaying(recorded_passes(recording));
     let mut results = Results::default();
     simulation.advance(Until::DRAINED, &mut results);
     let log = simulation.take_sglang_log();
@@ -77,14 +76,18 @@ fn request(sent: &SglangRequest) -> Request {
     }
 }
 
-/// The order of the queue before each pass: who was admitted, then who still waits.
-fn recorded_orders(recording: &SglangRecording) -> Option<Vec<Vec<RequestId>>> {
-    let order = |step: &SglangStep| {
-        let waiting = step.waiting_ids.as_ref()?;
-        let admitted = step.scheduled.iter().map(|share| share.0);
-        Some(admitted.chain(waiting.iter().copied()).map(RequestId).collect())
+/// What the engine left to chance in each pass.
+fn recorded_passes(recording: &SglangRecording) -> Vec<RecordedPass> {
+    let pass = |step: &SglangStep| RecordedPass {
+        at: Picos::from_seconds(step.t),
+        // Before the pass: who was admitted, then who still waits.
+        queue: step.waiting_ids.as_ref().map(|waiting| {
+            let admitted = step.scheduled.iter().map(|share| share.0);
+            admitted.chain(waiting.iter().copied()).map(RequestId).collect()
+        }),
+        retracted: step.preempted.iter().copied().map(RequestId).collect(),
     };
-    recording.steps.iter().map(order).collect()
+    recording.steps.iter().map(pass).collect()
 }
 
 /// The engine of a recording.

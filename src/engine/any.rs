@@ -4,7 +4,7 @@
 
 use super::external::Connector;
 use super::scheduled::ScheduledReplica;
-use super::sglang::{DecodeOptions, LoadSnapshot, SglangRecord, SglangReplica};
+use super::sglang::{DecodeOptions, LoadSnapshot, RecordedPass, SglangRecord, SglangReplica};
 use super::telling::Outlook;
 use super::{EngineSpec, Handle, Refusal, Replica, ScheduleRecord, State, Told, Wake};
 use crate::cost::StepCost;
@@ -86,10 +86,10 @@ impl Engine {
         }
     }
 
-    /// Replaces the order of an SGLang queue in each logged pass.
-    pub(crate) fn replay_orders(&mut self, orders: Vec<Vec<RequestId>>) {
+    /// What chance decides in an SGLang engine is taken from these passes, one for each logged one.
+    pub(crate) fn replay(&mut self, passes: Vec<RecordedPass>) {
         if let Engine::Sglang(replica) = self {
-            replica.replayed_orders = Some(orders);
+            replica.recorded = Some(passes);
         }
     }
 

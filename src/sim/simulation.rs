@@ -13,7 +13,7 @@ use super::progress::{Counts, Pause, Refusals, Until};
 use super::{Completion, Fact, Frontend, Observer, Outcome};
 use crate::cluster::{FrontEnds, LockStepAccount, Payroll, Serving, Ticket};
 use crate::cost::StepCost;
-use crate::engine::sglang::SglangRecord;
+use crate::engine::sglang::{RecordedPass, SglangRecord};
 use crate::engine::{EngineSpec, Refusal, ScheduleRecord};
 use crate::ids::{ReplicaId, RequestId};
 use crate::units::Picos;
@@ -86,10 +86,10 @@ impl<T: Traffic> Simulation<T> {
         self.cluster.take_sglang_log()
     }
 
-    /// Gives the waiting queue of an SGLang engine these orders, one in each logged pass, instead of its policy's.
+    /// What chance decides in an SGLang engine is taken from these passes, one for each logged one.
     #[must_use]
-    pub fn replaying_orders(mut self, orders: Vec<Vec<RequestId>>) -> Simulation<T> {
-        self.cluster.replay_orders(orders);
+    pub fn replaying(mut self, passes: Vec<RecordedPass>) -> Simulation<T> {
+        self.cluster.replay(passes);
         self
     }
 

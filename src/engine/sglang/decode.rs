@@ -214,7 +214,7 @@ impl SglangReplica {
         if is_kept {
             self.keep_in_host(slot, now);
         } else {
-            self.waiting.push_back(slot);
+            self.join_queue(slot);
         }
         observer.observe(&fact);
     }

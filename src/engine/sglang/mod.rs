@@ -21,6 +21,7 @@ mod policy;
 mod priority;
 mod process;
 mod publish;
+mod recorded;
 mod replica;
 mod schedule;
 mod sequence;
@@ -30,6 +31,7 @@ pub use batch::{BatchMode, SglangRecord};
 pub use config::{PriorityRule, QueuePolicy, SglangConfig, SglangSwitches};
 pub use disaggregated::DecodeOptions;
 pub use publish::{LoadSnapshot, PUBLISH_INTERVAL};
+pub use recorded::RecordedPass;
 
 pub(crate) use replica::SglangReplica;
 pub(crate) use sequence::{DOOR, clipped_max_new};

@@ -23,7 +23,7 @@ impl SglangReplica {
         if self.waiting.is_empty() {
             return;
         }
-        if self.follow_replayed_order() {
+        if self.follow_recorded_queue() {
             return self.retouch();
         }
         let policy = self.active_policy();
@@ -160,21 +160,5 @@ impl SglangReplica {
             below.sort_by_key(|&child| (std::cmp::Reverse(weights[&child]), self.tree.born(child)));
             stack.extend(below.into_iter().rev().map(|child| (child, false)));
         }
-    }
-
-    /// Puts the queue in the recorded order, if one is replayed.
-    fn follow_replayed_order(&mut self) -> bool {
-        let (Some(orders), Some(log)) = (&self.replayed_orders, &self.log) else {
-            return false;
-        };
-        let Some(order) = orders.get(log.len()) else {
-            return false;
-        };
-        let sequences = &self.sequences;
-        let place = |slot: &usize| order.iter().position(|id| *id == sequences[*slot].request.id);
-        self.waiting
-            .make_contiguous()
-            .sort_by_key(|slot| place(slot).unwrap_or(usize::MAX));
-        true
     }
 }

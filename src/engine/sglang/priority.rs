@@ -67,10 +67,10 @@ impl SglangReplica {
         let threshold = rule.preemption_threshold.into();
         let is_lower =
             |handle: &Handle| self.is_running(*handle) && urgency(slot) - urgency(handle.slot) > threshold;
-        let mut lower: Vec<Handle> = self.running.iter().rev().copied().filter(is_lower).collect();
+        let mut lower: Vec<Handle> = self.running.iter().copied().filter(is_lower).collect();
         lower.sort_by_key(|handle| {
-            let queued = self.sequences[handle.slot].story.waiting_since();
-            (urgency(handle.slot), Reverse(queued))
+            let joined = self.sequences[handle.slot].joined;
+            (urgency(handle.slot), Reverse(joined))
         });
         lower
     }

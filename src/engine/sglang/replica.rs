@@ -15,6 +15,7 @@ use super::batch::{Batch, BatchMode, SglangRecord};
 use super::disaggregated::Role;
 use super::packed::Packed;
 use super::publish::Publisher;
+use super::recorded::RecordedPass;
 use super::sequence::{Phase, Sequence};
 use crate::cost::StepCost;
 use crate::cost::jitter::Jitter;
@@ -76,6 +77,8 @@ pub(crate) struct SglangReplica {
     pub(super) rows: u32,
     /// Ended sequences that `running` or `last` still name.
     pub(super) ended_in_lists: usize,
+    /// How often somebody has joined the queue, by which each who does is numbered.
+    pub(super) joinings: u64,
     /// Passes that sorted the queue under a policy that matches nobody.
     pub(super) sorts: u64,
     pub(super) rng: ChaCha8Rng,
@@ -97,8 +100,8 @@ pub(crate) struct SglangReplica {
     pub(super) retracted: Vec<RequestId>,
     pub(super) shares_log: Vec<(RequestId, u32, u32)>,
     pub(super) log: Option<Vec<SglangRecord>>,
-    /// Orders of the queue that replace those of the policy, one for each logged pass.
-    pub(in crate::engine) replayed_orders: Option<Vec<Vec<RequestId>>>,
+    /// What chance decided in each logged pass, where a recording is replayed.
+    pub(in crate::engine) recorded: Option<Vec<RecordedPass>>,
 }
 
 impl SglangReplica {
@@ -136,6 +139,7 @@ impl SglangReplica {
             stepwise,
             rows: 0,
             ended_in_lists: 0,
+            joinings: 0,
             sorts: 0,
             rng: stream(config.seed, Purpose::Queue, u64::from(id.0)),
             in_flight: VecDeque::new(),
@@ -149,7 +153,7 @@ impl SglangReplica {
             retracted: Vec::new(),
             shares_log: Vec::new(),
             log: None,
-            replayed_orders: None,
+            recorded: None,
             config,
         }
     }
@@ -379,7 +383,7 @@ impl SglangReplica {
             self.inbox.pop_front();
             match &mut self.role {
                 Role::Decode(role) => role.queue(handle.slot),
-                _ => self.waiting.push_back(handle.slot),
+                _ => self.join_queue(handle.slot),
             }
         }
         if matches!(self.role, Role::Prefill(_)) {
@@ -388,6 +392,13 @@ impl SglangReplica {
             let sequences = &self.sequences;
             self.waiting.make_contiguous()[before..].sort_by_key(|&slot| sequences[slot].request.id);
         }
+    }
+
+    /// A request joins the end of the queue.
+    pub(super) fn join_queue(&mut self, slot: usize) {
+        self.joinings += 1;
+        self.sequences[slot].joined = self.joinings;
+        self.waiting.push_back(slot);
     }
 
     /// An empty batch.

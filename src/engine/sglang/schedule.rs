@@ -130,6 +130,10 @@ impl SglangReplica {
         }
         self.sort_waiting();
         self.settle();
+        if self.is_unrecorded(now) {
+            self.full = !self.config.switches.full_needs_company;
+            return None;
+        }
         let mut adder = self.budgets();
         if let Some(slot) = self.chunked
             && !self.add_chunk(&mut adder, slot)
@@ -138,6 +142,7 @@ impl SglangReplica {
         }
         let held = adder.shares.len();
         self.scan(&mut adder, held as u32, now, observer);
+        self.follow_recorded_retractions();
         if adder.shares.is_empty() {
             return None;
         }

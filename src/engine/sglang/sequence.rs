@@ -45,6 +45,8 @@ pub(crate) struct Sequence {
     pub(crate) place: Option<Place>,
     /// Its place in the order of the running batch.
     pub(crate) order: u64,
+    /// Its place in the order in which the queue was joined (`wait_queue_entry_time`, which two never share).
+    pub(crate) joined: u64,
     /// Tokens that its current prefill ends at.
     pub(crate) fill: u32,
     /// Tokens known and tokens of its prefix when it was last tried or took part in a mixed batch, which is what
@@ -78,6 +80,7 @@ impl Sequence {
             kv: 0,
             place: None,
             order: 0,
+            joined: 0,
             fill: 0,
             tried: (0, 0),
             node: ROOT,

@@ -141,7 +141,7 @@ impl SglangReplica {
             role.arrived.pop_front();
             role.transferring -= 1;
             self.sequences[handle.slot].phase = Phase::Waiting;
-            self.waiting.push_back(handle.slot);
+            self.join_queue(handle.slot);
         }
     }
 
@@ -191,7 +191,7 @@ impl SglangReplica {
             self.rows += 1;
             self.allocate(slot, tokens);
             self.copy_by_host(tokens, now);
-            self.waiting.push_back(slot);
+            self.join_queue(slot);
         }
     }
 
