@@ -5,6 +5,29 @@
 //! [`units`], [`stats`] → [`hardware`], [`model`] → [`cost`], [`workload`] → [`kv`], [`facts`] → [`engine`] →
 //! [`cluster`] → [`sim`] → [`metrics`], [`results`], [`threads`] → [`analysis`], [`audit`] → [`config`], [`conform`] → [`sweep`], [`calibrate`],
 //! [`validate`] → [`report`] → [`probe`], [`cli`].
+//!
+//! A run takes three calls: read a scenario, resolve it against profiles, calibrations and defaults, simulate it.
+//!
+//! ```
+//! use plimsoll::analysis::{Experiment, Verdict, simulate};
+//! use plimsoll::config::{Document, NoFiles, resolve};
+//! use plimsoll::metrics::Records;
+//!
+//! let scenario = r#"
+//!     model.name = "meta-llama/Llama-3.1-8B-Instruct"
+//!     cluster.gpu = "H100-SXM-80GB"
+//!     engine.max_model_len = 8192
+//!     workload.num_prompts = 5000
+//!     workload.arrivals.poisson.request_rate = 8.0
+//!     workload.lengths.fixed = { input_len = 512, output_len = 128 }
+//! "#;
+//! let document = Document::parse("mine.toml", scenario).expect("it is TOML");
+//! let resolved = resolve(document, &NoFiles).expect("it is a scenario");
+//! let run = simulate(&resolved.scenario, &Experiment::of_whole_run(Records::None), |_| true).result;
+//! assert_eq!(run.verdict, Verdict::Stable);
+//! let p99_ttft_s = run.whole.ttft.quantile_s(0.99).expect("requests were answered");
+//! assert!(p99_ttft_s < 0.2);
+//! ```
 
 pub mod ids;
 pub mod nearest;

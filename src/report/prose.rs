@@ -31,11 +31,11 @@ impl Block<'_> {
         }
     }
 
-    /// The block with a line's end; for a screen of `width` columns folded.
+    /// The block with a line's end, its text and tables within `width` columns; headings are underlined.
     pub(crate) fn laid_out(&self, width: Option<usize>) -> String {
         let columns = width.unwrap_or(usize::MAX);
         match self {
-            Block::Heading(text) => format!("{text}\n"),
+            Block::Heading(text) => format!("{text}\n{}\n", "─".repeat(text.chars().count())),
             Block::Fenced(lines) => lines.iter().map(|line| format!("    {line}\n")).collect(),
             Block::Table(rows) => {
                 let heads: Vec<Column> = rows[0].iter().map(|head| Column::left(head)).collect();
@@ -162,6 +162,7 @@ mod tests {
             blocks(PAGE)[5].laid_out(Some(40)),
             "    $ plimsoll knee\n    # no heading\n"
         );
+        assert_eq!(blocks(PAGE)[0].laid_out(Some(40)), "Title\n─────\n");
         assert!(item.says("HIGHEST rate") && !item.says("lowest"));
     }
 }
