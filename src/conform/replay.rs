@@ -132,8 +132,9 @@ fn engine_config(recording: &Recording) -> EngineConfig {
             Some(speculation::scheduled(wish, profile.speculation))
         }),
         // 0.11 has no such flag, so what a file leaves out must not count as set.
-        switches: profile
-            .version_switches(recording.scheduler_reserve_full_isl && recording.profile == "vllm@0.33"),
+        switches: profile.version_switches(
+            recording.scheduler_reserve_full_isl && profile.defaults.scheduler_reserve_full_isl,
+        ),
     }
 }
 

@@ -224,7 +224,7 @@ impl Replica {
                 .iter()
                 .map(|&(order, _)| match is_orphan(order) {
                     true => 0,
-                    false => verified.next().unwrap_or(0),
+                    false => verified.next().expect("every share that stays is verified"),
                 })
                 .collect(),
         };

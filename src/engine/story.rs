@@ -89,12 +89,6 @@ impl Story {
         self.queued_since = now;
     }
 
-    /// Since when it waits, if it does.
-    #[inline]
-    pub(crate) fn waiting_since(&self) -> Picos {
-        self.waiting_since
-    }
-
     /// Since when it waits in this replica's queue, if it does.
     #[inline]
     pub(crate) fn queued_since(&self) -> Picos {

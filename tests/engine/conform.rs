@@ -82,12 +82,12 @@ fn all_are_repeated(files: &[PathBuf], count: usize) {
 
 #[test]
 fn every_recording_of_vllm_is_repeated() {
-    all_are_repeated(&files(), 153);
+    all_are_repeated(&files(), 154);
 }
 
 #[test]
 fn every_recording_with_drafts_is_repeated() {
-    all_are_repeated(&files_in(&["random-0.33-drafts", "random-0.11-drafts"]), 68);
+    all_are_repeated(&files_in(&["random-0.33-drafts", "random-0.11-drafts"]), 70);
 }
 
 #[test]
@@ -126,7 +126,7 @@ fn a_version_without_a_profile_of_its_own_is_refused() {
 
 #[test]
 fn every_recording_of_sglang_is_repeated() {
-    all_are_repeated(&files_in(&["sglang-normal", "sglang-overlap"]), 92);
+    all_are_repeated(&files_in(&["sglang-normal", "sglang-overlap"]), 95);
     all_are_repeated(&files_in(&["sglang-0.5.4"]), 34);
 }
 

@@ -18,6 +18,8 @@ struct Recording {
     /// `vllm@0.11`; where none is named, 0.33.
     profile: Option<String>,
     params: Params,
+    /// 0.33's; who leaves it out has none.
+    #[serde(default)]
     scheduler_reserve_full_isl: bool,
     cost: Cost,
     pipeline: Option<Pipeline>,

@@ -49,8 +49,8 @@ impl SglangReplica {
             self.waiting.make_contiguous().sort_by_key(|&slot| {
                 let sequence = &sequences[slot];
                 // `lof` goes by priority, then by length, in whose order the queue is already.
-                let since = (policy != QueuePolicy::Lof).then(|| sequence.story.waiting_since());
-                (std::cmp::Reverse(rule.urgency(sequence.request.priority)), since)
+                let joined = (policy != QueuePolicy::Lof).then_some(sequence.joined);
+                (std::cmp::Reverse(rule.urgency(sequence.request.priority)), joined)
             });
         }
         self.retouch();

@@ -25,7 +25,8 @@ impl SglangReplica {
         self.recorded.as_ref()?.get(self.log.as_ref()?.len())
     }
 
-    /// Whether a recording passes this pass over, as it does under `random` where nobody ran and nobody was admitted.
+    /// Whether a recording under `random` passes this pass over, since the next one that it has is later: a pass of an empty server
+    /// that admits nobody is not written down.
     pub(super) fn is_unrecorded(&self, now: Picos) -> bool {
         self.recorded_pass()
             .is_some_and(|pass| pass.queue.is_some() && now + CLOCK_TOLERANCE < pass.at)
@@ -52,7 +53,7 @@ impl SglangReplica {
     /// Those who were pushed out in this pass stand last in the queue: puts them in the recorded order, if there is one.
     pub(super) fn follow_recorded_retractions(&mut self) {
         let several = self.retracted.len();
-        if several < 2 {
+        if self.recorded.is_none() || several < 2 {
             return;
         }
         let mut waiting = std::mem::take(&mut self.waiting);

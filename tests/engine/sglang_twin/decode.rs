@@ -110,7 +110,7 @@ impl Twin<'_> {
         req.hit = 0;
         req.seen *= u32::from(self.versions.preempts_sparingly);
         req.preemptions += 1;
-        self.waiting.push(at);
+        self.join_queue(at);
         self.record.retracted.push(self.reqs[at].id);
     }
 

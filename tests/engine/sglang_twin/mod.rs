@@ -60,6 +60,8 @@ struct Req {
     state: State,
     /// Since when it waits, if it does.
     since: Picos,
+    /// As how many-th of all it last joined the queue.
+    joined: u64,
     waited: Picos,
     /// When it was first admitted, and what was cached of it then.
     admitted: Option<(Picos, u32)>,
@@ -115,6 +117,7 @@ impl Req {
             epoch: 0,
             state: State::Queued,
             since: request.arrival,
+            joined: 0,
             waited: Picos::ZERO,
             admitted: None,
             preemptions: 0,
@@ -168,6 +171,8 @@ struct Twin<'a> {
     /// Somebody was ended in this pass.
     left: bool,
     died: bool,
+    /// How often somebody has joined the queue.
+    joinings: u64,
 }
 
 fn blank() -> SglangRecord {
@@ -218,6 +223,7 @@ impl<'a> Twin<'a> {
             befell: BTreeMap::new(),
             left: false,
             died: false,
+            joinings: 0,
             reqs: reqs.collect(),
         }
     }
@@ -228,13 +234,21 @@ impl<'a> Twin<'a> {
         while let Some(req) = self.reqs.get(self.arrived)
             && req.arrival <= now
         {
-            if req.state == State::Queued {
-                self.waiting.push(self.arrived);
+            let is_queued = req.state == State::Queued;
+            if is_queued {
+                self.join_queue(self.arrived);
             }
             self.arrived += 1;
         }
         (self.record, self.load, self.left) = (blank(), StepLoad::default(), false);
         self.next_batch()
+    }
+
+    /// To the tail of the queue.
+    fn join_queue(&mut self, at: usize) {
+        self.joinings += 1;
+        self.reqs[at].joined = self.joinings;
+        self.waiting.push(at);
     }
 
     fn next_batch(&mut self) -> Option<Vec<Entry>> {

@@ -1,7 +1,6 @@
 //! The order of the twin's queue.
 
 use plimsoll::engine::sglang::QueuePolicy;
-use plimsoll::units::Picos;
 use rand::RngExt;
 
 use super::Twin;
@@ -36,8 +35,8 @@ impl Twin<'_> {
             let sign = if rule.low_values_first { 1 } else { -1 };
             let longest_first = self.config.policy == QueuePolicy::Lof;
             let then = |at: usize| match longest_first {
-                true => (-i64::from(reqs[at].max_new), Picos::ZERO),
-                false => (0, reqs[at].since),
+                true => (-i64::from(reqs[at].max_new), 0),
+                false => (0, reqs[at].joined),
             };
             self.waiting
                 .sort_by_key(|&at| (sign * reqs[at].priority, then(at)));

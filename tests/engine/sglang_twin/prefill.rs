@@ -264,8 +264,8 @@ impl Twin<'_> {
         let is_lower = |other: &usize| {
             self.reqs[*other].state == State::Running && rank(&at) - rank(other) > rule.preemption_threshold
         };
-        let mut lower: Vec<usize> = self.running.iter().rev().copied().filter(is_lower).collect();
-        lower.sort_by_key(|other| (rank(other), Reverse(self.reqs[*other].since)));
+        let mut lower: Vec<usize> = self.running.iter().copied().filter(is_lower).collect();
+        lower.sort_by_key(|other| (rank(other), Reverse(self.reqs[*other].joined)));
         let extend = self.reqs[at].seen - self.reqs[at].hit;
         let mut lacks = f64::from(extend + self.reqs[at].max_new.min(4096)) - self.total(pass);
         let mut victims = Vec::new();
