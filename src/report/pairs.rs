@@ -96,7 +96,7 @@ impl PairRow {
 }
 
 impl PairSizing {
-    /// The cheapest that was seen to keep the promise.
+    /// The cheapest that was seen to meet the SLO.
     #[must_use]
     pub fn best(&self) -> Option<&PairRow> {
         match self.ending {
@@ -122,7 +122,7 @@ impl PairSizing {
         )
     }
 
-    /// The fewest and the most GPUs of the pairs that may be the cheapest: the answer, and those that are not seen to break the promise
+    /// The fewest and the most GPUs of the pairs that may be the cheapest: the answer, and those that are not seen to miss the SLO
     /// beyond the sampling error, up to the cheapest that is seen to keep it beyond it. Without one of these the most are not known.
     /// Of unlike cards a cheaper pair may have more GPUs.
     #[must_use]
@@ -138,7 +138,7 @@ impl PairSizing {
         (candidates().min(), sure.and(candidates().max()))
     }
 
-    /// Whether a pair with no fewer of either was seen to break the promise beyond the sampling error.
+    /// Whether a pair with no fewer of either was seen to miss the SLO beyond the sampling error.
     fn is_ruled_out(&self, pair: &Pair) -> bool {
         let has_no_fewer = |other: &Pair| other.prefill >= pair.prefill && other.decode >= pair.decode;
         let mut rows = self.rows.iter();
@@ -163,17 +163,17 @@ impl PairSizing {
         let Some(best) = self.best() else {
             return match self.ending {
                 _ if self.is_interrupted => {
-                    format!("INTERRUPTED before any pair kept the promise at {rate} req/s")
+                    format!("INTERRUPTED before any pair met the SLO at {rate} req/s")
                 }
                 PairEnding::TooMany => {
-                    format!("NO NUMBERS of prefill and decode replicas keep the promise at {rate} req/s")
+                    format!("NO NUMBERS of prefill and decode replicas meet the SLO at {rate} req/s")
                 }
-                PairEnding::Untold => format!(
-                    "NOT KNOWN: runs have too few requests to tell who keeps the promise at {rate} req/s"
-                ),
-                _ => format!(
-                    "NOT FOUND: the search ran out of runs before a pair kept the promise at {rate} req/s"
-                ),
+                PairEnding::Untold => {
+                    format!("NOT KNOWN: runs have too few requests to tell who meets the SLO at {rate} req/s")
+                }
+                _ => {
+                    format!("NOT FOUND: the search ran out of runs before a pair met the SLO at {rate} req/s")
+                }
             };
         };
         let (prefill, decode) = (best.pair.prefill, best.pair.decode);
@@ -251,7 +251,7 @@ impl PairSizing {
         lines.push((
             "supposes",
             format!(
-                "that more replicas of either pool serve no worse, so that a pair which breaks the promise rules out all with no more of \
+                "that more replicas of either pool serve no worse, so that a pair which misses the SLO rules out all with no more of \
                  either: nearly true, so the pairs about the answer were tried, too. Replicas of a pool that are alike, and none that \
                  fails{beside}"
             ),
@@ -306,12 +306,12 @@ impl Doubt {
     }
 }
 
-/// Whether a run keeps the promise, is not seen to break it beyond the sampling error, or does not tell.
+/// Whether a run meets the SLO, is not seen to break it beyond the sampling error, or does not tell.
 fn may_keep(point: &Point) -> bool {
     point.may_be_within() || (point.is_unknown && point.keeps_up())
 }
 
-/// `keeps the promise (99.2 % good)`.
+/// `meets the SLO (99.2 % good)`.
 fn fate(point: &Point) -> String {
     let share = point.attainment.filter(|_| point.keeps_up());
     let share = share.map_or(String::new(), |share| format!(" ({} good)", percent(share.value)));
@@ -320,12 +320,12 @@ fn fate(point: &Point) -> String {
 
 fn state(point: &Point) -> &'static str {
     match point {
-        _ if point.is_sure() => "keeps the promise",
-        _ if point.is_within() => "keeps the promise, by less than its sampling error",
-        _ if !point.keeps_up() => "does not: not all is served",
-        _ if point.is_unknown => "does not tell: too few requests",
-        _ if point.may_be_within() => "does not, by less than its sampling error",
-        _ => "does not",
+        _ if point.is_sure() => "met",
+        _ if point.is_within() => "met, by less than its sampling error",
+        _ if !point.keeps_up() => "not met: not all is served",
+        _ if point.is_unknown => "not decided: too few requests",
+        _ if point.may_be_within() => "not met, by less than its sampling error",
+        _ => "not met",
     }
 }
 
@@ -369,7 +369,7 @@ fn cells(sizing: &PairSizing) -> (Vec<Column>, Vec<Vec<String>>) {
         "prefill", "decode", "GPUs", "$/h", "attain", "TTFT p99", "TPOT p99", "P busy", "D busy",
     ];
     let mut columns: Vec<Column> = heads.iter().map(|head| Column::right(head)).collect();
-    columns.push(Column::left("promise"));
+    columns.push(Column::left("SLO"));
     let best = sizing.best().map(PairRow::name);
     let dash = || "–".to_owned();
     let row = |row: &PairRow| {

@@ -11,7 +11,7 @@ use crate::report::figures::significant;
 const OF_A_CLASS: u64 = 1_000;
 
 /// As many as there must be of each class. A load that varies has a span of its own, which cannot be lengthened: there it is as
-/// many as make one request that misses the promise no more than the share that may.
+/// many as make one request that misses the SLO no more than the share that may.
 fn needed(resolved: &Resolved, objective: &Objective) -> u64 {
     let may_miss = 1.0 - objective.attainment.unwrap_or(0.0);
     match LoadKind::of_scenario(&resolved.scenario) {
@@ -69,7 +69,7 @@ pub(super) fn note(knee: &Knee, objective: &Objective) -> Option<String> {
         others => format!("{} and {last}", others.join(", ")),
     };
     Some(format!(
-        "at {at} req/s a run has too few requests of a class to tell whether its promise is kept"
+        "at {at} req/s a run has too few requests of a class to tell whether its SLO is met"
     ))
 }
 
@@ -137,7 +137,7 @@ mod tests {
         assert_eq!(
             note(&knee, &promised).as_deref(),
             Some(
-                "at 0.500 and 2.00 req/s a run has too few requests of a class to tell whether its promise is kept"
+                "at 0.500 and 2.00 req/s a run has too few requests of a class to tell whether its SLO is met"
             )
         );
     }

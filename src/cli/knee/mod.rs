@@ -1,4 +1,4 @@
-//! `plimsoll knee`: the highest rate that keeps the promise.
+//! `plimsoll knee`: the highest rate that meets the SLO.
 
 mod caveats;
 mod classes;
@@ -46,12 +46,12 @@ use crate::workload::{Prefix, WorkloadSpec};
   plimsoll knee meta-llama/Llama-3.1-8B-Instruct --gpu h100 --input-len 1024 --output-len 128 --goodput ttft:500 tpot:50
   plimsoll knee matrix-f --gpu l40s --slo 'p99_ttft_ms<=1000'
   plimsoll knee quickstart --for-rate 100 --price 2.49   # how many GPUs, and what they cost
-  plimsoll knee quickstart -L gpu h100,h200,l40s   # which is the cheapest within the promise
+  plimsoll knee quickstart -L gpu h100,h200,l40s   # which is the cheapest within the SLO
   plimsoll knee quickstart -L gpu h100,l40s -L tensor-parallel-size 1,2 --for-rate 100
   plimsoll knee pd-input-length --disaggregated --gpus 4   # which share of prefill and decode, or neither
   plimsoll knee pd-input-length --for-rate 40   # how many that prefill and how many that decode are the cheapest
 
-Without arguments: the quickstart scenario. With -L and -S there is a knee for each combination of values, and they are ranked by cost; --charts draws all of them as one picture, and the search of each. With -o FILE.jsonl finished settings are kept as they come: after an interruption the same command goes on from there. A setting that does not fit, or whose values do not go together, is a row that says so; a value that is wrong by itself is an error. --precision is the half-width asked of each rate's mean latencies; the bracket on the rate gets narrower with it. Exit code 3 where no rate (with --for-rate, no number of replicas) keeps the promise, or the model does not fit: with -L and -S, in no setting.")]
+Without arguments: the quickstart scenario. With -L and -S there is a knee for each combination of values, and they are ranked by cost; --charts draws all of them as one picture, and the search of each. With -o FILE.jsonl finished settings are kept as they come: after an interruption the same command goes on from there. A setting that does not fit, or whose values do not go together, is a row that says so; a value that is wrong by itself is an error. --precision is the half-width asked of each rate's mean latencies; the bracket on the rate gets narrower with it. Exit code 3 where no rate (with --for-rate, no number of replicas) meets the SLO, or the model does not fit: with -L and -S, in no setting.")]
 pub struct Args {
     /// What to simulate.
     #[command(flatten)]
@@ -211,7 +211,7 @@ fn input_of(args: &Args) -> Result<(Common<'_>, Assembled), Diagnostics> {
 }
 
 fn no_promise() -> Diagnostic {
-    Diagnostic::new("no promise is given: the knee is the highest rate that keeps one")
+    Diagnostic::new("no SLO is given: the knee is the highest rate that meets one")
         .help("give --goodput ttft:500 tpot:50 (ms per request), --slo 'p99_ttft_ms<=500', or [slo.goodput]")
 }
 
@@ -384,7 +384,7 @@ fn execute(
     .into())
 }
 
-/// Where the time of a step goes at the knee, or at the lowest rate tried where no rate keeps the promise.
+/// Where the time of a step goes at the knee, or at the lowest rate tried where no rate meets the SLO.
 fn explain(resolved: &Resolved, knee: &Knee) -> String {
     let lowest = knee.points.first().map(|point| point.rate);
     let Some(rate) = knee.within_slo.map(|within| within.value).or(lowest) else {

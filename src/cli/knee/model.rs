@@ -28,13 +28,13 @@ pub(super) fn uncertainty(
     if found.high.is_infinite() {
         let highest = significant_down(found.value);
         return Some(Err(format!(
-            "no promise is broken up to {highest} req/s, so that it is no knee but the highest rate tried"
+            "no SLO is missed up to {highest} req/s, so that it is no knee but the highest rate tried"
         )));
     }
     Some(about(resolved, objective, found.value, knee_interval))
 }
 
-/// The same of replicas that keep the promise at a rate: of their own knee, which may lie well above it.
+/// The same of replicas that meet the SLO at a rate: of their own knee, which may lie well above it.
 ///
 /// # Errors
 /// Why that cannot be told.
@@ -54,7 +54,7 @@ pub(super) fn of_fleet(
     about(resolved, objective, rate, interval)
 }
 
-/// Simulates a scenario at a rate, and says whether it keeps the promise.
+/// Simulates a scenario at a rate, and says whether it meets the SLO.
 type Meets<'a> = &'a (dyn Fn(&Scenario, f64) -> bool + Sync);
 
 /// The interval of a knee about a rate, by runs that are made alike for all that is tried.
@@ -96,7 +96,7 @@ fn about(
         let mut experiment = present::experiment(resolved, Records::None);
         experiment.precision = POINT;
         experiment.stops_when_precise = false;
-        // A rate that breaks the promise need not be simulated to its end.
+        // A rate that misses the SLO need not be simulated to its end.
         experiment.bad_max = bad_max(objective).filter(|_| !is_whole);
         let outcome = simulate(&scenario, &experiment, |_| {
             progress::goes_on(|| "how far the model may be off".to_owned())
@@ -104,7 +104,7 @@ fn about(
         if outcome.is_interrupted {
             return false;
         }
-        // The promise as it was kept over all of the run, the same traffic at every rate: a verdict's own interval would
+        // The SLO as it was met over all of the run, the same traffic at every rate: a verdict's own interval would
         // only add noise. Overload ends every knee, whatever was promised.
         let is_kept = objective.is_empty() || objective.holds_over_whole(&outcome.result);
         is_kept && outcome.result.verdict != Verdict::Unstable
@@ -112,7 +112,7 @@ fn about(
     let requests = count(day.as_ref().map_or(POINT.min_requests, |(_, requests)| *requests));
     interval(resolved, rate, &meets).map_err(|here| match here {
         Some(here) => format!(
-            "it is looked for in runs of at most {requests} requests, their start included, and in those the promise breaks at \
+            "it is looked for in runs of at most {requests} requests, their start included, and in those the SLO is missed at \
              {} req/s",
             significant(here)
         ),
@@ -160,7 +160,7 @@ fn too_long_a_span(resolved: &Resolved, rate: f64) -> Option<f64> {
     (has_own_times && requests > POINT.min_requests as f64).then_some(requests)
 }
 
-/// Of the requests of such a run, how many may miss the promise; `None` where more than one share of all is asked for.
+/// Of the requests of such a run, how many may miss the SLO; `None` where more than one share of all is asked for.
 fn bad_max(objective: &Objective) -> Option<u64> {
     let share = objective
         .attainment

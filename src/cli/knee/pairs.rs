@@ -107,6 +107,10 @@ pub(super) fn without_effect(args: &Args, resolved: &Resolved, document: &Docume
         .collect()
 }
 
+/// Share of the knee from which on replicas are counted at the slow end. A knee that loses more is held down by its SLO, which no number of
+/// replicas makes up for, and the two pools do not lose alike.
+const SCALES_FROM: f64 = 0.5;
+
 /// The first pair that is tried, by what the balance of the pools (PD-6) allows each of their replicas at most, and the requests
 /// inside by Little's law.
 struct Guess {
@@ -132,13 +136,28 @@ impl Guess {
             outcome = run_at(one, at_ease, probe);
         }
         let each_per_s = balance.map(|balance| (balance.prefill, balance.decode));
-        let needed = |each: f64| (rate / each).ceil().clamp(1.0, REPLICAS_MAX as f64) as u64;
+        let needed = |each: f64| (rate / each).ceil().max(1.0) as u64;
         let stay_s = outcome.result.whole.e2el.mean_s().unwrap_or_default();
         Guess {
             start: each_per_s.map_or((1, 1), |(prefill, decode)| (needed(prefill), needed(decode))),
             each_per_s,
             inside: rate * stay_s,
         }
+    }
+
+    /// # Errors
+    /// A rate that takes more replicas of a pool than are simulated.
+    fn check(&self, rate: f64) -> Result<(), Diagnostics> {
+        let (prefill, decode) = self.start;
+        if prefill.max(decode) <= REPLICAS_MAX {
+            return Ok(());
+        }
+        let problem = Diagnostic::new(format!(
+            "--for-rate {rate} takes {prefill} prefill and {decode} decode replicas at least, by the balance of the pools, and more than \
+             {REPLICAS_MAX} of a pool are not simulated"
+        ));
+        let help = "count for a part of the rate: replicas behind a router serve parts of it alike";
+        Err(problem.at(Place::Flag("--for-rate".to_owned())).help(help).into())
     }
 }
 
@@ -253,9 +272,21 @@ impl Sought<'_> {
             Ok(knee) => knee,
             Err(why) => return Ok(Err(why)),
         };
+        if knee.worst().is_none() {
+            let known = Some(each.end(start.0, start.1));
+            return Ok(Ok(Doubt {
+                knee,
+                fast: known,
+                slow: known,
+            }));
+        }
         let (slow, fast) = knee.factors_90();
         let mut ends = Vec::new();
         for factor in [fast, slow] {
+            if factor < SCALES_FROM {
+                ends.push(None);
+                continue;
+            }
             let sought = Sought {
                 rate: self.rate / factor,
                 ..*self
@@ -286,6 +317,8 @@ impl Sought<'_> {
         terminal: &Terminal,
     ) -> anyhow::Result<PairSizing> {
         let resolved = self.resolved;
+        // What is sought from here on says how sure the answer is, and makes it no other.
+        let is_interrupted = interrupt::is_asked();
         let answer = match found.ending {
             PairEnding::Found { prefill, decode, .. } => {
                 Some(((prefill, decode), self.pair(prefill, decode)?))
@@ -322,7 +355,7 @@ impl Sought<'_> {
             assumptions: assumptions(resolved, &self.precision),
             notes: resolved.other_notes(),
             ignored: [&resolved.ignored, self.ignored].concat(),
-            is_interrupted: interrupt::is_asked(),
+            is_interrupted,
         })
     }
 }
@@ -352,6 +385,7 @@ pub(super) fn execute(
     };
     let one = sought.pair(1, 1)?;
     let (each, guess) = (Each::of(&one, price), Guess::of(&one, rate, sought.precision));
+    guess.check(rate)?;
     let (found, used) = sought.search(&guess, each.costs(), terminal)?;
     let view = sought.view((&one, &each, &guess), (&found, &used), terminal)?;
     put(&view, outputs, out, terminal)

@@ -16,7 +16,7 @@ use crate::report::{Counted, Sizing};
 #[derive(clap::Args, Clone, Copy, Debug, Default, PartialEq)]
 #[command(next_help_heading = "Sizing")]
 pub struct SizingFlags {
-    /// Count the replicas, and their cost, that so many requests per second need in all: the fewest that keep the promise when
+    /// Count the replicas, and their cost, that so many requests per second need in all: the fewest that meet the SLO when
     /// they are simulated behind --router; of prefill and decode pools the cheapest numbers of both.
     #[arg(long, value_name = "RATE", allow_negative_numbers = true)]
     pub for_rate: Option<f64>,
@@ -49,11 +49,17 @@ impl SizingFlags {
         all.into_iter().flatten().collect()
     }
 
-    /// Refuses a price that is not that of all GPUs.
+    /// Refuses a price that is not that of all GPUs, or of nothing that is told.
     ///
     /// # Errors
-    /// Pools of unlike cards.
+    /// Pools of unlike cards, and replicas that come and go.
     pub(super) fn check_price(self, resolved: &Resolved) -> Result<(), Diagnostics> {
+        if self.price.is_some() && !resolved.scenario.cluster.scalers.is_empty() {
+            let problem =
+                Diagnostic::new("--price has no effect on a knee of replicas that come and go with the load");
+            let help = "`run` tells what a run of them costs, and takes --price";
+            return Err(problem.at(Place::Flag("--price".to_owned())).help(help).into());
+        }
         let devices = || resolved.servers.iter().map(|server| &server.device.id);
         let are_unlike = devices().any(|device| Some(device) != devices().next());
         if self.price.is_none() || !are_unlike {

@@ -22,9 +22,9 @@ pub fn pairs(sizing: &PairSizing) -> String {
         trust.put(component, trust_word(*how).to_owned());
     }
     object.put("trust", Value::Object(trust));
-    if let Some(Ok(doubt)) = &sizing.doubt {
-        object.put("model_interval", super::plimsoll::figure_interval(&doubt.knee));
-    }
+    let doubt = sizing.doubt.as_ref().and_then(|doubt| doubt.as_ref().ok());
+    let interval = doubt.map(|doubt| super::plimsoll::figure_interval(&doubt.knee));
+    object.put("model_interval", interval);
     object.put("assumptions", sizing.assumptions.clone());
     object.put("ignored", sizing.ignored.clone());
     let unknown = sizing.doubt.iter().filter_map(|doubt| doubt.as_ref().err());
