@@ -41,7 +41,7 @@ pub fn is_less_work(too_long: f64, least: f64) -> bool {
 /// What a setting does of what is asked.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Work {
-    /// It keeps the promise at some rate, or with some number of replicas.
+    /// It meets the SLO at some rate, or with some number of replicas.
     pub is_kept: bool,
     /// [Share](is_other_work) of the answers' tokens that is cut off.
     pub answers_cut: f64,
@@ -51,7 +51,7 @@ pub struct Work {
     pub is_burst: bool,
 }
 
-/// The least share of requests that is too long for a setting that keeps the promise, cuts no answers and serves a rate; infinite if
+/// The least share of requests that is too long for a setting that meets the SLO, cuts no answers and serves a rate; infinite if
 /// there is none.
 #[must_use]
 pub fn least_too_long(settings: impl Iterator<Item = Work>) -> f64 {

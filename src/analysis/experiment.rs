@@ -489,7 +489,7 @@ fn gave_up(result: &RunResult, experiment: &Experiment) -> Option<String> {
     } = experiment.precision;
     let is_longest = result.whole.sent >= max_requests && result.steady.is_some();
     (experiment.stops_when_precise && is_longest).then(|| {
-        let promise = attainment.map_or("", |_| ", or did not decide on the promise");
+        let promise = attainment.map_or("", |_| ", or did not decide on the SLO");
         format!(
             "{max_requests} requests did not bring every mean latency within {} %{promise}; give --num-prompts for more",
             relative * 100.0

@@ -56,7 +56,7 @@ pub(super) fn of_search(resolved: &Resolved, knee: &Knee) -> Option<String> {
     // Some failures are so rare that the clock ends first.
     let way = Picos::try_from_seconds(enough_s).map(|_| {
         format!(
-            "; see by `run --request-rate {} --duration {:.0}s`, which sees {FAILURES_ENOUGH:.0}, whether the promise is kept",
+            "; see by `run --request-rate {} --duration {:.0}s`, which sees {FAILURES_ENOUGH:.0}, whether the SLO is met",
             significant(found.value),
             enough_s.ceil()
         )

@@ -77,7 +77,7 @@ pub enum Exit {
     Failure = 1,
     /// The arguments or a file are wrong.
     BadInput = 2,
-    /// The promise cannot be kept, or the model does not fit.
+    /// The SLO cannot be met, or the model does not fit.
     NotMet = 3,
     /// A steady state was asked for and there is none.
     NoSteadyState = 4,
@@ -103,7 +103,7 @@ impl Exit {
         ),
         (
             Exit::NotMet,
-            "the promise is not kept (of sweep: by no run), the model does not fit, or no row of a table can be modelled (validate)",
+            "the SLO is not met (of sweep: by no run), the model does not fit, or no row of a table can be modelled (validate)",
         ),
         (
             Exit::NoSteadyState,
@@ -190,7 +190,7 @@ pub enum Command {
     Fit(Box<fit::Args>),
     /// What happens at this rate, or with this trace?
     Run(Box<run::Args>),
-    /// What rate can be served within the promise?
+    /// What rate can be served within the SLO?
     Knee(Box<knee::Args>),
     /// One run for each combination of values
     Sweep(Box<sweep::Args>),

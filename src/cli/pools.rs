@@ -22,7 +22,7 @@ pub(super) fn by_pool(resolved: &Resolved, result: &RunResult) -> Vec<Option<Rep
 }
 
 /// The pressure on the pool that is pressed the hardest: the one on which most requests of the class that is nearest to missing its
-/// promise miss it, or, where classes are not told apart, the one whose own requests come nearest to the limits or exceed them
+/// SLO miss it, or, where classes are not told apart, the one whose own requests come nearest to the limits or exceed them
 /// furthest. A request that is served by two pools strains each by the part of its latency that it spends there.
 /// Between pools with roles the links are such a part, too. Where nothing is promised, of these parts the one that is asked for
 /// the largest share of what it could serve (PD-6); where that does not tell either, the one that is busy the largest part of
@@ -84,7 +84,7 @@ fn hardest(strained: impl Iterator<Item = (f64, Pressure)>) -> Option<Pressure> 
     most.map(|(_, pressure)| pressure)
 }
 
-/// How much each pool has to do with the class that is nearest to missing its promise, or misses it by most: the share of the
+/// How much each pool has to do with the class that is nearest to missing its SLO, or misses it by most: the share of the
 /// class's misses that were on it, or of its requests where none missed. `None` where no class binds.
 fn of_class(objective: &Objective, result: &RunResult) -> Option<Vec<f64>> {
     let class = Binding::of(result, objective)?.class?;

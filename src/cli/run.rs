@@ -39,7 +39,7 @@ use crate::workload::{Arrivals, Prefix, Prompt, Request, WorkloadSpec};
   plimsoll run --serve-cmd \"vllm serve meta-llama/Llama-3.1-8B-Instruct -tp 1\" \\
       --bench-cmd \"vllm bench serve --dataset-name random --request-rate 20 --num-prompts 2000\" --gpu h100 --save-result
 
-Without arguments: the quickstart scenario. Exit code 3 where the promise is not kept or the model does not fit, 4 where no steady state was reached in a run without --num-prompts or --duration; what was simulated is printed all the same.")]
+Without arguments: the quickstart scenario. Exit code 3 where the SLO is not met or the model does not fit, 4 where no steady state was reached in a run without --num-prompts or --duration; what was simulated is printed all the same.")]
 pub struct Args {
     /// What to simulate.
     #[command(flatten)]

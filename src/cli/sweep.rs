@@ -34,7 +34,7 @@ use crate::sweep::{self, Finished};
   plimsoll sweep quickstart -L request-rate 2,4,8 --partition slice:1/3
   plimsoll sweep quickstart -S request-rate 2..24 step 2 -L gpu h100,l40s --charts pictures
 
---charts draws a line for each value of a second axis and a pane for each of a third; runs that differ in their seed only are one point with an interval. With -o FILE.jsonl finished runs are kept as they come: after an interruption the same command goes on from there. --save-result writes one file a cell. A cell that does not fit, or whose values do not go together, is a row that says so; a value that is wrong by itself is an error. Exit code 3 where none fits, or where no run keeps the promise.
+--charts draws a line for each value of a second axis and a pane for each of a third; runs that differ in their seed only are one point with an interval. With -o FILE.jsonl finished runs are kept as they come: after an interruption the same command goes on from there. --save-result writes one file a cell. A cell that does not fit, or whose values do not go together, is a row that says so; a value that is wrong by itself is an error. Exit code 3 where none fits, or where no run meets the SLO.
 
 An axis is a flag's name or a key path of the scenario file; axes given here replace those of its [sweep].")]
 pub struct Args {

@@ -21,11 +21,40 @@ fn every_exit_code_stands_in_the_guide_and_in_help() {
     }
 }
 
+/// What stands in backquotes after `plimsoll`, whole commands only.
+fn commands(page: &str) -> Vec<&str> {
+    let quoted = page.lines().flat_map(|line| line.split('`').skip(1).step_by(2));
+    let commands = quoted.filter_map(|text| text.strip_prefix("plimsoll "));
+    commands.filter(|command| !command.contains('…')).collect()
+}
+
+#[test]
+fn every_command_of_the_pages_is_one() {
+    let pages = [
+        include_str!("../../README.md"),
+        include_str!("../../docs/tour.md"),
+        include_str!("../../docs/answers.md"),
+        include_str!("../../docs/glossary.md"),
+        include_str!("../../docs/trust.md"),
+        include_str!("../../docs/limits.md"),
+        include_str!("../../docs/calibrate.md"),
+        include_str!("../../docs/probe.md"),
+        include_str!("../../docs/model.md"),
+    ];
+    let all: Vec<&str> = pages.into_iter().flat_map(commands).collect();
+    assert!(all.len() > 30, "{all:?}");
+    // A name alone speaks of the command, not of a call of it.
+    for command in all.into_iter().filter(|command| command.contains(' ')) {
+        let words = shlex::split(command).unwrap();
+        if let Err(error) = parse(&words) {
+            panic!("{command}: {error}");
+        }
+    }
+}
+
 #[test]
 fn every_command_of_the_labs_is_one() {
-    let page = include_str!("../../docs/labs.md");
-    let quoted = page.split('`').skip(1).step_by(2);
-    let commands: Vec<&str> = quoted.filter_map(|text| text.strip_prefix("plimsoll ")).collect();
+    let commands = commands(include_str!("../../docs/labs.md"));
     assert!(commands.len() > 40, "{commands:?}");
     for command in commands {
         let words = shlex::split(command).unwrap();

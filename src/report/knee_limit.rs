@@ -135,7 +135,7 @@ fn first_to_break(
         let busy = pressed.map_or(String::new(), |(_, pressure)| {
             format!(" (the engine is busy {} of the time)", percent(pressure.busy))
         });
-        return format!("saturation: {what} before any promise is seen to break{busy}");
+        return format!("saturation: {what} before any SLO is seen to be missed{busy}");
     };
     // Of a class only the whole run's latencies are kept, ramp and drain in them.
     let over = binding.class.map_or("", |_| " over the whole run");
@@ -146,7 +146,7 @@ fn first_to_break(
     binds(&binding, classes, &at, why.as_deref())
 }
 
-/// Why no rate keeps the promise, as the lowest rate has it.
+/// Why no rate meets the SLO, as the lowest rate has it.
 fn out_of_reach(knee: &Knee, classes: &[ClassPromise], varies: bool) -> Option<String> {
     let known = knee.points.iter().find(|point| !point.is_blind());
     let lowest = known.or(knee.points.first())?;
@@ -171,7 +171,7 @@ fn out_of_reach(knee: &Knee, classes: &[ClassPromise], varies: bool) -> Option<S
     );
     Some(if lowest.is_hopeless() {
         format!(
-            "the requests themselves: {figure} at {} req/s, where {}, and no lower rate keeps the promise. {LIMITS_IN_MS}",
+            "the requests themselves: {figure} at {} req/s, where {}, and no lower rate meets the SLO. {LIMITS_IN_MS}",
             significant(lowest.rate),
             if lowest.is_alone() && varies {
                 "they hardly ever meet others than those sent with them"

@@ -167,7 +167,7 @@ fn meaning_of_saturation(knee: &Knee, load_varies: bool) -> Vec<String> {
             ""
         };
         said.push(format!(
-            "it saturates where more requests are refused or given up{or_fail} than the promise leaves room for, at least 5 %"
+            "it saturates where more requests are refused or given up{or_fail} than the SLO leaves room for, at least 5 %"
         ));
     }
     said
@@ -276,7 +276,7 @@ fn tokens_each(point: &Point, has_others: bool) -> Option<(f64, f64)> {
     Some((input * each, output * each))
 }
 
-/// Prompt and output tokens per second at the highest rate within the promise: those of a request as the nearest run had them.
+/// Prompt and output tokens per second at the highest rate within the SLO: those of a request as the nearest run had them.
 fn tokens_at_knee(knee: &Knee, has_others: bool) -> Option<(f64, f64)> {
     let rate = knee.within_slo?.value;
     let (prompt, output) = knee

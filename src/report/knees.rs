@@ -1,4 +1,4 @@
-//! The knees of several settings beside each other: what each takes within the promise, what that costs, and which is cheapest.
+//! The knees of several settings beside each other: what each takes within the SLO, what that costs, and which is cheapest.
 //!
 //! What a setting costs is what its GPUs do per million output tokens at its knee, or, where a rate is given, per hour of the
 //! replicas that carry it. How far that may be off, and what tells two settings apart, is [`crate::analysis::costs`]; where the
@@ -38,7 +38,7 @@ pub struct KneeRow {
 /// What came of a setting.
 #[derive(Clone, Debug, PartialEq)]
 pub enum Found {
-    /// Its search, which may have found no rate within the promise.
+    /// Its search, which may have found no rate within the SLO.
     Knee(Box<Priced>),
     /// The model does not fit, and what would make it fit.
     DoesNotFit(String),
@@ -255,7 +255,7 @@ impl Priced {
 }
 
 impl Knees {
-    /// Whether any setting keeps the promise.
+    /// Whether any setting meets the SLO.
     #[must_use]
     pub fn is_any_kept(&self) -> bool {
         self.priced().any(|priced| priced.view.is_kept())

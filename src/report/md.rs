@@ -76,7 +76,7 @@ pub fn run(result: &RunResult, meta: &ResultMeta) -> String {
     let promises = text_promise::promises(result, shown, meta);
     let told = [
         ("served", served_when_full(result).into_iter().collect()),
-        ("promise", promises),
+        ("SLO", promises),
         ("trust", text_caveats::trust_lines(&meta.trust)),
         ("model ±", text_caveats::model_lines(result, meta)),
     ];

@@ -344,12 +344,12 @@ mod tests {
             Column::right("req/s"),
             Column::left("state"),
         ];
-        let rows = [["true", "256", "15.0", "stable, too short for the promise"]];
+        let rows = [["true", "256", "15.0", "stable, too short for the SLO"]];
         let rows: Vec<Vec<String>> = rows.iter().map(|row| row.map(str::to_owned).to_vec()).collect();
         assert_snapshot!(panels(&columns, &rows, 2, 80), @r"
         enable_prefix_  workload.prefix_   req/s  state
         caching         groups.prefix_len
-        true            256                 15.0  stable, too short for the promise
+        true            256                 15.0  stable, too short for the SLO
         ");
         for width in 50..120 {
             let text = panels(&columns, &rows, 2, width);
@@ -357,7 +357,7 @@ mod tests {
                 text.lines().all(|line| line.chars().count() <= width),
                 "{width}\n{text}"
             );
-            for whole in ["caching", "stable,", "promise"] {
+            for whole in ["caching", "stable,", "SLO"] {
                 assert!(text.contains(whole), "{width}: {whole}\n{text}");
             }
         }

@@ -1,10 +1,10 @@
 //! Pages of Markdown taken apart into blocks, and laid out for a screen.
 //!
-//! The Markdown is that of `docs/`: headings, paragraphs, lists of `*`, tables, fenced blocks, and pictures on lines of their own. Emphasis
-//! stays as it is written; of a link only its words stay.
+//! The Markdown is that of `docs/`: headings, paragraphs, lists of `*`, tables, fenced blocks, and pictures on lines of their own. Code
+//! stays as it is written; of a link and of what is in bold only the words stay.
 
-use super::page::{table_on, wrapped};
-use super::tables::Column;
+use super::page::wrapped;
+use super::tables::{Column, table};
 
 /// One block of a page.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -14,7 +14,7 @@ pub(crate) enum Block<'a> {
     /// A fenced block, line by line.
     Fenced(Vec<&'a str>),
     /// A table: its head, then its rows.
-    Table(Vec<Vec<&'a str>>),
+    Table(Vec<Vec<String>>),
     /// A paragraph, or an item of a list with its `* `, as one line.
     Text(String),
 }
@@ -39,18 +39,39 @@ impl Block<'_> {
             Block::Fenced(lines) => lines.iter().map(|line| format!("    {line}\n")).collect(),
             Block::Table(rows) => {
                 let heads: Vec<Column> = rows[0].iter().map(|head| Column::left(head)).collect();
-                let rows = rows[1..].iter();
-                let rows: Vec<Vec<String>> = rows
-                    .map(|row| row.iter().map(|cell| (*cell).to_owned()).collect())
-                    .collect();
-                table_on(&heads, &rows, 1, width)
+                let whole = table(&heads, &rows[1..]);
+                match whole.lines().all(|line| line.chars().count() <= columns) {
+                    true => whole,
+                    false => row_by_row(rows, columns),
+                }
             }
             Block::Text(text) => {
                 let indent = if text.starts_with("* ") { "  " } else { "" };
-                wrapped("", indent, text, columns)
+                wrapped("", indent, &text.replace("**", ""), columns)
             }
         }
     }
+}
+
+/// A table that is wider than the screen: each row a paragraph, its first cell above the others.
+fn row_by_row(rows: &[Vec<String>], columns: usize) -> String {
+    let heads = &rows[0];
+    let mut text = String::new();
+    for row in &rows[1..] {
+        for (at, (head, cell)) in heads
+            .iter()
+            .zip(row)
+            .enumerate()
+            .filter(|(_, (_, cell))| !cell.is_empty())
+        {
+            text += &match (at, head.is_empty() || heads.len() == 2) {
+                (0, _) => wrapped("", "  ", cell, columns),
+                (_, true) => wrapped("    ", "      ", cell, columns),
+                (_, false) => wrapped("    ", "      ", &format!("{head}: {cell}"), columns),
+            };
+        }
+    }
+    text
 }
 
 /// The blocks of a page.
@@ -100,10 +121,14 @@ fn is_rule(cell: &str) -> bool {
     !cell.is_empty() && cell.chars().all(|c| matches!(c, '-' | ':'))
 }
 
-fn cells(row: &str) -> Vec<&str> {
-    let inner = row.trim().trim_start_matches('|');
+fn cells(row: &str) -> Vec<String> {
+    let inner = row.trim();
+    let inner = inner.strip_prefix('|').unwrap_or(inner);
     let inner = inner.strip_suffix('|').unwrap_or(inner);
-    inner.split('|').map(str::trim).collect()
+    inner
+        .split('|')
+        .map(|cell| without_links(cell.trim()).replace("**", ""))
+        .collect()
 }
 
 /// Links by their words; a name in brackets that leads nowhere stays.
@@ -145,7 +170,10 @@ mod tests {
                 text("One page says more, 95 % [18.1, 18.9]."),
                 text("* **A**: first, on two lines"),
                 text("* **B**: second"),
-                Block::Table(vec![vec!["Word", "Means"], vec!["a", "b c"]]),
+                Block::Table(vec![
+                    vec!["Word".to_owned(), "Means".to_owned()],
+                    vec!["a".to_owned(), "b c".to_owned()]
+                ]),
                 Block::Fenced(vec!["$ plimsoll knee", "# no heading"]),
             ]
         );
@@ -156,11 +184,18 @@ mod tests {
         let item = Block::Text("* **Knee**: the highest rate within the SLO, and more words".into());
         assert_eq!(
             item.laid_out(Some(40)),
-            "* **Knee**: the highest rate within the\n  SLO, and more words\n"
+            "* Knee: the highest rate within the SLO,\n  and more words\n"
         );
         assert_eq!(
             blocks(PAGE)[5].laid_out(Some(40)),
             "    $ plimsoll knee\n    # no heading\n"
+        );
+        let wide = blocks(
+            "| Word | In JSON | Means |\n|---|---|---|\n| a | b | so many words that they are folded here |\n",
+        );
+        assert_eq!(
+            wide[0].laid_out(Some(40)),
+            "a\n    In JSON: b\n    Means: so many words that they are\n      folded here\n"
         );
         assert_eq!(blocks(PAGE)[0].laid_out(Some(40)), "Title\n─────\n");
         assert!(item.says("HIGHEST rate") && !item.says("lowest"));

@@ -58,7 +58,7 @@ pub fn sparkline(view: &KneeView, width: usize) -> String {
     let is_of_classes = limit.is_none()
         && (view.classes.iter()).any(|class| class.limits.iter().any(|limit| limit.metric == metric));
     let why = match is_of_classes {
-        true => "            of all requests; each promise is to a class, and has no line here\n",
+        true => "            of all requests; each SLO is of a class, and has no line here\n",
         false => "",
     };
     text + &foot(&scale, view, knee) + why
@@ -83,7 +83,7 @@ fn limit_s(view: &KneeView, metric: &str) -> Option<f64> {
         .map(|limit| limit.limit_s)
 }
 
-/// The latency whose p99 is the largest share of its limit at the highest rate within the promise, or at the lowest rate of all
+/// The latency whose p99 is the largest share of its limit at the highest rate within the SLO, or at the lowest rate of all
 /// if none is; TTFT where none has a limit.
 fn nearest_to_its_limit(view: &KneeView) -> &'static str {
     let quoted = || view.points.iter().filter(|point| point.ttft.is_some());

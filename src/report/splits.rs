@@ -12,13 +12,13 @@ use crate::analysis::costs::usd_per_million;
 pub struct SplitRow {
     /// Replicas that prefill and replicas that decode; `None` where all do both.
     pub split: Option<(u32, u32)>,
-    /// Highest rate within the promise.
+    /// Highest rate within the SLO.
     pub within_slo: Option<Estimate>,
     /// Rate above which not all that is offered is served.
     pub saturation: Option<Estimate>,
     /// The promise that breaks first, or `saturation`.
     pub breaks: Option<String>,
-    /// Share of time in which a step ran, at the highest rate within the promise: of the prefill pool, of the decode
+    /// Share of time in which a step ran, at the highest rate within the SLO: of the prefill pool, of the decode
     /// pool; twice the same where all do both.
     pub busy: Option<(f64, f64)>,
     /// Share of TTFT that the transfer takes there.
@@ -31,7 +31,7 @@ pub struct SplitRow {
     pub bound: Option<f64>,
 }
 
-/// What a request costs at the highest rate within the promise, as the run there has it.
+/// What a request costs at the highest rate within the SLO, as the run there has it.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Costs {
     /// Time of a prefill replica in seconds; `None` where all do both.
@@ -117,7 +117,7 @@ impl Splits {
         self.rows.iter().find(|row| row.split.is_none())
     }
 
-    /// Whether any way keeps the promise at any rate.
+    /// Whether any way meets the SLO at any rate.
     #[must_use]
     pub fn is_kept(&self) -> bool {
         self.rows.iter().any(|row| row.within_slo.is_some())
@@ -139,7 +139,7 @@ impl Splits {
         let (apart, both) = (best.rate(), together.rate());
         let gpus = self.gpus;
         if apart == 0.0 && both == 0.0 {
-            return format!("NO RATE on {gpus} GPUs keeps the promise, prefill and decode apart or not");
+            return format!("NO RATE on {gpus} GPUs meets the SLO, prefill and decode apart or not");
         }
         let rates = format!(
             "{} {} req/s, all {} doing both {} req/s",
@@ -149,7 +149,7 @@ impl Splits {
             significant_down(both)
         );
         if both == 0.0 {
-            return format!("{gpus} GPUs: only apart is the promise kept: {rates}");
+            return format!("{gpus} GPUs: only apart is the SLO met: {rates}");
         }
         let ratio = apart / both;
         let word = if ratio > 1.0 { "APART HELPS" } else { "APART HURTS" };
@@ -282,7 +282,7 @@ fn arithmetic(splits: &Splits) -> String {
 #[must_use]
 pub fn text(splits: &Splits) -> String {
     let mut text = splits.answer() + "\n";
-    let _ = writeln!(text, "promised  {}", splits.promises);
+    let _ = writeln!(text, "SLO       {}", splits.promises);
     let _ = writeln!(text);
     let _ = writeln!(
         text,

@@ -1,6 +1,6 @@
-//! The first line of a sweep: which setting serves the most within the promise, and whether more than chance is behind it.
+//! The first line of a sweep: which setting serves the most within the SLO, and whether more than chance is behind it.
 //!
-//! Law: what may keep the promise and serves more than the setting that surely keeps it is named beside it. What an unstable run
+//! Law: what may meet the SLO and serves more than the setting that surely keeps it is named beside it. What an unstable run
 //! serves is no steady figure, so none is ranked beside one that is not. Where all serve what they are offered, output tells
 //! nothing, and the lowest latencies are named ([`lowest`]). Who is sent more than others is not held against them ([`loads`]).
 
@@ -43,7 +43,7 @@ pub(super) fn answer(rows: &[SweepRow<'_>]) -> String {
     }
 }
 
-/// Which run served the most among those that keep the promise, whether more than chance is behind it, and which may keep it
+/// Which run served the most among those that meet the SLO, whether more than chance is behind it, and which may keep it
 /// and serves more.
 fn best(rows: &[SweepRow<'_>]) -> String {
     let tried = settings_apart_from_seeds(rows);
@@ -59,23 +59,23 @@ fn best(rows: &[SweepRow<'_>]) -> String {
         more => format!("; {more} are unstable"),
     };
     if none_keeps(rows) && open == 0 {
-        return unstable + "; none keeps the promise";
+        return unstable + "; none meets the SLO";
     }
     let broken = settled().filter(|row| row.breaks() && !row.is_open()).count();
     let breaks = match broken {
         0 => String::new(),
-        1 => "; 1 breaks the promise".to_owned(),
-        more => format!("; {more} break the promise"),
+        1 => "; 1 misses the SLO".to_owned(),
+        more => format!("; {more} miss the SLO"),
     };
     let undecided = match open {
         0 => String::new(),
-        1 => "; 1 is too short for the promise".to_owned(),
-        more => format!("; {more} are too short for the promise"),
+        1 => "; 1 is too short for the SLO".to_owned(),
+        more => format!("; {more} are too short for the SLO"),
     };
     let surely = if open > 0 { " surely" } else { "" };
     let within = match (is_promised, broken + open) {
         (false, _) => String::new(),
-        (true, 0) => " within the promise".to_owned(),
+        (true, 0) => " within the SLO".to_owned(),
         (true, _) => format!("{surely} within it"),
     };
     let noise = Noise::of(rows);
@@ -124,12 +124,11 @@ fn among(
 /// The settings that are held against each other: where the queue grows without end a run's output is what the engine can do at
 /// most, whatever it was asked for, so such a setting is not ranked beside one that serves.
 fn ranked<'r, 's>(groups: Vec<Setting<'r, 's>>) -> Vec<Setting<'r, 's>> {
-    let is_unstable = |(_, runs): &Setting<'_, '_>| runs.iter().any(|run| run.is_unstable());
     let serves = |(_, runs): &Setting<'_, '_>| {
         (runs.iter()).any(|run| run.is_simulated() && run.verdict() != "no_answers")
     };
-    let has_settled = groups.iter().any(|group| serves(group) && !is_unstable(group));
-    let kept = |group: &Setting<'_, '_>| !(has_settled && is_unstable(group));
+    let has_settled = groups.iter().any(|group| serves(group) && is_served(group));
+    let kept = |group: &Setting<'_, '_>| !has_settled || is_served(group);
     groups.into_iter().filter(kept).collect()
 }
 
@@ -193,10 +192,7 @@ impl Noise {
 
     /// That none of them stands out.
     fn alike(self, within: &str, least: f64, most: f64) -> String {
-        let tokens = match [least, most].map(significant) {
-            [least, most] if least == most => format!("about {most}"),
-            [least, most] => format!("{least} to {most}"),
-        };
+        let tokens = spread(least, most, significant);
         match self {
             Noise::Number(part) if part < FEW_LEAVE_OPEN => {
                 format!("; output{within} alike within {}, {tokens} tok/s", percent(part))
@@ -226,7 +222,7 @@ impl Noise {
     }
 }
 
-/// Which setting, of those that may keep the promise, serves the most, where it is more than any that surely keeps it.
+/// Which setting, of those that may meet the SLO, serves the most, where it is more than any that surely keeps it.
 fn more_undecided(groups: &[Setting<'_, '_>], candidates: &[Option<Candidate>], noise: Noise) -> String {
     let sure = candidates.iter().flatten().filter(|one| one.keeps);
     let sure = sure.map(|one| one.output.2).fold(f64::NEG_INFINITY, f64::max);
@@ -277,7 +273,20 @@ fn more_undecided(groups: &[Setting<'_, '_>], candidates: &[Option<Candidate>], 
     }
 }
 
-/// What is seen of a promise that is not decided: `100 % good`, of several runs `at least 99.2 % good`; `kept` where no share is
+/// Whether no run of it is unstable.
+fn is_served((_, runs): &Setting<'_, '_>) -> bool {
+    !runs.iter().any(|run| run.is_unstable())
+}
+
+/// `8.67 ms to 10.7 ms`, or `about 8.67 ms`.
+fn spread(least: f64, most: f64, figure: fn(f64) -> String) -> String {
+    match [least, most].map(figure) {
+        [least, most] if least == most => format!("about {most}"),
+        [least, most] => format!("{least} to {most}"),
+    }
+}
+
+/// What is seen of an SLO that is not decided: `100 % good`, of several runs `at least 99.2 % good`; `met` where no share is
 /// asked.
 fn so_far(runs: &[&SweepRow<'_>]) -> String {
     let mut good: Vec<f64> = runs.iter().filter_map(|run| run.good()).collect();
@@ -285,8 +294,8 @@ fn so_far(runs: &[&SweepRow<'_>]) -> String {
     match good[..] {
         [least, .., most] if percent(least) != percent(most) => format!("at least {} good", percent(least)),
         [least, ..] => format!("{} good", percent(least)),
-        [] if runs.iter().all(|run| run.keeps()) => "kept".to_owned(),
-        [] => "not kept".to_owned(),
+        [] if runs.iter().all(|run| run.keeps()) => "met".to_owned(),
+        [] => "not met".to_owned(),
     }
 }
 

@@ -346,14 +346,11 @@ mod tests {
             ..fixtures::meta()
         };
         let text = run(&fixtures::stable_run(), &meta, Style::default());
-        assert!(
-            text.lines().next().unwrap().contains("; promise BROKEN"),
-            "{text}"
-        );
+        assert!(text.lines().next().unwrap().contains("; SLO MISSED"), "{text}");
         for line in [
-            "  promise     kept: 99.7 % of requests are good, 99.0 % are asked",
-            "  promise     BROKEN: p99 TTFT 87.7 ms > 50.0 ms",
-            "  promise     kept: p50 TTFT 30.4 ms ≤ 50.0 ms",
+            "  SLO         met: 99.7 % of requests are good, 99.0 % are asked",
+            "  SLO         MISSED: p99 TTFT 87.7 ms > 50.0 ms",
+            "  SLO         met: p50 TTFT 30.4 ms ≤ 50.0 ms",
         ] {
             assert!(text.contains(line), "{line}\n{text}");
         }

@@ -19,7 +19,7 @@ pub(super) enum Alarm {
     Calm,
     /// It describes less than was asked for.
     Caution,
-    /// Requests were lost, the run was cut off, a promise is broken, or there is nothing to quote.
+    /// Requests were lost, the run was cut off, an SLO is missed, or there is nothing to quote.
     Alert,
 }
 
@@ -55,12 +55,12 @@ pub(super) fn answered(result: &RunResult, meta: &ResultMeta) -> Answer {
     let mut served = served(result, meta);
     if meta.slo_kept.is_some() && result.verdict != Verdict::Unstable && whole.completed > 0 {
         if meta.slo_decided == Some(false) {
-            served.line += "; promise NOT DECIDED";
+            served.line += "; SLO NOT DECIDED";
             if served.alarm == Alarm::Calm {
                 served.alarm = Alarm::Caution;
             }
         } else if meta.slo_kept == Some(false) {
-            served.line += "; promise BROKEN";
+            served.line += "; SLO MISSED";
             served.alarm = Alarm::Alert;
         }
     }

@@ -4,7 +4,7 @@ use super::figures::{counted, significant};
 use super::text_sizing::dollars;
 use crate::analysis::costs::Rent;
 
-/// `11.96 $/h for 4 GPUs (prefill 2.99, decode 8.97), 0.68 $/M output tokens (0.10 of all); assumed list …`, with prompt and
+/// `11.96 $/h for 4 GPUs (prefill 2.99, decode 8.97), 0.68 $/M output tokens (0.10 in + out); assumed list …`, with prompt and
 /// output tokens per second where they are known. One GPU is the one that the answer is about.
 pub(super) fn line(rent: &Result<Rent, String>, tokens_per_s: Option<(f64, f64)>) -> String {
     let rent = match rent {
@@ -24,7 +24,7 @@ pub(super) fn line(rent: &Result<Rent, String>, tokens_per_s: Option<(f64, f64)>
     };
     let tokens = tokens_per_s.and_then(|(prompt, output)| {
         Some(format!(
-            ", {} $/M output tokens ({} of all)",
+            ", {} $/M output tokens ({} in + out)",
             dollars(rent.usd_per_million(output)?),
             dollars(rent.usd_per_million(prompt + output)?)
         ))
@@ -51,7 +51,7 @@ mod tests {
         // An hour of 1,000 tokens a second is 3.6 million of them.
         assert_eq!(
             line(&Ok(rent.clone()), Some((9_000.0, 1_000.0))),
-            "7.20 $/h for 5 GPUs (prefill 3.00, decode 4.20), 2.00 $/M output tokens (0.20 of all); assumed list prices, $ per \
+            "7.20 $/h for 5 GPUs (prefill 3.00, decode 4.20), 2.00 $/M output tokens (0.20 in + out); assumed list prices, $ per \
              GPU-hour: A 3.00 (2025-10-01), B 1.05 (2025-10-01)"
         );
         let scaled = Rent {
@@ -73,7 +73,7 @@ mod tests {
         let one = line(&Ok(one), Some((9_220.0, 1_720.0)));
         assert_eq!(
             one,
-            "2.99 $/h, 0.48 $/M output tokens (0.0759 of all); assumed list price of 2025-10-01"
+            "2.99 $/h, 0.48 $/M output tokens (0.0759 in + out); assumed list price of 2025-10-01"
         );
         let idle = line(&Ok(rent), Some((0.0, 0.0)));
         assert!(

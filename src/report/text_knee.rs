@@ -167,11 +167,6 @@ fn first_lines(page: &mut Page, view: &KneeView, style: Style) {
     for (name, sentence) in qualified.into_iter().flatten() {
         page.listed(name, &[sentence]);
     }
-    // Where replicas are counted, what they cost is told with them.
-    if let Some(rent) = view.rent.as_ref().filter(|_| view.sizing.is_none()) {
-        let per_s = view.prompt_tokens_per_s.zip(view.output_tokens_per_s);
-        page.fact("cost", &text_cost::line(rent, per_s));
-    }
     let asked = asked(view);
     if !asked.is_empty() {
         let fewest = match view.classes.iter().any(|class| !class.limits.is_empty()) {
@@ -185,6 +180,11 @@ fn first_lines(page: &mut Page, view: &KneeView, style: Style) {
     }
     if let Some(full) = &view.when_full {
         page.fact("once full", &once_full(full, view));
+    }
+    // Where replicas are counted, what they cost is told with them.
+    if let Some(rent) = view.rent.as_ref().filter(|_| view.sizing.is_none()) {
+        let per_s = view.prompt_tokens_per_s.zip(view.output_tokens_per_s);
+        page.fact("cost", &text_cost::line(rent, per_s));
     }
     page.fact("simulated", &view.subject);
     page.listed("trust", &super::text_caveats::trust_lines(&view.trust));

@@ -16,7 +16,7 @@ use crate::metrics::{Metric, PartSummary, Summary};
 pub(super) fn promise(page: &mut Page, result: &RunResult, shown: &Summary, meta: &ResultMeta) {
     goodput(page, result, shown, meta);
     for promise in promises(result, shown, meta) {
-        page.fact("promise", &promise);
+        page.fact("SLO", &promise);
     }
 }
 
@@ -25,7 +25,7 @@ pub(super) fn promises(result: &RunResult, shown: &Summary, meta: &ResultMeta) -
     let of_classes = class_promise(result, meta);
     let mut promises: Vec<String> = of_classes.into_iter().collect();
     if result.verdict == Verdict::Unstable && meta.slo_kept == Some(false) {
-        promises.push("BROKEN: overload keeps none".to_owned());
+        promises.push("MISSED: overload meets none".to_owned());
     } else if meta.slo_kept.is_some() {
         if promises.is_empty() {
             promises.extend(share_promise(result, shown, meta));
@@ -43,13 +43,13 @@ pub(super) fn promises(result: &RunResult, shown: &Summary, meta: &ResultMeta) -
             && (shown.ended() as f64) < fewest
         {
             promises.push(format!(
-                "what these {} saw: too few to tell whether the load keeps it, which takes {} without a bad one",
+                "what these {} saw: too few to tell whether the load meets it, which takes {} without a bad one",
                 counted(shown.ended(), "request"),
                 count(fewest as u64)
             ));
         }
         if is_too_short(result, meta) && !promises.is_empty() {
-            promises.push("what these requests saw: too few to tell whether the load keeps it".to_owned());
+            promises.push("what these requests saw: too few to tell whether the load meets it".to_owned());
         }
     }
     promises
@@ -63,7 +63,7 @@ fn fewest_to_keep(share: f64) -> f64 {
     }
 }
 
-/// The run is too short to tell whether the promise is kept.
+/// The run is too short to tell whether the SLO is met.
 fn is_too_short(result: &RunResult, meta: &ResultMeta) -> bool {
     result.verdict == Verdict::TooShort && meta.slo_decided == Some(false)
 }
@@ -129,7 +129,7 @@ fn statistic(promise: &Promise, result: &RunResult, shown: &Summary, meta: &Resu
     // What lies at its limit keeps it.
     let may_be_either =
         result.quotable().is_some() && seen.low <= promise.limit_s && promise.limit_s < seen.high;
-    // One that is too short has decided at most that a promise is broken.
+    // One that is too short has decided at most that an SLO is missed.
     let is_open = may_be_either || (is_too_short(result, meta) && seen.low <= promise.limit_s);
     let relation = if is_kept { "≤" } else { ">" };
     let doubt = match may_be_either {
@@ -148,8 +148,8 @@ fn statistic(promise: &Promise, result: &RunResult, shown: &Summary, meta: &Resu
 fn kept(is_kept: bool, is_open: bool) -> &'static str {
     match (is_open, is_kept) {
         (true, _) => "NOT DECIDED",
-        (false, true) => "kept",
-        (false, false) => "BROKEN",
+        (false, true) => "met",
+        (false, false) => "MISSED",
     }
 }
 
@@ -212,7 +212,7 @@ const NOBODY: Estimate = Estimate {
     high: 0.0,
 };
 
-/// Whether every class keeps what is promised to it: `BROKEN to code (91.2 % good, not 99.0 %) · kept to chat (99.9 %)`. A class
+/// Whether every class keeps what is promised to it: `MISSED for code (91.2 % good, not 99.0 %) · met for chat (99.9 %)`. A class
 /// of which requests were sent and nobody has left is starved, and none of them is good; of others nothing may be known.
 fn class_promise(result: &RunResult, meta: &ResultMeta) -> Option<String> {
     let classes = meta.classes.iter().zip(&result.class_attainment).enumerate();
@@ -251,12 +251,12 @@ fn class_promise(result: &RunResult, meta: &ResultMeta) -> Option<String> {
         (true, true) if unknown.is_empty() && open.is_empty() => return None,
         (true, true) => format!("{asked} good are asked of each class"),
         (true, false) if unknown.is_empty() && open.is_empty() => {
-            format!("kept to every class, {asked} good in each: {}", named(&kept))
+            format!("met for every class, {asked} good in each: {}", named(&kept))
         }
-        (true, false) => format!("kept to {}; {asked} are asked of each class", named(&kept)),
-        (false, true) => format!("BROKEN to {}; {asked} are asked of each class", named(&broken)),
+        (true, false) => format!("met for {}; {asked} are asked of each class", named(&kept)),
+        (false, true) => format!("MISSED for {}; {asked} are asked of each class", named(&broken)),
         (false, false) => format!(
-            "BROKEN to {}; {asked} are asked of each class; kept to {}",
+            "MISSED for {}; {asked} are asked of each class; met for {}",
             named(&broken),
             named(&kept)
         ),
@@ -313,13 +313,13 @@ mod tests {
         };
         assert_eq!(
             said(9, 9, Some(1.0)),
-            "kept to every class, 99.0 % good in each: chat (100 % good), rare (100 % good)"
+            "met for every class, 99.0 % good in each: chat (100 % good), rare (100 % good)"
         );
-        let unknown = "kept to chat (100 % good); 99.0 % are asked of each class; not known of rare";
+        let unknown = "met for chat (100 % good); 99.0 % are asked of each class; not known of rare";
         assert_eq!(said(0, 0, None), unknown);
         assert_eq!(said(3, 2, None), unknown);
         let starved = said(3, 0, None);
-        assert!(starved.starts_with("BROKEN to rare (0 % good);"), "{starved}");
+        assert!(starved.starts_with("MISSED for rare (0 % good);"), "{starved}");
     }
 
     #[test]
@@ -352,7 +352,7 @@ mod tests {
         let few = said(5);
         assert_eq!(
             few[1],
-            "what these 5 requests saw: too few to tell whether the load keeps it, which takes 299 without a bad one"
+            "what these 5 requests saw: too few to tell whether the load meets it, which takes 299 without a bad one"
         );
         assert_eq!((said(298).len(), said(299).len()), (2, 1));
     }
@@ -374,13 +374,13 @@ mod tests {
         let (open, first) = said(false, true);
         assert!(
             open.iter()
-                .any(|line| line.contains("too few to tell whether the load keeps it")),
+                .any(|line| line.contains("too few to tell whether the load meets it")),
             "{open:?}"
         );
-        assert!(first.ends_with("; promise NOT DECIDED"), "{first}");
+        assert!(first.ends_with("; SLO NOT DECIDED"), "{first}");
         let (broken, first) = said(true, false);
         assert!(!broken.iter().any(|line| line.contains("too few")), "{broken:?}");
-        assert!(first.ends_with("; promise BROKEN"), "{first}");
+        assert!(first.ends_with("; SLO MISSED"), "{first}");
     }
 
     #[test]
@@ -414,6 +414,6 @@ mod tests {
             ]
         );
         let first = super::super::text_answer::answer(&run, &meta);
-        assert!(first.ends_with("; promise NOT DECIDED"), "{first}");
+        assert!(first.ends_with("; SLO NOT DECIDED"), "{first}");
     }
 }

@@ -90,7 +90,7 @@ fn no_number(sizing: &Sizing, is_interrupted: bool) -> String {
     match &sizing.counted {
         Some(Counted::BySimulation { count, .. }) => match (count.ending, count.tried.last()) {
             (CountEnding::Untold(replicas), _) => format!(
-                "not known: a run of {} has too few requests to tell whether the promise is kept",
+                "not known: a run of {} has too few requests to tell whether the SLO is met",
                 count_of(replicas)
             ),
             (CountEnding::TooMany, Some(most)) => format!(
@@ -98,17 +98,17 @@ fn no_number(sizing: &Sizing, is_interrupted: bool) -> String {
                 keeping(most.replicas, false),
                 share(&most.point)
             ),
-            _ => "not counted: stopped before a number was found that keeps the promise while one less does not"
+            _ => "not counted: stopped before a number was found that meets the SLO while one less does not"
                 .to_owned(),
         },
         _ if is_interrupted => {
             "not counted: the search was stopped before one replica's knee was known".to_owned()
         }
-        _ => "no number of them helps: one alone keeps the promise at no rate that was tried".to_owned(),
+        _ => "no number of them helps: one alone meets the SLO at no rate that was tried".to_owned(),
     }
 }
 
-/// What was simulated, with the last number that does not keep the promise beside the first that does.
+/// What was simulated, with the last number that does not meet the SLO beside the first that does.
 fn simulated(sizing: &Sizing, fleet: &Fleet, router: Option<&str>, count: &Count) -> String {
     let of = |replicas: u64, keeps: bool| {
         let crew = count.crew(replicas)?;
@@ -128,8 +128,8 @@ fn simulated(sizing: &Sizing, fleet: &Fleet, router: Option<&str>, count: &Count
 
 fn keeping(replicas: u64, keeps: bool) -> String {
     let does = match (replicas, keeps) {
-        (1, true) => "keeps the promise",
-        (_, true) => "keep the promise",
+        (1, true) => "meets the SLO",
+        (_, true) => "meet the SLO",
         (1, false) => "does not",
         (_, false) => "do not",
     };
@@ -199,7 +199,7 @@ fn load(sizing: &Sizing, fleet: &Fleet) -> String {
         _ => significant(fleet.rate_each),
     };
     let each = match fleet.load {
-        None => format!("{rate} req/s, where one alone keeps the promise at no rate that was tried"),
+        None => format!("{rate} req/s, where one alone meets the SLO at no rate that was tried"),
         Some(load) if load > 1.0 => format!(
             "{rate} req/s, {} of the knee of one alone: together they carry more than each by itself",
             percent(load)
@@ -209,12 +209,9 @@ fn load(sizing: &Sizing, fleet: &Fleet) -> String {
     let is_simulated = matches!(sizing.counted, Some(Counted::BySimulation { .. }));
     match fleet.load_one_lost {
         _ if fleet.replicas == 1 => format!("{each}; the loss of the only one is the loss of the service"),
-        _ if is_simulated => format!("{each}; with one lost the promise breaks"),
+        _ if is_simulated => format!("{each}; with one lost the SLO is missed"),
         None => each,
-        Some(more) if more <= 1.0 => format!(
-            "{each}; with one lost {}, still within the promise",
-            percent(more)
-        ),
+        Some(more) if more <= 1.0 => format!("{each}; with one lost {}, still within the SLO", percent(more)),
         Some(more) => format!("{each}; with one lost {}, beyond it", percent(more)),
     }
 }
@@ -318,7 +315,7 @@ mod tests {
             "{told}"
         );
         assert!(
-            told.contains("with one lost the promise breaks") && !told.contains("perfect round robin"),
+            told.contains("with one lost the SLO is missed") && !told.contains("perfect round robin"),
             "{told}"
         );
         for (ending, is_clients, why) in [

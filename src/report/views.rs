@@ -316,7 +316,7 @@ impl KneeView {
         open.map(|estimate| estimate.high)
     }
 
-    /// The rate that the clients push at most, where the promise is kept up to there and the server's knee was not seen.
+    /// The rate that the clients push at most, where the SLO is met up to there and the server's knee was not seen.
     #[must_use]
     pub fn only_client(&self) -> Option<Estimate> {
         self.client

@@ -12,14 +12,14 @@ const ALIKE_AT_MOST: f64 = 0.1;
 pub struct Candidate {
     /// Output tokens per second: the figure, and the ends of its 95 % interval.
     pub output: (f64, f64, f64),
-    /// Whether it keeps the promise.
+    /// Whether it meets the SLO.
     pub keeps: bool,
 }
 
 /// The outcome of the comparison.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub enum Best {
-    /// No run keeps the promise.
+    /// No run meets the SLO.
     NoneKeeps,
     /// All runs that keep it are within noise of the best.
     Alike {

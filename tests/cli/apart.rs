@@ -43,7 +43,7 @@ fn pools_have_a_price_as_replicas_do() {
     };
     let told = cost(&alone).expect("a line of it");
     assert!(
-        told.starts_with("2.99 $/h, ") && told.ends_with(" of all); assumed list price of 2025-10-01"),
+        told.starts_with("2.99 $/h, ") && told.ends_with(" in + out); assumed list price of 2025-10-01"),
         "{alone}"
     );
     let keys = |run: &Value| -> Vec<String> {
@@ -104,7 +104,7 @@ fn every_share_of_gpus_says_what_its_tokens_cost() {
 
 const SIZED: &str = "knee pd-input-length --precision 0.2 --for-rate 30";
 
-/// What is found keeps the promise in a run of it, and nothing that is cheaper was seen to.
+/// What is found meets the SLO in a run of it, and nothing that is cheaper was seen to.
 #[test]
 fn the_cheapest_numbers_of_both_pools_are_found_for_a_rate() {
     let desk = Desk::new();

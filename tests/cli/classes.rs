@@ -208,11 +208,11 @@ fn no_promise_is_kept_to_a_class_of_which_nothing_is_known() {
     };
     let rare = said("0.00001", 3_000);
     assert!(
-        rare.contains("kept to chat (100 % good)") && rare.contains("not known of rare"),
+        rare.contains("met for chat (100 % good)") && rare.contains("not known of rare"),
         "{rare}"
     );
     assert!(!rare.contains("every class"), "{rare}");
     // Of a few hundred requests the good ones do not tell yet that 99 % of all are.
     assert!(said("2.0", 3_000).contains("NOT DECIDED of rare (100 % good)"));
-    assert!(said("2.0", 30_000).contains("kept to every class"));
+    assert!(said("2.0", 30_000).contains("met for every class"));
 }

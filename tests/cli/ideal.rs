@@ -74,10 +74,10 @@ fn an_overloaded_run_says_what_the_server_serves_and_a_short_one_decides_nothing
     assert!(over.contains("  served      "), "{over}");
     let short = desk.expect(0, "run quickstart --request-rate 20 --num-prompts 100");
     assert!(
-        short.contains("promise     NOT DECIDED: 100 % of requests are good"),
+        short.contains("SLO         NOT DECIDED: 100 % of requests are good"),
         "{short}"
     );
-    assert!(!short.contains("promise     kept"), "{short}");
+    assert!(!short.contains("SLO         met"), "{short}");
     let drawn = desk.expect(0, "run quickstart --request-rate 5 --num-prompts 2000");
     assert!(
         drawn.contains("a second (5.00 asked: the draw of seed 0)"),

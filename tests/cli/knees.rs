@@ -52,7 +52,7 @@ fn replicas_for_a_trace_are_as_many_as_a_run_of_it_needs() {
         let kept = |crew: &Value| crew["kept"].as_bool().unwrap();
         let fewest = tried.iter().find(|crew| kept(crew)).unwrap();
         assert_eq!(fewest["replicas"], sizing["replicas"]);
-        // No share of the trace for one alone keeps the promise.
+        // No share of the trace for one alone meets the SLO.
         assert!(found["knee"].is_null() && sizing["load"].is_null(), "{found}");
     }
     let printed = desk.expect(0, &format!("knee {MACHINE} --trace bursts.csv --for-rate 2"));
@@ -62,7 +62,7 @@ fn replicas_for_a_trace_are_as_many_as_a_run_of_it_needs() {
         "{printed}"
     );
     assert!(
-        told.contains("where one alone keeps the promise at no rate"),
+        told.contains("where one alone meets the SLO at no rate"),
         "{printed}"
     );
     // Nor does any number, where the requests themselves take longer than they may.

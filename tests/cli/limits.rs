@@ -121,7 +121,7 @@ fn promises_to_classes_count_in_every_command() {
     let strict = with_file(&two_classes("1 ms"));
     let printed = unfolded(&strict.expect(3, "run case.toml"));
     assert!(
-        printed.contains("BROKEN to hasty (0 % good)")
+        printed.contains("MISSED for hasty (0 % good)")
             && printed.contains("NOT DECIDED of patient (100 % good) (95 % 98.8 % to 100 %)"),
         "{printed}"
     );
@@ -130,7 +130,7 @@ fn promises_to_classes_count_in_every_command() {
     assert_eq!(run["plimsoll"]["slo_kept"], false);
     assert_eq!(run["plimsoll"]["classes"][0]["attainment"], 1.0);
     let printed = strict.expect(3, "sweep case.toml -L request-rate 1,2");
-    assert!(printed.starts_with("2 runs; none keeps the promise"), "{printed}");
+    assert!(printed.starts_with("2 runs; none meets the SLO"), "{printed}");
     let printed = unfolded(&strict.expect(3, "knee case.toml"));
     assert!(
         printed.starts_with("NO RATE meets the SLO") && printed.contains("of class hasty"),

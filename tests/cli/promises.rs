@@ -280,7 +280,7 @@ fn a_run_in_which_nobody_was_sent_judges_nothing() {
             "{out}"
         );
         let all = out + &err;
-        for untold in ["API servers", "NaN", "BROKEN", "kept", "goodput ", "TOO SHORT"] {
+        for untold in ["API servers", "NaN", "MISSED", "  SLO  ", "goodput ", "TOO SHORT"] {
             assert!(!all.contains(untold), "{untold}: {all}");
         }
     }
@@ -349,16 +349,13 @@ fn a_knee_says_which_rates_it_looked_at() {
     let printed = desk.expect(0, "knee quickstart --max-rate 2");
     assert!(printed.starts_with("2.00 req/s within SLO"), "{printed}");
     assert!(
-        printed.contains("model ±     not known: no promise is broken up to 2.00 req/s"),
+        printed.contains("model ±     not known: no SLO is missed up to 2.00 req/s"),
         "{printed}"
     );
     let capped = "knee quickstart --max-rate 2 --num-prompts 50 --format json";
     let json: serde_json::Value = serde_json::from_str(&desk.expect(0, capped)).unwrap();
     assert!(json["ignored"].to_string().contains("num_prompts = 50"), "{json}");
-    assert!(
-        json["notes"].to_string().contains("no promise is broken"),
-        "{json}"
-    );
+    assert!(json["notes"].to_string().contains("no SLO is missed"), "{json}");
     assert!(json.get("model_interval").is_none());
 }
 
@@ -369,7 +366,7 @@ fn a_promise_that_a_request_alone_breaks_has_no_knee_at_any_rate() {
                  --output-len 8 --goodput ttft:190";
     let printed = Desk::new().expect(3, words);
     assert!(printed.starts_with("NO RATE meets the SLO"), "{printed}");
-    assert!(printed.contains("no lower rate keeps the promise"), "{printed}");
+    assert!(printed.contains("no lower rate meets the SLO"), "{printed}");
     let rows = printed.lines().filter(|line| line.contains("stable")).count();
     assert!(rows < 25, "{printed}");
 }
@@ -456,10 +453,10 @@ fn replicas_for_a_limit_on_a_percentile_have_no_share_behind_them() {
     let printed = Desk::new().expect(0, line);
     let words: Vec<&str> = printed.split_whitespace().collect();
     let whole = words.join(" ");
-    assert!(whole.contains(" 2 keep the promise, 1 does not"), "{printed}");
+    assert!(whole.contains(" 2 meet the SLO, 1 does not"), "{printed}");
 }
 
-/// Over 600,000 requests 88 % are good at this rate. Of this run the half that keeps the promise was what a cut of the warm-up left.
+/// Over 600,000 requests 88 % are good at this rate. Of this run the half that meets the SLO was what a cut of the warm-up left.
 #[test]
 fn a_calm_stretch_after_congestion_is_no_steady_state() {
     let desk = Desk::new();

@@ -271,7 +271,7 @@ fn gaps_that_nobody_sees_keep_no_promise() {
     let output = desk.run(&format!("{whole} --goodput tpot:1"));
     assert_eq!(output.status.code(), Some(2), "{}", text(&output.stderr));
     assert!(text(&output.stderr).contains("`--goodput` cannot be judged"));
-    // Overload, which breaks the promise on TTFT.
+    // Overload, which misses the SLO on TTFT.
     let result = json(&desk.expect(
         3,
         "run quickstart --engine static --max-num-seqs 16 --num-prompts 100 --attainment 0.01 --format json",
@@ -408,8 +408,8 @@ fn a_sweep_in_which_no_run_keeps_the_promise_exits_with_3() {
         .replace("--request-rate 5", "-L request-rate 4,5")
         .replace("--num-prompts 200", "--num-prompts 1000");
     let none = desk.expect(3, &format!("{swept} --slo p99_ttft_ms<=1"));
-    assert!(none.starts_with("2 runs; none keeps the promise"), "{none}");
-    assert!(none.contains("breaks the promise"), "{none}");
+    assert!(none.starts_with("2 runs; none meets the SLO"), "{none}");
+    assert!(none.contains("misses the SLO"), "{none}");
     desk.expect(0, &format!("{swept} --slo p99_ttft_ms<=10000"));
 }
 

@@ -1,13 +1,13 @@
-//! The fewest replicas that keep the promise, found by simulating so many of them.
+//! The fewest replicas that meet the SLO, found by simulating so many of them.
 //!
 //! All see the whole traffic behind their router, so that what they share is in the answer: a burst that one alone would have to
 //! take is spread over all, what falls on one in a quiet moment is not lost on the others, and each has a cache of its own. The
 //! knee of one replica says nothing of this: there the same arrivals are slowed down to its share, and their bursts with them.
 //!
-//! A number whose run does not tell whether it keeps the promise is not counted on: it is none that keeps it, and one that may.
+//! A number whose run does not tell whether it meets the SLO is not counted on: it is none that keeps it, and one that may.
 //!
 //! More replicas are taken to serve no worse. Where that fails by a hair (round robin deals others to each), the answer is a
-//! number that keeps the promise while one less does not.
+//! number that meets the SLO while one less does not.
 
 use super::point::Point;
 
@@ -43,7 +43,7 @@ pub struct Count {
 /// How a count came to its end.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum CountEnding {
-    /// So many keep the promise.
+    /// So many meet the SLO.
     Found {
         /// And one less does not.
         replicas: u64,
@@ -115,10 +115,10 @@ const SURELY_KEEPS: Question = Question {
     of_untold: false,
 };
 
-/// Numbers whose runs do not tell, after which no more are tried where none is seen to keep the promise.
+/// Numbers whose runs do not tell, after which no more are tried where none is seen to meet the SLO.
 const UNTOLD_MAX: usize = 4;
 
-/// Whether a run is too short, as long as it may be, to tell whether the promise is kept.
+/// Whether a run is too short, as long as it may be, to tell whether the SLO is met.
 fn is_untold(point: &Point) -> bool {
     point.is_unknown && point.keeps_up()
 }

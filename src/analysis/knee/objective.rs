@@ -60,8 +60,8 @@ impl Objective {
     }
 
     /// Whether a run leaves no doubt that all of it is kept, or that it is not: one part is surely broken, or none may be. A run
-    /// that is no sample of anything has no intervals and says what it saw. One that is too short decides at most that a
-    /// promise is broken: its server begins empty, so that a longer run misses more.
+    /// that is no sample of anything has no intervals and says what it saw. One that is too short decides at most that an
+    /// SLO is missed: its server begins empty, so that a longer run misses more.
     #[must_use]
     pub fn is_decided(&self, run: &RunResult) -> bool {
         let parts = self.slacks(run).unwrap_or_default();
@@ -141,7 +141,7 @@ impl Objective {
         shares.min_by(|a, b| a.1.value.total_cmp(&b.1.value))
     }
 
-    /// The class that is nearest to missing its promise, or misses it by most, and the share of its requests that are good.
+    /// The class that is nearest to missing its SLO, or misses it by most, and the share of its requests that are good.
     #[must_use]
     pub fn tightest_class(&self, run: &RunResult) -> Option<(usize, Estimate)> {
         self.lowest_class(run, |class| run.class_attainment.get(class).copied().flatten())
@@ -444,10 +444,6 @@ mod tests {
         assert_eq!(of(500, 500, Some(0.75)), (Some(0.25), Some(true)));
         assert_eq!(of(500, 0, None), (Some(-0.5), Some(false)), "starved");
         assert_eq!(of(500, 3, None), (None, None), "nobody left in the stretch");
-        assert_eq!(
-            of(0, 0, None),
-            (Some(0.4), Some(true)),
-            "nobody was promised anything"
-        );
+        assert_eq!(of(0, 0, None), (Some(0.4), Some(true)), "no SLO was given");
     }
 }

@@ -50,7 +50,7 @@ pub struct WhenFull {
 pub struct ClientLimit {
     /// Requests per second that it pushes.
     pub rate: Estimate,
-    /// Up to there the promise is kept, so that the server's knee was not seen.
+    /// Up to there the SLO is met, so that the server's knee was not seen.
     pub is_within: bool,
 }
 
@@ -134,7 +134,7 @@ fn is_unsettled(point: &Point, from: f64) -> bool {
     matches!(point.verdict, Verdict::Stable | Verdict::Critical) && point.rate >= from
 }
 
-/// The points without those below all others whose runs do not tell whether the promise is kept: at so low a rate too few
+/// The points without those below all others whose runs do not tell whether the SLO is met: at so low a rate too few
 /// requests come in the time that there is. They say nothing of the rates above.
 pub(super) fn known(points: &[Point]) -> &[Point] {
     let first = points
@@ -152,8 +152,8 @@ pub(super) fn bracket(points: &[Point], holds: impl Fn(&Point) -> bool) -> Optio
 
 /// The knee from the points' slack: the rate at which it crosses zero, and the rates at which the ends of its
 /// intervals do. So a sampling error in the slack becomes, through the local slope, an interval on the rate. A run that does not
-/// tell bounds nothing from above, and where no promise is broken before the backlog grows the knee is known no better than the
-/// rate at which it does. Rates that may lie past saturation keep the promise as long as their runs last, and no longer: the knee
+/// tell bounds nothing from above, and where no SLO is missed before the backlog grows the knee is known no better than the
+/// rate at which it does. Rates that may lie past saturation meet the SLO as long as their runs last, and no longer: the knee
 /// is then where they begin, and reaches down to the highest below them that keeps it. Without one below them nothing better is known.
 pub(super) fn knee_rate(points: &[Point], saturation: Option<&Estimate>) -> Option<Estimate> {
     let points = known(points);
@@ -189,7 +189,7 @@ pub(super) fn knee_rate(points: &[Point], saturation: Option<&Estimate>) -> Opti
     }))
 }
 
-/// The points from the highest rate on that keeps the promise beyond its sampling error: lower ones keep it, too, however short
+/// The points from the highest rate on that meets the SLO beyond its sampling error: lower ones keep it, too, however short
 /// their runs.
 fn from_surest(points: &[Point]) -> &[Point] {
     &points[points.iter().rposition(Point::is_sure).unwrap_or(0)..]

@@ -1,11 +1,11 @@
-//! The cheapest numbers of replicas that prefill and that decode and keep the promise together, found by simulating them.
+//! The cheapest numbers of replicas that prefill and that decode and meet the SLO together, found by simulating them.
 //!
-//! Supposed: more replicas of either pool serve no worse. Then the pairs that keep the promise are bounded by a staircase, and the
-//! search knows the cheapest on it when two corners break the promise: the one with a replica that prefills less and as many that
+//! Supposed: more replicas of either pool serve no worse. Then the pairs that meet the SLO are bounded by a staircase, and the
+//! search knows the cheapest on it when two corners miss the SLO: the one with a replica that prefills less and as many that
 //! decode as any cheaper pair has, and the same the other way round. Whatever is cheaper has no more of either pool than one of them.
 //!
 //! It is only nearly true. Round robin deals others to each, and a replica more that prefills sends its prompts' KV in other
-//! company. So the neighbours of the answer are tried, too, and the answer is the cheapest of all that were seen to keep the promise.
+//! company. So the neighbours of the answer are tried, too, and the answer is the cheapest of all that were seen to meet the SLO.
 //!
 //! A pair whose run does not tell is none that keeps it.
 
@@ -47,7 +47,7 @@ pub struct Pairs {
 /// How a search came to its end.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum PairEnding {
-    /// The cheapest pair that was seen to keep the promise.
+    /// The cheapest pair that was seen to meet the SLO.
     Found {
         /// Replicas that prefill.
         prefill: u64,
@@ -90,7 +90,7 @@ pub fn cheapest_pair(evaluate: impl FnMut(u64, u64) -> Option<Point>, options: &
         Err(ending) => ending,
         Ok(ample) => {
             let is_cheapest = tried.narrow(ample).is_ok();
-            let (prefill, decode) = tried.best().expect("one keeps the promise");
+            let (prefill, decode) = tried.best().expect("one meets the SLO");
             PairEnding::Found {
                 prefill,
                 decode,
@@ -104,7 +104,7 @@ pub fn cheapest_pair(evaluate: impl FnMut(u64, u64) -> Option<Point>, options: &
     Pairs { ending, tried: pairs }
 }
 
-/// Pairs whose runs do not tell, after which no more are tried where none is seen to keep the promise.
+/// Pairs whose runs do not tell, after which no more are tried where none is seen to meet the SLO.
 const UNTOLD_MAX: usize = 4;
 /// Costs that are sums of the same prices in another order differ by no more.
 const ROUNDING: f64 = 1e-9;
@@ -151,7 +151,7 @@ impl<F: FnMut(u64, u64) -> Option<Point>> Tried<F> {
         Ok((prefill, decode))
     }
 
-    /// From a pair that keeps the promise to the cheapest that does: fewer of both in one ratio, fewer of each, and then along the
+    /// From a pair that meets the SLO to the cheapest that does: fewer of both in one ratio, fewer of each, and then along the
     /// staircase both ways.
     fn narrow(&mut self, (prefill, decode): (u64, u64)) -> Result<(), PairEnding> {
         let larger = prefill.max(decode);
@@ -165,7 +165,7 @@ impl<F: FnMut(u64, u64) -> Option<Point>> Tried<F> {
         self.neighbours()
     }
 
-    /// Whether fewer of one pool, and more of the other, are cheaper than a pair that keeps the promise.
+    /// Whether fewer of one pool, and more of the other, are cheaper than a pair that meets the SLO.
     fn fewer_of(&mut self, fewer: Fewer, found: (u64, u64)) -> Result<(), PairEnding> {
         let ((few, many), (each, other)) = (fewer.first(found), fewer.first(self.options.costs));
         let keeps = |tried: &mut Self, few: u64, many: u64| {
@@ -189,7 +189,7 @@ impl<F: FnMut(u64, u64) -> Option<Point>> Tried<F> {
 
     /// How many replicas at such a price make a pair that is cheaper than the best that was found, beside what is spent on the others.
     fn affordable(&self, spent: f64, each: f64) -> u64 {
-        let best = self.best().expect("one keeps the promise");
+        let best = self.best().expect("one meets the SLO");
         let left = (cost(&self.options, best) * (1.0 - ROUNDING) - spent) / each;
         (left.max(0.0) as u64).min(self.options.replicas_max)
     }
@@ -197,7 +197,7 @@ impl<F: FnMut(u64, u64) -> Option<Point>> Tried<F> {
     /// The pairs about the best: with one less of a pool, and with that one in the other pool.
     fn neighbours(&mut self) -> Result<(), PairEnding> {
         loop {
-            let (prefill, decode) = self.best().expect("one keeps the promise");
+            let (prefill, decode) = self.best().expect("one meets the SLO");
             let most = self.options.replicas_max;
             let about = [
                 (prefill - 1, decode),
@@ -216,7 +216,7 @@ impl<F: FnMut(u64, u64) -> Option<Point>> Tried<F> {
         }
     }
 
-    /// The fewest above one number and up to another that keeps the promise.
+    /// The fewest above one number and up to another that meets the SLO.
     fn fewest(
         &mut self,
         (mut low, mut high): (u64, u64),
@@ -232,7 +232,7 @@ impl<F: FnMut(u64, u64) -> Option<Point>> Tried<F> {
         Ok(high)
     }
 
-    /// The cheapest that was seen to keep the promise, and of equals the one with the most room.
+    /// The cheapest that was seen to meet the SLO, and of equals the one with the most room.
     fn best(&self) -> Option<(u64, u64)> {
         let kept = self.pairs.iter().filter(|pair| pair.point.is_within());
         let room = |pair: &Pair| pair.point.slack.map_or(0.0, |slack| slack.value);

@@ -62,7 +62,7 @@ pub struct Point {
     pub pressure: Option<Pressure>,
     /// Requests that left without an answer.
     pub lost: Lost,
-    /// The same of the class that is nearest to missing its promise, where classes are told apart.
+    /// The same of the class that is nearest to missing its SLO, where classes are told apart.
     pub lost_of_class: Option<Lost>,
     /// More turned away or given up than the objective leaves room for, or than a system that keeps up loses; or replicas that
     /// fail take a queue with them that would else grow.
@@ -73,7 +73,7 @@ pub struct Point {
     pub client_queue_s: Option<(f64, f64)>,
     /// Something is asked for, and the run does not tell whether it is kept.
     pub is_unknown: bool,
-    /// Fewer requests met another than miss the promise beyond the share that may, so that no lower rate keeps it.
+    /// Fewer requests met another than miss the SLO beyond the share that may, so that no lower rate keeps it.
     pub is_out_of_reach: bool,
 }
 
@@ -235,7 +235,7 @@ impl Point {
     }
 
     /// Told that there was no time for more requests, of all or of a class, which are fewer than a run must have before anything
-    /// is decided: that hardly any missed the promise is no sign then, only that many did.
+    /// is decided: that hardly any missed the SLO is no sign then, only that many did.
     pub fn cut_short(&mut self) {
         if self.slack.is_some_and(|slack| slack.high >= 0.0) {
             self.slack = None;
@@ -256,13 +256,13 @@ impl Point {
         self.is_within() && self.slack.is_none_or(|slack| slack.low >= 0.0)
     }
 
-    /// Whether it does so, or is not seen to break the promise beyond the sampling error.
+    /// Whether it does so, or is not seen to miss the SLO beyond the sampling error.
     #[must_use]
     pub fn may_be_within(&self) -> bool {
         self.keeps_up() && self.slack.map_or(!self.is_unknown, |slack| slack.high >= 0.0)
     }
 
-    /// Whether there are too few requests to tell whether the promise is kept, at a rate that is kept up with: at lower ones
+    /// Whether there are too few requests to tell whether the SLO is met, at a rate that is kept up with: at lower ones
     /// there are fewer.
     #[must_use]
     pub fn is_blind(&self) -> bool {
@@ -281,7 +281,7 @@ impl Point {
         self.in_system.is_some_and(|inside| inside < ALONE)
     }
 
-    /// Whether the promise is broken, and no lower rate would keep it.
+    /// Whether the SLO is missed, and no lower rate would keep it.
     #[must_use]
     pub fn is_hopeless(&self) -> bool {
         let is_broken = self.slack.is_some_and(|slack| slack.value < 0.0);

@@ -53,7 +53,7 @@ impl SearchOptions {
 
 /// Factor of the search for a first bracket.
 const EXPANSION: f64 = 2.0;
-/// Distance of the first rate below a lowest one that may or may not keep the promise, in tolerances; then it is squared.
+/// Distance of the first rate below a lowest one that may or may not meet the SLO, in tolerances; then it is squared.
 const SECURE: f64 = 5.0;
 /// Rates that are added to narrow the knee's interval, before and after runs are made longer.
 const SHARPENINGS_MAX: usize = 4;
@@ -188,9 +188,9 @@ impl<F: FnMut(f64, u64) -> Option<Point>> Tried<F> {
         }
     }
 
-    /// Looks below the lowest rate for one that keeps the promise beyond the sampling error of its run: where there is none at any
+    /// Looks below the lowest rate for one that meets the SLO beyond the sampling error of its run: where there is none at any
     /// rate, nothing bounds the knee from below. A rate there that does not keep it shows that none above is a knee either. There may
-    /// be none: where as many miss the promise by themselves as may, no run is ever sure. The search ends at a rate whose run
+    /// be none: where as many miss the SLO by themselves as may, no run is ever sure. The search ends at a rate whose run
     /// does not tell, below which runs are shorter still.
     fn secure(&mut self, options: &SearchOptions) {
         let mut step = 1.0 + SECURE * options.tolerance;

@@ -21,7 +21,7 @@ pub struct Demand {
     pub usd_per_gpu_hour: Option<f64>,
 }
 
-/// Replicas of one kind that carry a [`Demand`] within the promise.
+/// Replicas of one kind that carry a [`Demand`] within the SLO.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Fleet {
     /// How many.
@@ -35,7 +35,7 @@ pub struct Fleet {
     /// Requests per second of one replica.
     pub rate_each: f64,
     /// That rate as a share of the knee of one alone: above 1 where together they take more than each by itself. `None` where one
-    /// alone keeps the promise at no rate.
+    /// alone meets the SLO at no rate.
     pub load: Option<f64>,
     /// The same with one replica less; `None` where there is but one.
     pub load_one_lost: Option<f64>,
@@ -124,7 +124,7 @@ fn whole(replicas: f64) -> u64 {
     (replicas - ROUNDING).ceil().max(1.0) as u64
 }
 
-/// How many are needed as a real number, between one that does not keep the promise and the next that does: where their slacks
+/// How many are needed as a real number, between one that does not meet the SLO and the next that does: where their slacks
 /// cross zero, or the two themselves where the lesser has none. Nor more than each would carry `alone`: of what one replica carries
 /// with ease the count tells nothing else.
 fn needed(count: &Count, replicas: u64, alone: Option<f64>) -> (f64, f64) {

@@ -9,7 +9,7 @@ use crate::config::slo::{LIMITS_IN_MS, SloMetric, parse_statistic};
 
 /// What is promised.
 #[derive(Args, Clone, Debug, Default)]
-#[command(next_help_heading = "Promises")]
+#[command(next_help_heading = "Service level objectives (SLO)")]
 pub struct SloFlags {
     /// Limits per request in ms, all of which a good one meets: `ttft:500 tpot:50 e2el:10000`. A scenario's limits on other
     /// metrics stay; `tpot:none` drops one.

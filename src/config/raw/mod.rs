@@ -67,7 +67,7 @@ pub struct RawScenario {
     pub lmcache: RawLmcache,
     /// What arrives.
     pub workload: RawWorkload,
-    /// What is promised to users.
+    /// Service level objectives: limits on latencies, and who must meet them.
     pub slo: RawSlo,
     /// What a result reports; no figure depends on it.
     pub report: RawReport,
@@ -116,7 +116,7 @@ pub(super) fn spelled(choice: impl Serialize) -> String {
 #[serde(deny_unknown_fields)]
 pub struct RawEmpty {}
 
-/// What is promised to users.
+/// Service level objectives: limits on latencies, and who must meet them.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields, default)]
 pub struct RawSlo {

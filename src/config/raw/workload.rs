@@ -34,7 +34,7 @@ pub struct RawWorkload {
     pub client: RawClient,
     /// Outputs that end before `output_len` by an end-of-sequence token; default none does (`ignore_eos`).
     pub endings: Option<RawEndings>,
-    /// Kinds of requests, each a share of them or with arrivals of its own, with lengths, a model and a promise of its own.
+    /// Kinds of requests, each a share of them or with arrivals of its own, with lengths, a model and an SLO of its own.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub classes: Vec<RawClass>,
     /// Scale the arrivals of classes that have their own by one factor, to so many requests per second together.

@@ -1,4 +1,4 @@
-//! Classes of requests: each a share of the traffic with lengths, a priority, a model and a promise of its own.
+//! Classes of requests: each a share of the traffic with lengths, a priority, a model and an SLO of its own.
 
 use super::super::document::Document;
 use super::super::files::Files;

@@ -151,7 +151,7 @@ fn axis(measure: Measure, rows: &[Ranked]) -> String {
     let unit = match measure {
         Measure::MillionTokens => "$ per million output tokens, 90 % interval",
         Measure::Hour => "$ per hour, 90 % interval",
-        Measure::Rate => "requests per second within the promise, interval by chance",
+        Measure::Rate => "requests per second within the SLO, interval by chance",
     };
     let chance = match rows.iter().any(|row| row.is_by_chance) {
         true => " (thin: by chance alone)",

@@ -53,10 +53,10 @@ fn found(knees: &Knees) -> String {
             format!("{most}{within}: {}, {knee}{}", row.name(), beside(knees))
         }
         _ if knees.cut().is_some() && !knees.searched().any(|priced| priced.view.is_kept()) => {
-            "nothing is known yet of what keeps the promise".to_owned()
+            "nothing is known yet of what meets the SLO".to_owned()
         }
         _ if knees.priced().any(|priced| priced.view.only_client().is_some()) => {
-            "THE CLIENT IS THE LIMIT of every setting that keeps the promise: a larger --max-concurrency, or none, shows what they carry"
+            "THE CLIENT IS THE LIMIT of every setting that meets the SLO: a larger --max-concurrency, or none, shows what they carry"
                 .to_owned()
         }
         _ if knees.is_any_kept() && knees.rows.iter().all(|row| knees.comparable(row).is_none()) => {
@@ -66,10 +66,10 @@ fn found(knees: &Knees) -> String {
             whys.dedup();
             format!("NO SETTING does what is asked for: {}", whys.join("; "))
         }
-        _ if knees.is_any_kept() => format!("no price is known of what keeps the promise{within}"),
+        _ if knees.is_any_kept() => format!("no price is known of what meets the SLO{within}"),
         _ if knees.rows.iter().all(|row| matches!(row.found, Found::DoesNotFit(_))) => "NO SETTING fits".to_owned(),
         _ if knees.priced().next().is_none() => "NO SETTING could be searched".to_owned(),
-        _ => format!("NO SETTING keeps the promise{}", asked.unwrap_or_default()),
+        _ => format!("NO SETTING meets the SLO{}", asked.unwrap_or_default()),
     }
 }
 
@@ -138,10 +138,10 @@ fn unlike_promises(knees: &Knees) -> Option<String> {
     let first = promises.next()?;
     promises
         .any(|other| other != first)
-        .then(|| "the settings promise unlike things: the laxest promise is the cheapest to keep".to_owned())
+        .then(|| "the settings have unlike SLOs: the laxest is the cheapest to meet".to_owned())
 }
 
-/// Why a setting that keeps the promise is not ranked by its cost.
+/// Why a setting that meets the SLO is not ranked by its cost.
 fn not_ranked(knees: &Knees, priced: &Priced) -> Option<String> {
     if let Some(undone) = knees.undone(priced) {
         let why = undone.why();

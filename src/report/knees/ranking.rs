@@ -22,7 +22,7 @@ pub enum Measure {
     MillionTokens,
     /// US dollars per hour of the replicas that carry a rate.
     Hour,
-    /// Requests per second within the promise, where no price is known.
+    /// Requests per second within the SLO, where no price is known.
     Rate,
 }
 
@@ -255,7 +255,7 @@ fn why_unranked(object: &Value, undone: Option<Undone>, measure: Measure) -> Str
         }
         ("kept", _) if measure != Measure::Rate => "its price is not known".to_owned(),
         ("kept", _) => "its knee is not known".to_owned(),
-        _ => "keeps the promise at no rate".to_owned(),
+        _ => "meets the SLO at no rate".to_owned(),
     }
 }
 

@@ -57,7 +57,7 @@ fn lines(knees: &Knees) -> Vec<(&'static str, String)> {
         lines.push(("simulated", knees.subject.clone()));
     }
     let promises = said_of(knees, |priced| vec![asked(&priced.view).join(", ")]);
-    lines.extend(promises.into_iter().map(|sentence| ("promised", sentence)));
+    lines.extend(promises.into_iter().map(|sentence| ("SLO", sentence)));
     if !knees.price_source.is_empty() {
         lines.push(("prices", knees.price_source.clone()));
     }

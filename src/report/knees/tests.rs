@@ -7,7 +7,7 @@ use crate::analysis::knee::WhenFull;
 use crate::calibrate::interval::FigureInterval;
 use crate::report::Sizing;
 
-/// A setting that takes so much within the promise, known within a tenth by chance; its model's doubt is a factor either way.
+/// A setting that takes so much within the SLO, known within a tenth by chance; its model's doubt is a factor either way.
 fn row(gpu: &str, knee: f64, doubt: f64, usd_per_hour: Option<f64>) -> KneeRow {
     let reach = f64::ln(doubt);
     let model = FigureInterval {
@@ -162,7 +162,7 @@ fn all_that_cannot_be_told_from_the_best_are_named() {
       from it
     alike     gpu = g01; gpu = g02; gpu = g03; gpu = g04 and gpu = g05
     simulated Llama-3.1-8B-Instruct
-    promised  99.0 % of requests with TTFT ≤ 500 ms and TPOT ≤ 50.0 ms
+    SLO       99.0 % of requests with TTFT ≤ 500 ms and TPOT ≤ 50.0 ms
     ");
     let many = told(40);
     assert!(many.lines().all(|line| line.chars().count() <= 80), "{many}");
@@ -261,7 +261,7 @@ fn a_cut_says_what_is_known_and_no_more() {
         row
     };
     let told = |rows| text(&knees(rows), None).lines().next().unwrap().to_owned();
-    let nothing = "nothing is known yet of what keeps the promise";
+    let nothing = "nothing is known yet of what meets the SLO";
     let not_run = || KneeRow {
         found: Found::NotRun,
         ..row("b", 1.0, 1.0, None)
@@ -330,7 +330,7 @@ fn a_table_for_people_is_ranked_and_says_what_it_rests_on() {
     insta::assert_snapshot!(text(&all, Some(120)), @r"
     cheapest within the SLO: gpu = b, 0.50 $/M output tokens (40.0 req/s on 2 GPUs, 7.20 $/h)
     simulated Llama-3.1-8B-Instruct
-    promised  99.0 % of requests with TTFT ≤ 500 ms and TPOT ≤ 50.0 ms
+    SLO       99.0 % of requests with TTFT ≤ 500 ms and TPOT ≤ 50.0 ms
     prices    assumed list prices, $ per GPU-hour: a 1.80 (2025-10-01)
     but       gpu = f: was not searched: no knee can be found
     but       gpu = c: no price is told: the profile of c has no [price]
@@ -355,7 +355,7 @@ fn a_table_for_people_is_ranked_and_says_what_it_rests_on() {
     | f | – | – | – | – | – | – | – | – |  | failed |
 
     * simulated: Llama-3.1-8B-Instruct
-    * promised: 99.0 % of requests with TTFT ≤ 500 ms and TPOT ≤ 50.0 ms
+    * SLO: 99.0 % of requests with TTFT ≤ 500 ms and TPOT ≤ 50.0 ms
     * prices: assumed list prices, $ per GPU-hour: a 1.80 (2025-10-01)
     * but: gpu = f: was not searched: no knee can be found
     * but: gpu = c: no price is told: the profile of c has no [price]

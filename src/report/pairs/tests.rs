@@ -74,7 +74,7 @@ fn the_interval_in_gpus_holds_the_answer_whatever_cards_cost() {
         "{}",
         found.answer()
     );
-    // Nothing beyond what is seen to keep the promise for certain is a candidate.
+    // Nothing beyond what is seen to meet the SLO for certain is a candidate.
     let sure = sizing(vec![tried(3, 1, SURE), tried(3, 4, KEPT)], (3, 1));
     assert_eq!(sure.gpus_95(), (Some(5), Some(5)));
     assert!(

@@ -74,7 +74,7 @@ fn the_first_line_and_the_reason_follow_the_rates() {
         "4 GPUs: NOT DECIDED whether apart is better, the intervals overlap: 2 prefill + 2 decode 12.0 req/s, all 4 \
          doing both 11.5 req/s"
     );
-    assert!(first(0.0).contains("only apart is the promise kept"));
+    assert!(first(0.0).contains("only apart is the SLO met"));
     let none = splits(vec![row(Some((1, 3)), 0.0, ""), row(None, 0.0, "")]);
     assert!(!none.is_kept());
     assert!(

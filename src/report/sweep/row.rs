@@ -122,7 +122,7 @@ impl SweepRow<'_> {
         whole.named(key)
     }
 
-    /// Whether it keeps the promise, if there is one, as `run` judges it.
+    /// Whether it meets the SLO, if there is one, as `run` judges it.
     pub(in crate::report) fn keeps(&self) -> bool {
         let judged = self.run.pointer("/plimsoll/slo_kept").and_then(Value::as_bool);
         let is_served = !matches!(self.verdict(), "unstable" | "no_answers" | "collapsed");
@@ -235,7 +235,7 @@ impl SweepRow<'_> {
         !is_held && self.number("request_rate").is_some()
     }
 
-    /// Whether the promise is broken, as far as that is known.
+    /// Whether the SLO is missed, as far as that is known.
     pub(in crate::report) fn breaks(&self) -> bool {
         self.is_finished() && self.is_promised() && !self.keeps()
     }
@@ -246,16 +246,16 @@ impl SweepRow<'_> {
         decided == Some(false)
     }
 
-    /// The verdict, how many requests were turned away, what ended the run before its traffic did, and whether the promise
-    /// is broken, which overload always does.
+    /// The verdict, how many requests were turned away, what ended the run before its traffic did, and whether the SLO
+    /// is missed, which overload always does.
     pub(in crate::report) fn state(&self) -> String {
         let broken = match self.breaks() && self.verdict() != "unstable" {
             _ if self.is_open() => match self.verdict() {
                 // Whose own figures are well known: only a longer run would tell.
-                "stable" | "critical" => ", too short for the promise",
-                _ => ", promise not decided",
+                "stable" | "critical" => ", too short for the SLO",
+                _ => ", SLO not decided",
             },
-            true => ", breaks the promise",
+            true => ", misses the SLO",
             false => "",
         };
         let ended_by = match self.run.pointer("/plimsoll/ended_by").and_then(Value::as_str) {

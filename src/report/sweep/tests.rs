@@ -97,7 +97,7 @@ fn a_cell_that_does_not_fit_is_a_row_without_figures_and_no_run() {
     let (table, lines, is_none) = told(true);
     assert!(
         table.starts_with(
-            "2 runs; 1 cell does not fit; 1 breaks the promise; most output within it 100 tok/s at gpu = l4\n"
+            "2 runs; 1 cell does not fit; 1 misses the SLO; most output within it 100 tok/s at gpu = l4\n"
         ),
         "{table}"
     );
@@ -112,7 +112,7 @@ fn a_cell_that_does_not_fit_is_a_row_without_figures_and_no_run() {
 
 #[test]
 fn the_table_shows_the_steady_stretch_and_judges_the_promise_as_a_run_does() {
-    // Over the whole run, ramp and all, 98 of 100 are good; the steady stretch keeps the promise.
+    // Over the whole run, ramp and all, 98 of 100 are good; the steady stretch meets the SLO.
     let whole = serde_json::json!({"duration_s": 100.0, "completed": 100, "request_goodput": 0.98, "request_throughput": 1.0});
     let steady = serde_json::json!({
         "duration_s": 50.0, "completed": 45, "timed_out": 5, "request_goodput": 0.9, "request_throughput": 0.9,
@@ -134,10 +134,7 @@ fn the_table_shows_the_steady_stretch_and_judges_the_promise_as_a_run_does() {
     };
     let kept = run(true);
     let shown = text(&[row(&kept)], None);
-    assert!(
-        shown.starts_with("1 run; most output within the promise"),
-        "{shown}"
-    );
+    assert!(shown.starts_with("1 run; most output within the SLO"), "{shown}");
     // Of 50 that left 45 were answered, all of them well; and a gap that nobody sees is none of 0 ms.
     assert!(
         shown.contains("40.0 ms") && shown.contains("90.0 %") && !shown.contains(" 0 ms"),
@@ -146,11 +143,8 @@ fn the_table_shows_the_steady_stretch_and_judges_the_promise_as_a_run_does() {
     let mut broken = run(false);
     broken["plimsoll"]["ended_by"] = "livelock".into();
     let shown = text(&[row(&broken)], None);
-    assert!(shown.starts_with("1 run; none keeps the promise"), "{shown}");
-    assert!(
-        shown.contains(", ended by a livelock, breaks the promise"),
-        "{shown}"
-    );
+    assert!(shown.starts_with("1 run; none meets the SLO"), "{shown}");
+    assert!(shown.contains(", ended by a livelock, misses the SLO"), "{shown}");
 }
 
 #[test]
@@ -236,10 +230,10 @@ fn a_promise_that_only_a_longer_run_decides_is_told_so() {
         row.state()
     };
     assert_eq!(state("stable", true, true), "stable");
-    assert_eq!(state("stable", true, false), "stable, too short for the promise");
-    assert_eq!(state("stable", false, false), "stable, too short for the promise");
-    assert_eq!(state("stable", false, true), "stable, breaks the promise");
-    assert_eq!(state("too_short", true, false), "too short, promise not decided");
+    assert_eq!(state("stable", true, false), "stable, too short for the SLO");
+    assert_eq!(state("stable", false, false), "stable, too short for the SLO");
+    assert_eq!(state("stable", false, true), "stable, misses the SLO");
+    assert_eq!(state("too_short", true, false), "too short, SLO not decided");
 }
 
 /// A file says what became of the promise, and of what the shares in it are.

@@ -5,7 +5,7 @@
 //! settings compare at lighter loads, which the table has.
 
 use super::lowest::LATENCIES;
-use super::{Labels, Noise, Setting, among, mean_of, most, named, seeds};
+use super::{Labels, Noise, Setting, among, is_served, mean_of, most, named, seeds, spread};
 use crate::config::axes::sets_traffic;
 use crate::report::figures::{significant, time};
 use crate::sweep::Candidate;
@@ -30,13 +30,15 @@ pub(super) fn by_load<'r, 's>(
     candidates: &[Option<Candidate>],
 ) -> Option<Vec<Load<'r, 's>>> {
     let axes = tried.first()?.0.iter().map(|(axis, _)| axis);
-    let traffic: Vec<String> = axes.filter(|axis| sets_traffic(axis)).cloned().collect();
+    let is_load = |axis: &&String| sets_traffic(axis) && !is_length_of_a_run(axis);
+    let traffic: Vec<String> = axes.filter(is_load).cloned().collect();
     let parts = |(labels, _): &Setting<'_, '_>| -> (Labels, Labels) {
         let labels = labels.iter().cloned();
         labels.partition(|(axis, _)| traffic.contains(axis))
     };
     let mut loads: Vec<Load<'r, 's>> = Vec::new();
-    for setting in tried {
+    let is_simulated = |(_, runs): &&Setting<'_, '_>| runs.iter().any(|run| run.is_simulated());
+    for setting in tried.iter().filter(is_simulated) {
         let (own, _) = parts(setting);
         match loads.iter_mut().find(|load| load.traffic == own) {
             Some(load) => load.tried += 1,
@@ -56,6 +58,18 @@ pub(super) fn by_load<'r, 's>(
     (loads.len() > 1).then_some(loads)
 }
 
+/// Whether an axis says how long is sent, and not what.
+fn is_length_of_a_run(axis: &str) -> bool {
+    let own = axis.rsplit(['.', '-']).next().unwrap_or(axis);
+    matches!(own, "prompts" | "num_prompts" | "duration")
+}
+
+/// Whether loads differ in rate alone, so that the heavier is the faster.
+fn by_rate(traffic: &Labels) -> bool {
+    let is_rate = |axis: &str| axis.replace('-', "_").ends_with("request_rate");
+    traffic.iter().all(|(axis, _)| is_rate(axis))
+}
+
 impl<'r, 's> Load<'r, 's> {
     /// Those that keep what is promised.
     fn kept(&self) -> impl Iterator<Item = (&Setting<'r, 's>, Candidate)> {
@@ -63,7 +77,7 @@ impl<'r, 's> Load<'r, 's> {
         kept.filter_map(|(setting, one)| Some((setting, one.filter(|one| one.keeps)?)))
     }
 
-    /// Tokens per second that a setting which keeps the promise serves, prompts and outputs.
+    /// Tokens per second that a setting which meets the SLO serves, prompts and outputs.
     fn weight(&self) -> Option<f64> {
         let all = |((_, runs), one): (&Setting<'r, 's>, Candidate)| {
             one.output.0 + mean_of(runs, "input_throughput").unwrap_or_default()
@@ -76,7 +90,8 @@ impl<'r, 's> Load<'r, 's> {
         let (settings, candidates): (Vec<_>, Vec<_>) =
             self.kept().map(|(setting, one)| (setting, Some(one))).unzip();
         if let ([setting], [Some(one)]) = (&settings[..], &candidates[..]) {
-            return format!("by {} alone, {}", named(&setting.0), output(setting, *one));
+            let alone = if self.tried > 1 { " alone" } else { "" };
+            return format!("by {}{alone}, {}", named(&setting.0), output(setting, *one));
         }
         let among = among(&settings, &candidates, "", noise);
         let number = match (settings.len(), self.tried) {
@@ -97,24 +112,33 @@ pub(super) fn told(loads: &[Load<'_, '_>], within: &str, noise: Noise) -> String
         return String::new();
     };
     let of = if within.is_empty() { " carried" } else { within };
+    // Of unlike lengths it is not plain what weighs more.
+    let of = match by_rate(&load.traffic) {
+        true => of.to_owned(),
+        false => format!("{of}, in tokens in and out"),
+    };
     let kept = carried.iter().flat_map(|(load, _)| load.kept());
     let kept: Vec<(&Setting<'_, '_>, Candidate)> = kept.collect();
     let settings: Vec<&Setting<'_, '_>> = kept.iter().map(|(setting, _)| *setting).collect();
-    // Where all are unstable nothing is carried.
-    let are_served = settings.iter().all(|setting| is_served(setting));
-    if are_served && loads.iter().any(|load| load.tried > 1) {
-        let by = load.by_whom(noise);
-        return format!("; heaviest load{of}: {}, {by}", named(&load.traffic));
-    }
-    // Axes may advance together: then each load has a setting of its own.
-    let whole =
-        |load: &Load<'_, '_>, (labels, _): &Setting<'_, '_>| [&load.traffic[..], &labels[..]].concat();
     let lightest = carried.iter().map(|(_, weight)| *weight).fold(weight, f64::min);
     let few = match noise {
         Noise::Number(part) => part,
         Noise::Intervals | Noise::Little => 0.0,
     };
-    let is_heavier = weight > lightest * (1.0 + few.max(HEAVIER));
+    let is_heavier = carried.len() == 1 || weight > lightest * (1.0 + few.max(HEAVIER));
+    // Where all are unstable nothing is carried.
+    let are_served = settings.iter().all(|setting| is_served(setting));
+    if are_served && loads.iter().any(|load| load.tried > 1) {
+        if is_heavier {
+            let by = load.by_whom(noise);
+            return format!("; heaviest load{of}: {}, {by}", named(&load.traffic));
+        }
+        let candidates: Vec<Option<Candidate>> = kept.iter().map(|(_, one)| Some(*one)).collect();
+        return among(&settings, &candidates, within, noise);
+    }
+    // Axes may advance together: then each load has a setting of its own.
+    let whole =
+        |load: &Load<'_, '_>, (labels, _): &Setting<'_, '_>| [&load.traffic[..], &labels[..]].concat();
     let told = match load.kept().next() {
         Some((setting, one)) if kept.len() == 1 => {
             return most(within, one.output.0, &(whole(load, setting), setting.1.clone()));
@@ -133,11 +157,6 @@ pub(super) fn told(loads: &[Load<'_, '_>], within: &str, noise: Noise) -> String
         true => told + &latencies(&settings),
         false => told,
     }
-}
-
-/// Whether no run of it is unstable.
-fn is_served((_, runs): &Setting<'_, '_>) -> bool {
-    !runs.iter().any(|run| run.is_unstable())
 }
 
 /// `3,380 tok/s, mean of 3 seeds`.
@@ -164,9 +183,5 @@ fn range(values: impl Iterator<Item = f64>, figure: fn(f64) -> String) -> Option
         let (least, most) = ends.unwrap_or((value, value));
         Some((least.min(value), most.max(value)))
     });
-    let (least, most) = ends?;
-    Some(match [least, most].map(figure) {
-        [least, most] if least == most => format!("about {most}"),
-        [least, most] => format!("{least} to {most}"),
-    })
+    ends.map(|(least, most)| spread(least, most, figure))
 }

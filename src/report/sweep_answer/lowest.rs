@@ -3,7 +3,7 @@
 //! Law: latencies are told apart by their own intervals, or by how far seeds lie apart, and never by less than what is no
 //! difference of outputs, either. Left out: runs without either, of which one latency is as good as another, and tails.
 
-use super::{ALIKE_WITHIN, Setting, at, pooled};
+use super::{ALIKE_WITHIN, Setting, at, pooled, spread};
 use crate::report::figures::{counted, time};
 use crate::report::sweep::SweepRow;
 use crate::report::text_sizing::dollars;
@@ -98,10 +98,10 @@ fn told(settings: &[&Setting<'_, '_>], key: &str, name: &str) -> Option<Told> {
     Some(match sweep::best(&rates) {
         Best::NoneKeeps => return None,
         Best::Alike { least, most } => Told {
-            figure: match [1.0 / most, 1.0 / least].map(time) {
-                [low, high] if low == high => format!("{name} alike within noise, about {low}"),
-                [low, high] => format!("{name} alike within noise, {low} to {high}"),
-            },
+            figure: format!(
+                "{name} alike within noise, {}",
+                spread(1.0 / most, 1.0 / least, time)
+            ),
             index: None,
             beside: String::new(),
         },

@@ -17,7 +17,7 @@ fn the_first_line_crowns_what_keeps_the_promise_and_no_noise() {
     assert_eq!(first(&runs, None), "2 runs; most output 200 tok/s at rate = 1");
     assert_eq!(
         first(&runs, Some(0.99)),
-        "2 runs; 1 breaks the promise; most output within it 100 tok/s at rate = 0"
+        "2 runs; 1 misses the SLO; most output within it 100 tok/s at rate = 0"
     );
     let some_alike = [
         run(100.0, 1.0, 5.0),
@@ -27,19 +27,19 @@ fn the_first_line_crowns_what_keeps_the_promise_and_no_noise() {
     ];
     assert_eq!(
         first(&some_alike, Some(0.99)),
-        "4 runs; 2 break the promise; output within it alike within noise, 100 to 103 tok/s"
+        "4 runs; 2 miss the SLO; output within it alike within noise, 100 to 103 tok/s"
     );
-    assert_eq!(first(&runs[1..], Some(0.99)), "1 run; none keeps the promise");
+    assert_eq!(first(&runs[1..], Some(0.99)), "1 run; none meets the SLO");
     let mut open = runs.clone();
     open[1]["plimsoll"]["slo_decided"] = Value::Bool(false);
     assert_eq!(
         first(&open, Some(0.99)),
-        "2 runs; 1 is too short for the promise; most output surely within it 100 tok/s at rate = 0; 200 tok/s at \
+        "2 runs; 1 is too short for the SLO; most output surely within it 100 tok/s at rate = 0; 200 tok/s at \
          rate = 1 not decided (50.0 % good so far)"
     );
     assert_eq!(
         first(&open[1..], Some(0.99)),
-        "1 run; 1 is too short for the promise; 200 tok/s at rate = 0 not decided (50.0 % good so far)"
+        "1 run; 1 is too short for the SLO; 200 tok/s at rate = 0 not decided (50.0 % good so far)"
     );
     // What is not more than chance has it is not named.
     open[1]["output_throughput"] = 104.0.into();
@@ -59,7 +59,7 @@ fn the_first_line_crowns_what_keeps_the_promise_and_no_noise() {
     let told =
         "most output 5,510 tok/s at rate = 1, though the runs' intervals overlap: more prompts would tell";
     assert_eq!(first(&wide, None), format!("2 runs; {told}"));
-    let told = told.replace("output", "output within the promise");
+    let told = told.replace("output", "output within the SLO");
     assert_eq!(first(&wide, Some(0.99)), format!("2 runs; {told}"));
     let mut open = wide.clone();
     (open.iter_mut()).for_each(|run| run["plimsoll"]["slo_decided"] = Value::Bool(false));
@@ -99,19 +99,19 @@ fn whole_runs_that_hardly_differ_are_alike() {
     };
     assert_eq!(
         first(&[825.84, 826.0, 825.9], &[true; 3]),
-        "3 runs; output within the promise alike within 1 %, about 826 tok/s"
+        "3 runs; output within the SLO alike within 1 %, about 826 tok/s"
     );
     assert_eq!(
         first(&[800.0, 826.0, 825.0], &[true; 3]),
-        "3 runs; most output within the promise 826 tok/s at chunk = 1 (1 other within 1 % of it)"
+        "3 runs; most output within the SLO 826 tok/s at chunk = 1 (1 other within 1 % of it)"
     );
     assert_eq!(
         first(&[825.84, 826.0], &[true, false]),
-        "2 runs; 1 is too short for the promise; most output surely within it 826 tok/s at chunk = 0"
+        "2 runs; 1 is too short for the SLO; most output surely within it 826 tok/s at chunk = 0"
     );
     assert_eq!(
         first(&[825.84, 826.0], &[false; 2]),
-        "2 runs; 2 are too short for the promise; output alike within 1 %, about 826 tok/s, not decided (kept so far)"
+        "2 runs; 2 are too short for the SLO; output alike within 1 %, about 826 tok/s, not decided (met so far)"
     );
 }
 
@@ -254,7 +254,7 @@ fn no_unstable_run_is_ranked_beside_a_stable_one() {
     );
     assert_eq!(
         first(&under, Some(0.9)),
-        "3 runs; 1 is unstable; output within the promise alike within noise, 122 to 126 tok/s"
+        "3 runs; 1 is unstable; output within the SLO alike within noise, 122 to 126 tok/s"
     );
     // Nothing else is known where all are; a server that answers nobody is no better.
     assert_eq!(
@@ -266,7 +266,7 @@ fn no_unstable_run_is_ranked_beside_a_stable_one() {
     );
     assert_eq!(
         first(&[over.clone(), over], Some(0.9)),
-        "2 runs; 2 are unstable; none keeps the promise"
+        "2 runs; 2 are unstable; none meets the SLO"
     );
     // Offline runs and closed loops have no steady state to miss.
     let finite = run("finite", 800.0);
@@ -370,7 +370,7 @@ fn no_load_is_crowned_and_the_heaviest_that_is_carried_is_named() {
     );
     assert_eq!(
         of_settings(&rates, Some(0.9)),
-        "3 runs; 1 is unstable; heaviest load within the promise: request-rate = 8, 1,600 tok/s; TPOT p50 7.00 ms to 9.00 ms, TTFT \
+        "3 runs; 1 is unstable; heaviest load within the SLO: request-rate = 8, 1,600 tok/s; TPOT p50 7.00 ms to 9.00 ms, TTFT \
          p50 35.0 ms to 45.0 ms"
     );
     // Prompts are a load, too, though their outputs are alike.
@@ -386,7 +386,42 @@ fn no_load_is_crowned_and_the_heaviest_that_is_carried_is_named() {
     ];
     let told = of_settings(&prompts, None);
     assert!(
-        told.starts_with("2 runs; heaviest load carried: input_len = 4096, 401 tok/s; TPOT p50"),
+        told.starts_with(
+            "2 runs; heaviest load carried, in tokens in and out: input_len = 4096, 401 tok/s; TPOT p50"
+        ),
+        "{told}"
+    );
+    // A longer run is no heavier load.
+    let steady = || open("stable", 400.0, 1200.0, 7.0, 1.0);
+    let cell = |prompts, seqs| (vec![("num-prompts", prompts), ("max-num-seqs", seqs)], steady());
+    let lengths = [
+        cell("2000", "128"),
+        cell("4000", "128"),
+        cell("2000", "256"),
+        cell("4000", "256"),
+    ];
+    let told = of_settings(&lengths, None);
+    assert!(!told.contains("heaviest"), "{told}");
+    // Nor is one that is as heavy as the others, however many settings it was sent to.
+    let cell = |burst, seqs| (vec![("burstiness", burst), ("max-num-seqs", seqs)], steady());
+    let bursts = [
+        cell("1", "128"),
+        cell("2", "128"),
+        cell("1", "256"),
+        cell("2", "256"),
+    ];
+    let told = of_settings(&bursts, None);
+    assert!(!told.contains("heaviest"), "{told}");
+    // Nobody is alone where nobody else was tried.
+    let cell = |rate, seqs, run| (vec![("request-rate", rate), ("max-num-seqs", seqs)], run);
+    let linked = [
+        cell("2", "128", steady()),
+        cell("2", "256", steady()),
+        cell("8", "128", open("stable", 1600.0, 4800.0, 9.0, 1.0)),
+    ];
+    let told = of_settings(&linked, None);
+    assert!(
+        told.contains("heaviest load carried: request-rate = 8, by max-num-seqs = 128, 1,600 tok/s"),
         "{told}"
     );
     // As much is sent with every think time.
@@ -397,7 +432,7 @@ fn no_load_is_crowned_and_the_heaviest_that_is_carried_is_named() {
     ];
     assert_eq!(
         of_settings(&pauses, Some(0.9)),
-        "2 runs; output within the promise 2,350 to 2,410 tok/s; TPOT p50 8.00 ms to 9.00 ms, TTFT p50 40.0 ms to 45.0 ms"
+        "2 runs; output within the SLO 2,350 to 2,410 tok/s; TPOT p50 8.00 ms to 9.00 ms, TTFT p50 40.0 ms to 45.0 ms"
     );
     // One that is left has nobody beside it, and past saturation nothing is carried.
     assert_eq!(
@@ -413,7 +448,7 @@ fn no_load_is_crowned_and_the_heaviest_that_is_carried_is_named() {
     );
     assert_eq!(
         of_settings(&over, Some(0.9)),
-        "3 runs; 3 are unstable; none keeps the promise"
+        "3 runs; 3 are unstable; none meets the SLO"
     );
 }
 
@@ -430,7 +465,7 @@ fn settings_are_compared_at_one_load() {
     let over = || open("unstable", 1700.0, 9000.0, 90.0, 0.0);
     assert_eq!(
         of([light(), light(), over(), heavy(12.0)], Some(0.9)),
-        "4 runs; 1 is unstable; heaviest load within the promise: request-rate = 8, by gpu = b alone, 1,600 tok/s"
+        "4 runs; 1 is unstable; heaviest load within the SLO: request-rate = 8, by gpu = b alone, 1,600 tok/s"
     );
     assert_eq!(
         of([light(), light(), heavy(9.0), heavy(12.0)], None),

@@ -74,10 +74,10 @@ fn rates_that_were_left_out_are_not_said_to_miss_the_promise() {
 #[test]
 fn what_must_be_known_of_the_search_stands_apart_from_what_was_assumed() {
     let mut view = fixtures::knee_view();
-    view.model_unknown = Some("no promise is broken".to_owned());
+    view.model_unknown = Some("no SLO is missed".to_owned());
     view.notes = vec!["the search ran out of runs".to_owned()];
     let printed = knee(&view, Style::default());
-    let lines = "  model ±     not known: no promise is broken\n  note        the search ran out of runs\n  assumed     gpu";
+    let lines = "  model ±     not known: no SLO is missed\n  note        the search ran out of runs\n  assumed     gpu";
     assert!(printed.contains(lines), "{printed}");
 }
 
@@ -174,8 +174,7 @@ fn the_small_curve_says_why_no_promise_to_a_class_stands_in_it() {
     }];
     let printed = knee(&view, Style::default());
     assert!(
-        printed
-            .ends_with("\n            of all requests; each promise is to a class, and has no line here\n"),
+        printed.ends_with("\n            of all requests; each SLO is of a class, and has no line here\n"),
         "{printed}"
     );
 }

@@ -82,7 +82,7 @@ fn runs_too_short_to_see_growth_move_no_saturation() {
     assert_eq!((saturation.value, saturation.high), (7.6, 8.5));
 }
 
-/// A run that may lie past saturation keeps the promise for as long as it lasts, and no longer.
+/// A run that may lie past saturation meets the SLO for as long as it lasts, and no longer.
 #[test]
 fn a_knee_at_saturation_is_where_that_begins_and_reaches_below_it() {
     let kept = |rate: f64| Point {

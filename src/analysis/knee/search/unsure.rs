@@ -8,7 +8,7 @@ use crate::analysis::knee::Objective;
 
 #[test]
 fn a_knee_is_bounded_from_below_by_a_rate_that_surely_keeps_the_promise() {
-    // Overload first, then 4.95, which keeps the promise by less than the error of its run.
+    // Overload first, then 4.95, which meets the SLO by less than the error of its run.
     let options = SearchOptions {
         start_rate: 9.9,
         ..SearchOptions::default()
@@ -64,7 +64,7 @@ fn rates_too_low_to_tell_bar_no_knee_above_them() {
     assert!(knee.points[0].is_unknown);
 }
 
-/// As many miss the promise by themselves as may, so that no run is sure that it is kept, at however low a rate.
+/// As many miss the SLO by themselves as may, so that no run is sure that it is kept, at however low a rate.
 fn never_sure(rate: f64) -> Point {
     Point {
         slack: Some(Estimate {

@@ -107,7 +107,7 @@ pub(super) fn of_classes(view: &KneeView) -> String {
         0 => String::new(),
         few if few <= drawn => " The p99 of a class is over the whole run.".to_owned(),
         _ => format!(
-            " The p99 of a class is over the whole run, and drawn for the first {drawn} of {promised} with a promise."
+            " The p99 of a class is over the whole run, and drawn for the first {drawn} of {promised} with an SLO."
         ),
     }
 }

@@ -12,7 +12,7 @@ fn the_title_says_whose_answer_it_is_whatever_the_number() {
     let mut view = fixtures::knee_view();
     view.subject = "4 replicas of M on G".into();
     assert_eq!(title(&view), "4 replicas of M on G: 24.2 req/s within the SLO");
-    // What the title promises is within the promise.
+    // What the title promises is within the SLO.
     view.knee = view.knee.map(|knee| Estimate { value: 24.26, ..knee });
     assert_eq!(title(&view), "4 replicas of M on G: 24.2 req/s within the SLO");
     view.is_interrupted = true;
