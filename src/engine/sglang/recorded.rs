@@ -34,6 +34,9 @@ impl SglangReplica {
 
     /// Puts the queue in the recorded order, if there is one.
     pub(super) fn follow_recorded_queue(&mut self) -> bool {
+        if self.recorded.is_none() {
+            return false;
+        }
         let mut waiting = std::mem::take(&mut self.waiting);
         let queue = self.recorded_pass().and_then(|pass| pass.queue.as_ref());
         if let Some(queue) = queue {

@@ -58,20 +58,35 @@ pub(super) fn by_load<'r, 's>(
     (loads.len() > 1).then_some(loads)
 }
 
+/// The last key of an axis, as files spell it: of `--num-prompts` and `workload.num_prompts` the same.
+fn key(axis: &str) -> String {
+    let last = axis.rsplit('.').next().unwrap_or(axis);
+    last.trim_start_matches('-').replace('-', "_")
+}
+
 /// Whether an axis says how long is sent, and not what.
 fn is_length_of_a_run(axis: &str) -> bool {
-    let own = axis.rsplit(['.', '-']).next().unwrap_or(axis);
-    matches!(own, "prompts" | "num_prompts" | "duration")
+    matches!(key(axis).as_str(), "num_prompts" | "duration")
 }
 
 /// Whether loads differ in rate alone, so that the heavier is the faster.
 fn by_rate(traffic: &Labels) -> bool {
-    let is_rate = |axis: &str| axis.replace('-', "_").ends_with("request_rate");
-    traffic.iter().all(|(axis, _)| is_rate(axis))
+    traffic.iter().all(|(axis, _)| key(axis) == "request_rate")
+}
+
+/// Whether the heaviest is heavier than the lightest by more than noise; one that nothing stands beside is.
+fn is_heavier(weights: &[f64], noise: Noise) -> bool {
+    let few = match noise {
+        Noise::Number(part) => part,
+        Noise::Intervals | Noise::Little => 0.0,
+    };
+    let lightest = weights.iter().copied().fold(f64::INFINITY, f64::min);
+    let heaviest = weights.iter().copied().fold(0.0, f64::max);
+    weights.len() == 1 || heaviest > lightest * (1.0 + few.max(HEAVIER))
 }
 
 impl<'r, 's> Load<'r, 's> {
-    /// Those that keep what is promised.
+    /// Those that meet the SLO.
     fn kept(&self) -> impl Iterator<Item = (&Setting<'r, 's>, Candidate)> {
         let kept = self.settings.iter();
         kept.filter_map(|(setting, one)| Some((setting, one.filter(|one| one.keeps)?)))
@@ -108,24 +123,22 @@ impl<'r, 's> Load<'r, 's> {
 pub(super) fn told(loads: &[Load<'_, '_>], within: &str, noise: Noise) -> String {
     let weighed = loads.iter().filter_map(|load| Some((load, load.weight()?)));
     let carried: Vec<(&Load<'_, '_>, f64)> = weighed.collect();
-    let Some(&(load, weight)) = carried.iter().max_by(|a, b| a.1.total_cmp(&b.1)) else {
+    let Some(&(load, _)) = carried.iter().max_by(|a, b| a.1.total_cmp(&b.1)) else {
         return String::new();
     };
+    // Where more than the rate differs it is not plain what weighs more.
     let of = if within.is_empty() { " carried" } else { within };
-    // Of unlike lengths it is not plain what weighs more.
-    let of = match by_rate(&load.traffic) {
-        true => of.to_owned(),
-        false => format!("{of}, in tokens in and out"),
-    };
+    let of = of.to_owned()
+        + if by_rate(&load.traffic) {
+            ""
+        } else {
+            ", in tokens in and out"
+        };
     let kept = carried.iter().flat_map(|(load, _)| load.kept());
     let kept: Vec<(&Setting<'_, '_>, Candidate)> = kept.collect();
     let settings: Vec<&Setting<'_, '_>> = kept.iter().map(|(setting, _)| *setting).collect();
-    let lightest = carried.iter().map(|(_, weight)| *weight).fold(weight, f64::min);
-    let few = match noise {
-        Noise::Number(part) => part,
-        Noise::Intervals | Noise::Little => 0.0,
-    };
-    let is_heavier = carried.len() == 1 || weight > lightest * (1.0 + few.max(HEAVIER));
+    let weights: Vec<f64> = carried.iter().map(|(_, weight)| *weight).collect();
+    let is_heavier = is_heavier(&weights, noise);
     // Where all are unstable nothing is carried.
     let are_served = settings.iter().all(|setting| is_served(setting));
     if are_served && loads.iter().any(|load| load.tried > 1) {
