@@ -20,12 +20,14 @@ use crate::report::{counted, folded, list_on};
 /// The models that resolve without a network, or one in full.
 ///
 /// Without a subcommand all shipped models are listed. Any Hugging Face config.json can be shown, and used wherever
-/// a model is asked for.
+/// a model is asked for. Names may be spelt as people write them (mistral-7b, Kimi-K2, TheBloke/Llama-2-7B-Chat-AWQ); a note says what
+/// was read, and a name of several sizes is refused with those it may mean.
 #[derive(clap::Args, Clone, Debug)]
 #[command(after_help = "Examples:
   plimsoll models
   plimsoll models list qwen3 fp8
   plimsoll models show Qwen/Qwen3-30B-A3B
+  plimsoll models show mixtral-8x7b
   plimsoll models show ./my-model/config.json --format json")]
 pub struct Args {
     /// What to do; list if not given.

@@ -262,13 +262,13 @@ fn drafter(
                     check_model(judge, key, &shape, target, max_model_len);
                     Drafter::model(shape)
                 }
-                Err(_) => {
-                    judge.wrong_help(
-                        key,
-                        "is not a bundled model",
-                        format!("no shape of `{name}` is bundled"),
-                        "`plimsoll models` lists them",
-                    );
+                Err(unknown) => {
+                    let help = match &unknown.suggestions[..] {
+                        [] => "`plimsoll models` lists them".to_owned(),
+                        near => format!("did you mean {}?", near.join(" or ")),
+                    };
+                    let why = format!("no shape of `{name}` is bundled");
+                    judge.wrong_help(key, "is not a bundled model", why, help);
                     return None;
                 }
             }

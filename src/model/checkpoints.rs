@@ -1,17 +1,18 @@
 //! Quantized copies of the shipped models, by their names: `hugging-quants/Meta-Llama-3.1-8B-Instruct-AWQ-INT4`.
 //!
 //! Whoever quantizes a model keeps its name and says at the end how the weights are stored. The shape is the shipped one's, so the name is
-//! enough, and a note says what was read into it. Left out: endings that mean several formats (`-GPTQ`, `-INT8`) and what a copy keeps
+//! enough, however its beginning is spelt, and a note says what was read into it. Left out: endings that mean several formats (`-GPTQ`, `-INT8`) and what a copy keeps
 //! in 16 bits beyond the LM head; its `config.json` says either. Law: a shipped id is never read in this way.
 
 use super::registry::{self, UnknownModel};
 use super::{ModelShape, Quantization};
 
 /// How linear layers are stored behind a name with this ending.
-const ENDINGS: [(&str, Quantization); 22] = [
+const ENDINGS: [(&str, Quantization); 26] = [
     ("-fp8", Quantization::Fp8),
     ("-fp8-dynamic", Quantization::Fp8),
     ("-fp8-static", Quantization::Fp8),
+    ("-fp8-kv", Quantization::Fp8),
     ("-fp8-block", Quantization::Fp8Block),
     ("-awq", Quantization::AWQ),
     ("-awq-int4", Quantization::AWQ),
@@ -35,11 +36,14 @@ const ENDINGS: [(&str, Quantization); 22] = [
     ("-quantized.w8a8", Quantization::Int8),
     ("-w8a8-int8", Quantization::Int8),
     ("-nvfp4", Quantization::Nvfp4),
+    ("-nvfp4-v2", Quantization::Nvfp4),
     ("-fp4", Quantization::Nvfp4),
+    ("-fp4-v2", Quantization::Nvfp4),
+    ("-bf16", Quantization::None),
 ];
 
-/// The shipped model of that name, as [`super::find`] has it, or the one of which the name is a quantized copy's, and what
-/// was read into it.
+/// The shipped model of that name, as [`super::find`] has it, or of its everyday spelling (`mistral-7b`), or the one of which the
+/// name is a quantized copy's, and what was read into it.
 ///
 /// ```
 /// let (model, notes) = plimsoll::model::find_checkpoint("RedHatAI/Qwen3-8B-quantized.w4a16").unwrap();
@@ -47,10 +51,9 @@ const ENDINGS: [(&str, Quantization); 22] = [
 /// assert!(notes[0].contains("Qwen/Qwen3-8B"));
 /// ```
 pub fn find_checkpoint(name: &str) -> Result<(ModelShape, Vec<String>), UnknownModel> {
-    let unknown = match registry::find(name) {
-        Ok(found) => return Ok(found),
-        Err(unknown) => unknown,
-    };
+    if let Ok(found) = registry::find(name) {
+        return Ok(found);
+    }
     let name = name.trim().trim_end_matches('/');
     let last = name.rsplit('/').next().unwrap_or(name).to_lowercase();
     let ending = ENDINGS
@@ -60,7 +63,7 @@ pub fn find_checkpoint(name: &str) -> Result<(ModelShape, Vec<String>), UnknownM
     let copied =
         ending.and_then(|&(ending, stored)| Some((base(&last[..last.len() - ending.len()])?, stored)));
     let Some(((shape, mut notes), said)) = copied else {
-        return Err(UnknownModel {
+        return registry::find_meant(name).map_err(|unknown| UnknownModel {
             copy_of: copied_from(&last),
             ..unknown
         });
@@ -70,7 +73,10 @@ pub fn find_checkpoint(name: &str) -> Result<(ModelShape, Vec<String>), UnknownM
             let whose = if name.contains('/') { name } else { &shape.name };
             fp8_of(whose.split('/').next().unwrap_or_default())
         }
-        said => (said, last.ends_with("-fp8-static")),
+        said => (
+            said,
+            ["-fp8-static", "-fp8-kv"].iter().any(|end| last.ends_with(end)),
+        ),
     };
     notes.push(format!(
         "{name} is not bundled: counted as {} with its linear layers in {}, as its name says; its config.json would be exact",
@@ -100,20 +106,10 @@ fn fp8_of(publisher: &str) -> (Quantization, bool) {
         })
 }
 
-/// The shipped model that a copy's name begins with, by its last part. Some who quantize leave out a `Meta-` or an `-hf`.
+/// The shipped model that a copy's name begins with, by its last part, and what is said of that one whatever its name.
 fn base(part: &str) -> Option<(ModelShape, Vec<String>)> {
-    [part.to_owned(), format!("{part}-hf"), format!("meta-{part}")]
-        .iter()
-        .find_map(|part| registry::find(part).ok())
-}
-
-/// The same the other way: how the last part of a shipped id, in lower case, may be spelt in a copy's name.
-fn spellings(part: &str) -> [&str; 3] {
-    [
-        part,
-        part.trim_end_matches("-hf"),
-        part.trim_start_matches("meta-"),
-    ]
+    let (shape, _) = registry::find_meant(part).ok()?;
+    registry::find(&shape.name).ok()
 }
 
 /// With which a word begins that speaks of fewer bits.
@@ -122,19 +118,13 @@ const FEWER_BITS: [&str; 17] = [
     "quant", "w4", "w8",
 ];
 
-/// The shipped id with which a name begins, if what follows speaks of fewer bits: a copy whose ending says too little.
-fn copied_from(last: &str) -> Option<&'static str> {
-    registry::names()
-        .filter(|id| {
-            let part = id.rsplit('/').next().unwrap_or(id).to_lowercase();
-            let says_bits = |word: &str| FEWER_BITS.iter().any(|bits| word.starts_with(bits));
-            let is_copy = |part: &str| {
-                let rest = last.strip_prefix(part);
-                rest.is_some_and(|rest| rest.split(['-', '.', '_']).skip(1).any(says_bits))
-            };
-            spellings(&part).into_iter().any(is_copy)
-        })
-        .max_by_key(|id| id.len())
+/// The shipped id that a name means up to where it speaks of fewer bits: a copy whose ending says too little.
+fn copied_from(last: &str) -> Option<String> {
+    let says_bits = |rest: &str| FEWER_BITS.iter().any(|bits| rest.starts_with(bits));
+    let (end, _) = last
+        .match_indices(['-', '.', '_'])
+        .find(|(at, _)| says_bits(&last[at + 1..]))?;
+    Some(base(&last[..end])?.0.name)
 }
 
 #[cfg(test)]
@@ -201,6 +191,13 @@ mod tests {
             "meta-llama/Meta-Llama-3-8B-Instruct",
             "int4 (group 128)",
         );
+        check("mistral7b-awq", "mistralai/Mistral-7B-v0.3", "int4 (group 128)");
+        check(
+            "nvidia/DeepSeek-R1-0528-FP4-v2",
+            "deepseek-ai/DeepSeek-R1-0528",
+            "nvfp4",
+        );
+        check("unsloth/DeepSeek-V3-bf16", "deepseek-ai/DeepSeek-V3", "none");
     }
 
     #[test]
@@ -209,6 +206,7 @@ mod tests {
             ("RedHatAI/Qwen3-30B-A3B-FP8", true),
             ("nvidia/Mixtral-8x7B-Instruct-v0.1-FP8", true),
             ("acme/Qwen3-30B-A3B-FP8-static", true),
+            ("amd/Llama-3.1-70B-Instruct-FP8-KV", true),
             ("acme/Qwen3-30B-A3B-FP8", false),
             ("RedHatAI/Qwen3-30B-A3B-FP8-dynamic", false),
             ("zai-org/GLM-4.5-Air-FP8", false),
@@ -241,7 +239,7 @@ mod tests {
         for name in [
             "TheBloke/Llama-2-7B-Chat-GPTQ",
             "Qwen3-8B-INT8",
-            "amd/Llama-3.1-70B-Instruct-FP8-KV",
+            "acme/Llama-3.1-70B-Instruct-FP8-mixed",
         ] {
             assert!(find_checkpoint(name).unwrap_err().copy_of.is_some(), "{name}");
         }

@@ -3,6 +3,7 @@
 //! The files under `shapes/` hold the fields of public `config.json` files that this crate reads, nothing else. Several
 //! ids share a file where only the weights' values differ: `ids.rs` has the ids, `files.rs` the files.
 
+mod everyday;
 mod files;
 mod ids;
 
@@ -83,15 +84,23 @@ pub struct UnknownModel {
     pub name: String,
     /// Ids that are spelt alike, nearest first.
     pub suggestions: Vec<String>,
-    /// The shipped id with which the name begins, if more follows.
-    pub copy_of: Option<&'static str>,
+    /// The shipped id that the name means up to where it speaks of fewer bits.
+    pub copy_of: Option<String>,
 }
 
 impl UnknownModel {
+    fn new(name: &str, suggestions: Vec<String>) -> UnknownModel {
+        UnknownModel {
+            name: name.to_string(),
+            suggestions,
+            copy_of: None,
+        }
+    }
+
     /// What to do where the name is a quantized copy's whose ending does not say enough.
     #[must_use]
     pub fn copy_hint(&self) -> Option<String> {
-        let base = self.copy_of?;
+        let base = self.copy_of.as_ref()?;
         Some(format!(
             "if it is a quantized copy of {base}, give that name and --quantization (fp8, int8, w8a16, awq, gptq, nvfp4 …)"
         ))
@@ -133,6 +142,34 @@ pub fn names() -> impl Iterator<Item = &'static str> {
 /// assert_eq!(model.parameters(), 8_030_261_248);
 /// ```
 pub fn find(name: &str) -> Result<(ModelShape, Vec<String>), UnknownModel> {
+    let shipped = exactly(name).ok_or_else(|| UnknownModel::new(name, suggestions(name)))?;
+    Ok(read(shipped))
+}
+
+/// The same of a name as people write it, `mistral-7b`, with a note of what it was read as.
+pub(super) fn find_meant(name: &str) -> Result<(ModelShape, Vec<String>), UnknownModel> {
+    if let Some(shipped) = exactly(name) {
+        return Ok(read(shipped));
+    }
+    let shipped = everyday::meant(name).map_err(|candidates| {
+        let is_unheard_of = candidates.is_empty();
+        let candidates = candidates.into_iter().take(SUGGESTED).map(str::to_string);
+        let suggestions = if is_unheard_of {
+            suggestions(name)
+        } else {
+            candidates.collect()
+        };
+        UnknownModel::new(name, suggestions)
+    })?;
+    let (shape, mut notes) = read(shipped);
+    notes.push(format!(
+        "{name} is read as {}; the full name of another or the path of its config.json says otherwise",
+        shipped.id
+    ));
+    Ok((shape, notes))
+}
+
+fn exactly(name: &str) -> Option<&'static Shipped> {
     let mut wanted = name.trim().trim_end_matches('/').to_lowercase();
     for (before, now) in RENAMED {
         if let Some(part) = wanted.strip_prefix(before) {
@@ -140,24 +177,19 @@ pub fn find(name: &str) -> Result<(ModelShape, Vec<String>), UnknownModel> {
         }
     }
     let last_part = |id: &str| id.rsplit('/').next().map(str::to_lowercase);
-    let shipped = all()
+    all()
         .find(|shipped| shipped.id.to_lowercase() == wanted)
-        .or_else(|| all().find(|shipped| last_part(shipped.id).as_ref() == Some(&wanted)));
-    match shipped {
-        Some(shipped) => Ok(read(shipped)),
-        None => Err(UnknownModel {
-            name: name.to_string(),
-            suggestions: suggestions(&wanted),
-            copy_of: None,
-        }),
-    }
+        .or_else(|| all().find(|shipped| last_part(shipped.id).as_ref() == Some(&wanted)))
 }
+
+/// How many ids an unknown name gets to choose from.
+const SUGGESTED: usize = 3;
 
 /// The nearest ids, judged by their last parts: people leave off the organisation or get it wrong.
 fn suggestions(wanted: &str) -> Vec<String> {
-    let wanted_part = wanted.rsplit('/').next().unwrap_or(wanted);
+    let wanted_part = wanted.trim_end_matches('/').rsplit('/').next().unwrap_or(wanted);
     let parts = names().filter_map(|id| id.rsplit('/').next());
-    nearest(wanted_part, parts, 3)
+    nearest(wanted_part, parts, SUGGESTED)
         .into_iter()
         .filter_map(|part| names().find(|id| squash(id).ends_with(&squash(part))))
         .map(str::to_string)
