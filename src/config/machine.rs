@@ -237,7 +237,7 @@ pub(super) fn kv_format(
             )),
         }
     }
-    let dtype = sparse::kv_dtype(judge, raw, dtype, model, device);
+    let dtype = sparse::kv_dtype(judge, raw, dtype, model, device, flags);
     skipped::kv_format(judge, raw_model, dtype, model)
 }
 

@@ -64,6 +64,9 @@ pub(super) fn flags(
                 (device, model),
                 (tensor_parallel, role),
             );
+            if let Some(model) = model {
+                sparse::check_sglang(judge, &flags, raw.model.kv_cache_dtype, model, device);
+            }
             Flags::Sglang(Box::new(flags))
         }
         EngineKind::Scheduled(kind) => {

@@ -35,9 +35,7 @@ const KEYS: [&str; 3] = [
 ];
 
 /// Kernels of models that are not served here, or of platforms that are not simulated.
-const ELSEWHERE: [&str; 12] = [
-    "nsa",
-    "dsa",
+const ELSEWHERE: [&str; 10] = [
     "qsa",
     "dsv4",
     "compressed",
@@ -61,6 +59,8 @@ const NVIDIAS: [&str; 9] = [
     "cutedsl_mla",
     "hpc_ops",
 ];
+/// Those of sparse attention, by either name.
+const SPARSE: [&str; 2] = ["dsa", "nsa"];
 /// Those that attend to a compressed KV cache alone, and to none.
 const OF_MLA: [&str; 4] = ["flashmla", "cutlass_mla", "trtllm_mla", "cutedsl_mla"];
 const NOT_OF_MLA: [&str; 5] = [
@@ -212,12 +212,19 @@ impl Machine<'_> {
         self.device.architecture == Architecture::Hopper
     }
 
+    fn is_sparse(&self) -> bool {
+        self.model.indexer().is_some()
+    }
+
     fn is_amd(&self) -> bool {
         matches!(self.device.architecture, Architecture::Cdna | Architecture::Rdna)
     }
 
     /// What the server chooses. `is_unset`: neither half is given, on which the choice of some models depends.
     fn by_default(&self, is_unset: bool) -> &'static str {
+        if self.is_sparse() {
+            return SPARSE[0];
+        }
         let architecture = self.model.architecture.as_str();
         let of_model = match architecture {
             "GptOssForCausalLM" if is_unset => Some(match () {
@@ -279,6 +286,13 @@ impl Machine<'_> {
             let why = "it is of models or platforms that are not simulated".to_string();
             return Some((why, OTHER));
         }
+        if SPARSE.contains(&name) != self.is_sparse() {
+            let why = match self.is_sparse() {
+                true => "the model attends sparsely, which these kernels do not",
+                false => "the model does not attend sparsely, and these kernels do nothing else",
+            };
+            return Some((why.to_string(), OTHER));
+        }
         if self.is_amd() && (NVIDIAS.contains(&name) || name == "dual_chunk_flash_attn") {
             return lacks("is AMD's, and the kernels are NVIDIA's");
         }
@@ -335,7 +349,7 @@ impl Machine<'_> {
             false => &[16, 32, 64],
         };
         // In the order of the server, where a later one has the last word.
-        let rules: [(bool, &'static str, &[u64], u32); 7] = [
+        let rules: [(bool, &'static str, &[u64], u32); 8] = [
             (decodes("flashmla"), "flashmla", &[64], 64),
             (decodes("cutlass_mla"), "cutlass_mla", &[128], 128),
             (decodes("trtllm_mla"), "trtllm_mla", &[32, 64], 64),
@@ -343,6 +357,7 @@ impl Machine<'_> {
             (is_any("trtllm_mha"), "trtllm_mha", of_mha, 64),
             (is_any("hpc_ops"), "hpc_ops", &[64], 64),
             (of_fa4, "fa4", &[128], 128),
+            (self.is_sparse(), whole, &[64], 64),
         ];
         let mut page = page;
         let mut decided = None;

@@ -351,6 +351,11 @@ impl SglangFlags {
         self.profile.profile.clone()
     }
 
+    /// The rules are those of 0.5.4.
+    pub(super) fn is_older(&self) -> bool {
+        self.profile.behaviour == Behaviour::V0_5_4
+    }
+
     /// Longest sequence.
     pub(super) fn context_length(&self) -> u32 {
         self.config.context_length

@@ -1,9 +1,10 @@
 //! Attention of all layers of a step: affine in the KV tokens for decoding sequences, a few flops for each chunk.
 //!
 //! Sparse attention reads `k` tokens of a context at most: of decoding sequences each token beyond costs nothing, and of chunks a query
-//! has `k` keys at most. Where all contexts are shorter, a chunk attends as if there were no bound (vLLM `use_dense_mha`); else it
-//! multiplies in the compressed space, as decoding does. What gathers of picked rows take more is left out, so of such layers
-//! nothing is calibrated, and their kernels have no least time.
+//! has `k` keys at most. Where all contexts are shorter, a chunk attends as if there were no bound (vLLM `use_dense_mha`); else each
+//! of its queries gathers its own keys and multiplies in the compressed space, as a decoding sequence does: `max(F/(ec·PEAK),
+//! bytes/W)` a pair. That they may come from L2 instead of memory is left out, so of such layers nothing is calibrated, and their kernels have
+//! no least time.
 //!
 //! Decoding: `t0 + max(c·batch·n_kv + h·batch·n_q + k·S_max + KV_bytes/W, r·batch·n_kv)` a layer; over a latent cache `h` grows with the
 //! width of a value, and compute may take the place of `W`. A layer whose window is shorter
@@ -55,9 +56,7 @@ pub(super) struct AttentionTerms {
 #[derive(Clone, Debug)]
 struct ChunkTerms {
     window: Option<u32>,
-    /// Tokens that sparse attention reads at most, and the FLOPs of a pair in the compressed space over those of one outside.
-    picks: Option<u32>,
-    absorbed: f64,
+    picks: Option<PickTerms>,
     flops_per_pair: f64,
     /// `θ·SMs` times the FLOPs of a pair in one head.
     tail_flops_per_pair: f64,
@@ -70,6 +69,23 @@ struct ChunkTerms {
     resident_share: f64,
     seconds_per_token: f64,
 }
+
+/// What sparse attention does otherwise, if a context is longer than it reads.
+#[derive(Clone, Copy, Debug)]
+struct PickTerms {
+    /// Tokens that it reads at most.
+    most: u32,
+    /// FLOPs of a pair in the compressed space over those of one outside.
+    absorbed: f64,
+    /// Heads that kernels compute over those there are.
+    padding: f64,
+    /// To read the keys of one pair in all layers.
+    gather_seconds: f64,
+}
+
+/// Heads that FLASHMLA computes at least, which reads rows with scales (vLLM `FlashMLASparseImpl`: `prefill_padding`,
+/// `_compute_fp8_decode_padded_heads`; SGLang `flashmla_kv`).
+const FLASHMLA_HEADS: u32 = 64;
 
 impl AttentionTerms {
     /// `kernels` are those that read and write a cache of that format.
@@ -103,18 +119,24 @@ impl AttentionTerms {
         for group in shape.layers.iter().filter(|group| group.attends()) {
             let layers = f64::from(group.count);
             let attention = &group.attention;
-            let (decode, prefill) = kernels(placement.kv_format.of(attention));
+            let format = placement.kv_format.of(attention);
+            let (decode, prefill) = kernels(format);
             let (decode_rate, prefill_rate) = (decode.bandwidth.of(bandwidth), prefill.compute.of(peak));
             let picks = indexer(attention);
             let keys = picks.map_or(0, |indexer| indexer.cached_bytes().0);
             let cached = kv_read_per_token_layer(attention, placement.kv_format, tp).0 - keys;
             let kv_bytes = layers * cached as f64;
             let kv_flops = layers * flops_per_pair(attention, tp, true);
+            let heads = local_query_heads(attention, tp);
+            let padding = match format {
+                Dtype::Fp8Scaled => f64::from(heads.next_multiple_of(FLASHMLA_HEADS)) / f64::from(heads),
+                _ => 1.0,
+            };
             // Queries of many heads over one latent cache can be bound by compute even in decoding.
-            let kv_seconds = (kv_bytes / decode_rate).max(kv_flops / prefill_rate);
+            let kv_seconds = (kv_bytes / decode_rate).max(padding * kv_flops / prefill_rate);
             let query_bytes = layers * query_bytes_per_token(attention, shape.dtype, tp);
             let kv_heads = f64::from(local_kv_heads(attention, tp));
-            let query_heads = f64::from(local_query_heads(attention, tp));
+            let query_heads = f64::from(heads);
             let reduced_heads = query_heads * reduced_width(attention);
             let row = decode.per_seq_head_ns * kv_heads + decode.per_query_head_ns * reduced_heads;
             let row = layers * row * 1e-9;
@@ -144,8 +166,12 @@ impl AttentionTerms {
             }
             terms.chunks.push(ChunkTerms {
                 window: window(attention),
-                picks: picks.map(|indexer| indexer.top_k),
-                absorbed: flops_per_pair(attention, tp, true) / flops_per_pair(attention, tp, false),
+                picks: picks.map(|indexer| PickTerms {
+                    most: indexer.top_k,
+                    absorbed: flops_per_pair(attention, tp, true) / flops_per_pair(attention, tp, false),
+                    padding,
+                    gather_seconds: kv_bytes / decode_rate,
+                }),
                 flops_per_pair: layers * flops_per_pair(attention, tp, false),
                 tail_flops_per_pair: layers
                     * prefill.tail
@@ -216,10 +242,10 @@ impl AttentionTerms {
             largest = largest.max(chunk.new);
         }
         for terms in &self.chunks {
-            let is_picked = |most: &u32| chunks.iter().any(|chunk| chunk.context() > *most);
+            let is_picked = |picks: &PickTerms| chunks.iter().any(|chunk| chunk.context() > picks.most);
             let picks = terms.picks.filter(is_picked);
-            let most = terms.window.or(picks);
-            let absorbed = picks.map_or(1.0, |_| terms.absorbed);
+            let most = terms.window.or(picks.map(|picks| picks.most));
+            let absorbed = picks.map_or(1.0, |picks| picks.absorbed);
             // The larger a chunk, the longer its longest block.
             let keys = most.map_or(largest, |most| largest.min(most));
             let longest = longest_block_pairs(f64::from(largest), f64::from(keys));
@@ -229,15 +255,27 @@ impl AttentionTerms {
             work.seconds +=
                 new * terms.seconds_per_token - terms.resident_share * fresh * terms.seconds_per_byte;
             for chunk in chunks {
-                let flops = attended_pairs(chunk, most) * absorbed * terms.flops_per_pair;
+                let pairs = attended_pairs(chunk, most);
+                let flops = pairs * absorbed * terms.flops_per_pair;
+                let math = flops * terms.seconds_per_flop / self.derate;
+                let query_bytes = f64::from(chunk.new) * terms.query_bytes;
                 let kv_tokens = match terms.window {
                     None => chunk.computed + chunk.new,
                     Some(window) => chunk.computed.min(window) + chunk.new,
                 };
-                let bytes = f64::from(kv_tokens) * terms.kv_bytes + f64::from(chunk.new) * terms.query_bytes;
+                let (kv_bytes, seconds) = match picks {
+                    Some(picks) => (
+                        pairs * terms.kv_bytes,
+                        (picks.padding * math).max(pairs * picks.gather_seconds),
+                    ),
+                    None => {
+                        let bytes = f64::from(kv_tokens) * terms.kv_bytes;
+                        (bytes, math + bytes * terms.seconds_per_byte)
+                    }
+                };
                 work.flops += flops;
-                work.bytes += bytes;
-                work.seconds += flops * terms.seconds_per_flop / self.derate + bytes * terms.seconds_per_byte;
+                work.bytes += kv_bytes + query_bytes;
+                work.seconds += seconds + query_bytes * terms.seconds_per_byte;
             }
         }
         work.seconds *= self.prefill_scale;

@@ -225,6 +225,11 @@ fn what_no_server_would_take_is_refused_with_a_way_out() {
     check(
         LLAMA,
         &format!("{NEW} h100-sxm --attention-backend nsa"),
+        "does not attend sparsely",
+    );
+    check(
+        LLAMA,
+        &format!("{NEW} h100-sxm --attention-backend qsa"),
         "are not simulated",
     );
 }

@@ -24,9 +24,13 @@ fn on_eight() -> Placement {
 }
 
 fn cost(model: &str) -> RooflineCost {
+    cost_in(model, &on_eight())
+}
+
+fn cost_in(model: &str, placement: &Placement) -> RooflineCost {
     let device = device("h200");
     let calibration = for_device(&device, "vllm").calibration;
-    RooflineCost::new(&device, &shape(model), &calibration, &on_eight()).unwrap()
+    RooflineCost::new(&device, &shape(model), &calibration, placement).unwrap()
 }
 
 fn decodes(contexts: &[u32]) -> StepLoad {
@@ -112,6 +116,45 @@ fn short_prompts_alone_are_not_scored_and_long_ones_are_quadratically() {
     let mut priced = cost.clone();
     let sum: f64 = cost.breakdown(&load).parts.iter().map(|part| part.seconds).sum();
     assert!((sum / priced.step(&load).seconds() - 1.0).abs() < 1e-6);
+}
+
+#[test]
+fn a_query_of_a_long_prompt_gathers_its_keys_as_a_decoding_sequence_does() {
+    let cost = cost(DEEPSEEK);
+    let chunk = |new: u32| {
+        let mut load = StepLoad::default();
+        load.chunks.push(Chunk {
+            computed: 40_000,
+            new,
+        });
+        seconds_of(&cost, &load, "prefill_attention")
+    };
+    let of_queries = chunk(1500) - chunk(500);
+    let of_picks = |context: u32| seconds_of(&cost, &decodes(&vec![context; 1000]), "decode_attention");
+    // All that is more of a decoding sequence is its row, which a context of one token has too.
+    let of_sequences = (of_picks(5000) - of_picks(1)) * 2048.0 / 2047.0;
+    assert!(
+        (1.0..1.1).contains(&(of_queries / of_sequences)),
+        "{of_queries} {of_sequences}"
+    );
+}
+
+#[test]
+fn kernels_that_read_rows_with_scales_compute_64_heads() {
+    let read = |ranks: u32, format: Dtype| {
+        let placement = Placement {
+            tensor_parallel: ranks,
+            kv_format: format.into(),
+            ..placement()
+        };
+        cost_in(DEEPSEEK, &placement).decode(8).per_token_beyond
+    };
+    // Of the 128 heads 16, 64 and all.
+    let [eighth, half, all] = [8, 2, 1].map(|ranks| read(ranks, Dtype::Fp8Scaled));
+    assert_eq!(eighth, half);
+    assert!(half < all, "{half:?} {all:?}");
+    // In 16 bits the fewer heads are bound by memory, at twice the bytes and less.
+    assert_eq!(read(8, Dtype::Bf16), read(4, Dtype::Bf16));
 }
 
 #[test]
