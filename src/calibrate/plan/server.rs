@@ -61,21 +61,28 @@ impl Draft<'_> {
             .next()
             .unwrap_or_default()
             .trim()
-            .to_lowercase();
-        let native = setup
+            .to_lowercase()
+            .replace('_', "-");
+        let model = setup
             .model
             .as_deref()
-            .is_some_and(|model| model.to_lowercase().contains("gpt-oss"));
+            .and_then(|name| model::find_checkpoint(name).ok());
+        let stored = model.map_or(Quantization::None, |(model, _)| model.quantization);
         let quantization = match word.as_str() {
             "" | "bf16" | "bfloat16" | "fp16/bf16" => None,
             "fp16" | "half" => {
                 self.entry_of_column("precision", ("model", "dtype"), &Value::from("float16"))?;
                 None
             }
-            "mxfp4" | "fp4" if native => None,
-            "fp8" | "fp8-static" | "fp8-dynamic" => Some("fp8"),
-            "awq" | "awq-marlin" => Some("awq"),
-            "gptq-marlin-int4" | "int4-w4a16" | "gptq" => Some("gptq"),
+            "mxfp4" | "fp4" if stored == Quantization::Mxfp4 => None,
+            "int4" | "int4-w4a16" | "w4a16" if matches!(stored, Quantization::Int4 { .. }) => None,
+            "fp8" | "fp8-static" | "fp8-dynamic" | "fp8-block" | "fp8-e4m3" | "w8a8-fp8" => Some("fp8"),
+            "int4" => {
+                self.assume("precision `int4` is AWQ's: groups of 128 channels with zero points".to_owned());
+                Some("awq")
+            }
+            "awq" | "awq-marlin" | "awq-int4" | "int4-awq" => Some("awq"),
+            "gptq-marlin-int4" | "gptq-int4" | "int4-gptq" | "int4-w4a16" | "w4a16" | "gptq" => Some("gptq"),
             // Products of these are in 16 bits, as in vLLM's Marlin kernel; `int8` by itself is W8A8.
             "gptq-int8" | "gptq-marlin-int8" | "awq-int8" | "int8-w8a16" | "w8a16" => Some("w8a16"),
             "int8" | "int8-w8a8" | "w8a8" => Some("int8"),
@@ -376,8 +383,12 @@ mod tests {
 
     /// What a row's precision becomes in its scenario.
     fn quantization(precision: &str) -> Option<String> {
+        quantization_of("Qwen/Qwen3-8B", precision)
+    }
+
+    fn quantization_of(model: &str, precision: &str) -> Option<String> {
         let mut row = Measured::new(Tool::Table, "row a");
-        row.setup.model = Some("Qwen/Qwen3-8B".into());
+        row.setup.model = Some(model.into());
         row.setup.gpu = Some("H100-SXM-80GB".into());
         row.setup.engine = Some("vllm".into());
         row.setup.precision = Some(precision.into());
@@ -402,5 +413,19 @@ mod tests {
         assert_eq!(quantization("int8").as_deref(), Some("int8"));
         assert_eq!(quantization("gptq-marlin-int4").as_deref(), Some("gptq"));
         assert_eq!(quantization("bf16"), None);
+    }
+
+    #[test]
+    fn four_bits_are_the_checkpoint_s_own_where_it_has_them() {
+        for (precision, expected) in [
+            ("int4", "awq"),
+            ("w4a16", "gptq"),
+            ("awq_int4", "awq"),
+            ("fp4", "nvfp4"),
+        ] {
+            assert_eq!(quantization(precision).as_deref(), Some(expected), "{precision}");
+        }
+        assert_eq!(quantization_of("openai/gpt-oss-20b", "fp4"), None);
+        assert_eq!(quantization_of("moonshotai/Kimi-K2.5", "int4"), None);
     }
 }
