@@ -12,7 +12,7 @@ use crate::config::{Unreadable, checkpoint};
 use crate::cost::calibration::{self, Calibration};
 use crate::hardware::{self, Device};
 use crate::model::{self, ModelShape};
-use crate::nearest::squash;
+use crate::nearest::{nearest, squash};
 
 /// The folder in which one's own profiles are looked for.
 pub const PROFILE_FOLDER: &str = "hardware_profiles";
@@ -81,6 +81,9 @@ pub fn model(name: &str) -> anyhow::Result<(ModelShape, Vec<String>)> {
     }
 }
 
+/// How many names are proposed for an unknown one.
+const SUGGESTED: usize = 3;
+
 /// The calibration that a name means: a `.toml` file or a shipped one, with no more than it says itself.
 pub fn calibration(name: &str) -> anyhow::Result<Calibration> {
     match calibration::shipped(name) {
@@ -97,10 +100,13 @@ pub fn calibration_text(name: &str) -> anyhow::Result<String> {
     match calibration::shipped_text(name) {
         Some(text) => Ok(text.to_owned()),
         None => {
-            let names: Vec<&str> = calibration::shipped_names().collect();
+            let near = nearest(name, calibration::shipped_names(), SUGGESTED);
+            let help = match &near[..] {
+                [] => String::new(),
+                near => format!("did you mean {}? ", near.join(" or ")),
+            };
             bail!(
-                "`{name}` names no shipped calibration and no file ending in .toml; shipped are {}",
-                names.join(", ")
+                "`{name}` names no shipped calibration and no file ending in .toml; {help}`plimsoll calibrations` lists them"
             )
         }
     }

@@ -11,13 +11,13 @@ use super::judge::Judge;
 
 /// A table of keys whose engine does not serve.
 #[derive(Clone, Copy)]
-pub(super) struct Foreign {
+pub(super) struct Foreign<'a> {
     /// The table, `engine`.
     pub(super) section: &'static str,
     /// Whose flags its keys are.
     pub(super) owner: &'static str,
     /// Who serves.
-    pub(super) serves: &'static str,
+    pub(super) serves: &'a str,
     /// The table with the flags of whoever serves.
     pub(super) own: &'static str,
 }
@@ -27,7 +27,7 @@ pub(super) fn given(raw: &impl Serialize) -> Table {
     Table::try_from(raw).expect("format types are representable in TOML")
 }
 
-impl Foreign {
+impl Foreign<'_> {
     /// Refuses a key. Where the engine that serves has a `twin` of it, and a flag has set that one, the key of a scenario leaves the
     /// document instead. `help` says how to write it for that engine; it is told whether a flag gave the key.
     pub(super) fn refuse(

@@ -70,7 +70,8 @@ pub(super) fn flags(
             Flags::Sglang(Box::new(flags))
         }
         EngineKind::Scheduled(kind) => {
-            sglang::refuse_sglangs(judge, &raw.sglang);
+            let has_key = |key: &str| scheduled::has_key(kind, key);
+            sglang::refuse_sglangs(judge, &raw.sglang, scheduled::called(kind), has_key);
             let model_len = model.map(|model| model.max_position);
             let flags = scheduled::resolve(judge, kind, &raw.engine, &raw.batching, device, model_len);
             trtllm::refuse_trtllms(judge, raw, &flags.profile_name());
@@ -91,7 +92,7 @@ fn vllm(
     model: Option<&ModelShape>,
     device: Option<&Device>,
 ) -> EngineFlags {
-    sglang::refuse_sglangs(judge, &raw.sglang);
+    sglang::refuse_sglangs(judge, &raw.sglang, "vLLM", |_| true);
     scheduled::refuse_flags_of_v0(judge, &raw.engine);
     trtllm::refuse_trtllms(judge, raw, "vLLM");
     scheduled::note_batching(judge, &raw.batching, "vLLM");

@@ -28,15 +28,30 @@ const OF_V0: [&str; 9] = [
 ];
 const OF_HF: [&str; 3] = ["max_num_batched_tokens", "enable_prefix_caching", "block_size"];
 
+/// What the engine is called in sentences.
+pub(in crate::config) fn called(kind: Kind) -> &'static str {
+    match kind {
+        Kind::V0 => "vLLM 0.6",
+        Kind::Static => "static batching",
+        Kind::HfContinuous => "Transformers' continuous batching",
+    }
+}
+
+/// Whether it has a key of `[engine]`.
+pub(in crate::config) fn has_key(kind: Kind, key: &str) -> bool {
+    let own: &[&str] = match kind {
+        Kind::V0 => &OF_V0,
+        Kind::Static => &[],
+        Kind::HfContinuous => &OF_HF,
+    };
+    COMMON.contains(&key) || own.contains(&key) || key == "num_scheduler_steps" && kind == Kind::V0
+}
+
 /// Reports keys of `[engine]` that this engine does not have.
 pub(super) fn refuse_foreign(judge: &mut Judge, raw: &RawEngine, kind: Kind) {
-    let (own, name): (&[&str], &str) = match kind {
-        Kind::V0 => (&OF_V0, "vLLM 0.6"),
-        Kind::Static => (&[], "static batching"),
-        Kind::HfContinuous => (&OF_HF, "Transformers' continuous batching"),
-    };
+    let name = called(kind);
     for key in given(raw).keys().map(String::as_str) {
-        if COMMON.contains(&key) || own.contains(&key) || key == "num_scheduler_steps" && kind == Kind::V0 {
+        if has_key(kind, key) {
             continue;
         }
         let help = match key {

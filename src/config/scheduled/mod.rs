@@ -7,7 +7,7 @@ mod foreign;
 mod memory;
 mod profile;
 
-pub(super) use foreign::{note_batching, refuse_flags_of_v0};
+pub(super) use foreign::{called, has_key, note_batching, refuse_flags_of_v0};
 
 use super::document::Source;
 use super::engine::check_budget;

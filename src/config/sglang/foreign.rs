@@ -67,17 +67,11 @@ pub(in crate::config) fn is_shared(judge: &mut Judge, key: &str) -> bool {
     true
 }
 
-const OF_VLLM: Foreign = Foreign {
+const OF_VLLM: Foreign<'static> = Foreign {
     section: "engine",
     owner: "vLLM",
     serves: "SGLang",
     own: "sglang",
-};
-const OF_SGLANG: Foreign = Foreign {
-    section: "sglang",
-    owner: "SGLang",
-    serves: "vLLM",
-    own: "engine",
 };
 
 /// Refuses vLLM's keys, as SGLang serves.
@@ -91,13 +85,26 @@ pub(in crate::config) fn refuse_vllms(judge: &mut Judge, raw: &RawEngine) {
     }
 }
 
-/// Refuses SGLang's keys, as another engine serves.
-pub(in crate::config) fn refuse_sglangs(judge: &mut Judge, raw: &RawSglang) {
+/// Refuses SGLang's keys, as another engine serves, which has some of the keys of `[engine]`.
+pub(in crate::config) fn refuse_sglangs(
+    judge: &mut Judge,
+    raw: &RawSglang,
+    serves: &str,
+    has_key: impl Fn(&str) -> bool,
+) {
+    let of_sglang = Foreign {
+        section: "sglang",
+        owner: "SGLang",
+        serves,
+        own: "engine",
+    };
     for (key, value) in &given(raw) {
         if !is_shared(judge, key) {
-            let twin = TWINS.iter().find(|(_, sglang, _)| sglang == key);
+            let twin = TWINS
+                .iter()
+                .find(|(vllm, sglang, _)| sglang == key && has_key(vllm));
             let twin = twin.map(|&(vllm, _, turned)| (vllm, turned));
-            refuse(judge, OF_SGLANG, (key, value), twin);
+            refuse(judge, of_sglang, (key, value), twin);
         }
     }
 }

@@ -108,6 +108,14 @@ fn flags_of_the_other_engine_are_refused() {
         "is a flag of SGLang, and vLLM serves",
     );
     check(
+        "--engine static --page-size 16",
+        "is a flag of SGLang, and static batching serves: not of this engine\n |\n = help: static batching has no such flag",
+    );
+    check(
+        "--engine hf-cb --page-size 16",
+        "Transformers' continuous batching calls it --block-size",
+    );
+    check(
         "--engine sglang --num-continuous-decode-steps 4",
         "other than 1 is not modelled",
     );
