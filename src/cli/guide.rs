@@ -1,4 +1,4 @@
-//! `plimsoll guide`: the pages of `docs/`, a term of the glossary, and every passage that has a word, without a network.
+//! `plimsoll guide`: the pages of `docs/` and their sections, a term of the glossary, and every passage that has a word, without a network.
 
 use std::io::Write;
 use std::process::ExitCode;
@@ -14,13 +14,14 @@ use crate::report::{folded, glossary};
 #[command(after_help = "Examples:
   plimsoll guide                 # the pages
   plimsoll guide labs            # a page
+  plimsoll guide model experts   # its sections with that word in their headings
   plimsoll guide TPOT            # a term of the glossary
   plimsoll guide --find preempt  # every passage that has a word
   plimsoll guide limits --find SGLang")]
 pub struct Args {
-    /// A page, or a term of the glossary.
+    /// A page, a page and words of a section's heading, or a term of the glossary.
     #[arg(value_name = "PAGE|TERM")]
-    pub name: Option<String>,
+    pub name: Vec<String>,
     /// Only the passages with these words, one after the other, of the page or of all pages.
     #[arg(long, value_name = "WORDS")]
     pub find: Option<String>,
@@ -63,29 +64,34 @@ const PAGES: [Page; 13] = pages! {
 /// # Errors
 /// A name that is neither a page nor a term, words that stand nowhere, or stdout that cannot be written.
 pub fn run(args: &Args, out: &mut dyn Write, width: Option<usize>) -> anyhow::Result<ExitCode> {
-    let page = |name: &String| {
-        let name = name.trim_end_matches(".md");
-        PAGES.iter().find(|page| page.name.eq_ignore_ascii_case(name))
-    };
     if args.find.as_deref().is_some_and(|words| words.trim().is_empty()) {
         let problem = Diagnostic::new("--find is given no word to look for");
         return Err(Diagnostics::from(problem.help("write one: `plimsoll guide --find preempt`")).into());
     }
-    let text = match (&args.name, &args.find) {
-        (None, None) => contents(width),
-        (None, Some(words)) => passages(&PAGES, words, width).ok_or_else(|| nowhere(words, "no page has"))?,
-        (Some(name), None) => match page(name) {
-            Some(page) => whole(page, width),
-            None => explained(name, width).ok_or_else(|| unknown(name))?,
-        },
-        (Some(name), Some(words)) => {
-            let page = page(name).ok_or_else(|| no_page(name))?;
-            passages(std::slice::from_ref(page), words, width)
-                .ok_or_else(|| nowhere(words, &format!("`{name}` does not have")))?
+    let page = args.name.first().and_then(|name| page(name));
+    let name = args.name.join(" ");
+    let text = match (&args.name[..], page, &args.find) {
+        ([], _, None) => contents(width),
+        ([], _, Some(words)) => {
+            passages(&PAGES, words, width).ok_or_else(|| nowhere(words, "no page has"))?
         }
+        ([_], Some(page), None) => whole(page, width),
+        ([_], Some(page), Some(words)) => passages(std::slice::from_ref(page), words, width)
+            .ok_or_else(|| nowhere(words, &format!("`{name}` does not have")))?,
+        (_, _, Some(_)) => return Err(no_page(&name)),
+        ([_, words @ ..], Some(page), None) => {
+            // `KV cache` is a term, and no page begins like it.
+            sections(page, &words.join(" "), width).ok_or_else(|| no_section(page, &words.join(" ")))?
+        }
+        (_, None, None) => explained(&name, width).ok_or_else(|| unknown(&name))?,
     };
     out.write_all(text.as_bytes())?;
     Ok(Exit::Ok.into())
+}
+
+fn page(name: &str) -> Option<&'static Page> {
+    let name = name.trim_end_matches(".md");
+    PAGES.iter().find(|page| page.name.eq_ignore_ascii_case(name))
 }
 
 /// The pages, a line each.
@@ -98,11 +104,29 @@ fn contents(width: Option<usize>) -> String {
 
 /// A page as it is written, or laid out for a screen.
 fn whole(page: &Page, width: Option<usize>) -> String {
-    if width.is_none() {
-        return page.text.to_owned();
+    match width {
+        None => page.text.to_owned(),
+        Some(_) => laid_out(blocks(page.text), width),
     }
-    let laid_out = blocks(page.text).into_iter().map(|block| block.laid_out(width));
+}
+
+fn laid_out<'a>(blocks: impl IntoIterator<Item = Block<'a>>, width: Option<usize>) -> String {
+    let laid_out = blocks.into_iter().map(|block| block.laid_out(width));
     laid_out.collect::<Vec<_>>().join("\n")
+}
+
+/// The sections of a page with the words in their headings, each with those below it. `None` where there is none.
+fn sections(page: &Page, words: &str, width: Option<usize>) -> Option<String> {
+    let mut within = None;
+    let kept = blocks(page.text).into_iter().filter(|block| {
+        if let Block::Heading(level, _) = *block {
+            within = within.filter(|outer| level > *outer);
+            within = within.or_else(|| block.says(words).then_some(level));
+        }
+        within.is_some()
+    });
+    let kept: Vec<Block> = kept.collect();
+    (!kept.is_empty()).then(|| laid_out(kept, width))
 }
 
 /// Each passage with the words under its page and heading; of a table the rows. `None` where there is none.
@@ -112,7 +136,7 @@ fn passages(pages: &[Page], words: &str, width: Option<usize>) -> Option<String>
         let (mut heading, mut told) = ("", "");
         for block in blocks(page.text) {
             let block = match block {
-                Block::Heading(text) => {
+                Block::Heading(_, text) => {
                     heading = text;
                     continue;
                 }
@@ -208,6 +232,22 @@ fn unknown(name: &str) -> anyhow::Error {
     .into()
 }
 
+fn no_section(page: &Page, words: &str) -> anyhow::Error {
+    let headings = blocks(page.text).into_iter().filter_map(|block| match block {
+        Block::Heading(level, text) if level > 1 => Some(text),
+        _ => None,
+    });
+    let headings: Vec<&str> = headings.collect();
+    let name = page.name;
+    let problem = Diagnostic::new(format!("no section of `{name}` has `{words}` in its heading"));
+    let problem = match &headings[..] {
+        [] => problem,
+        headings => problem.help(format!("its sections are: {}", headings.join(" · "))),
+    };
+    let help = format!("`plimsoll guide {name} --find \"{words}\"` looks for the words in its text");
+    Diagnostics::from(problem.help(help)).into()
+}
+
 fn no_page(name: &str) -> anyhow::Error {
     let problem = Diagnostic::new(format!("--find looks through a page, and `{name}` is none"));
     let near = nearest(name, PAGES.iter().map(|page| page.name), 1);
@@ -249,7 +289,11 @@ mod tests {
         pages.sort_unstable();
         assert_eq!(files, pages);
         for page in PAGES {
-            assert!(matches!(blocks(page.text)[0], Block::Heading(_)), "{}", page.name);
+            assert!(
+                matches!(blocks(page.text)[0], Block::Heading(1, _)),
+                "{}",
+                page.name
+            );
         }
     }
 
@@ -269,6 +313,20 @@ mod tests {
         assert_eq!(explained("entropy", None), None);
         let error = format!("{:?}", unknown("tpott"));
         assert!(error.contains("TPOT"), "{error}");
+    }
+
+    #[test]
+    fn a_section_ends_where_the_next_of_its_level_begins() {
+        let model = page("MODEL").unwrap();
+        let experts = sections(model, "experts", None).unwrap();
+        assert!(experts.starts_with("Experts\n───────\n"), "{experts}");
+        assert!(!experts.contains("Sparse attention\n"), "{experts}");
+        assert_eq!(sections(model, "xyzzy", None), None);
+        let told = format!("{:?}", no_section(model, "xyzzy"));
+        assert!(told.contains("Sparse attention · "), "{told}");
+        // A page's own heading is all of it.
+        let title = sections(page("limits").unwrap(), "where it ends", None).unwrap();
+        assert_eq!(title, laid_out(blocks(page("limits").unwrap().text), None));
     }
 
     #[test]

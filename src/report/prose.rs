@@ -9,8 +9,8 @@ use super::tables::{Column, table};
 /// One block of a page.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) enum Block<'a> {
-    /// A heading, without its `#`.
-    Heading(&'a str),
+    /// A heading: how many `#` it has, and its words.
+    Heading(usize, &'a str),
     /// A fenced block, line by line.
     Fenced(Vec<&'a str>),
     /// A table: its head, then its rows.
@@ -24,18 +24,21 @@ impl Block<'_> {
     pub(crate) fn says(&self, words: &str) -> bool {
         let says = |text: &str| text.to_lowercase().contains(&words.to_lowercase());
         match self {
-            Block::Heading(text) => says(text),
+            Block::Heading(_, text) => says(text),
             Block::Fenced(lines) => lines.iter().any(|line| says(line)),
             Block::Table(rows) => rows.iter().flatten().any(|cell| says(cell)),
             Block::Text(text) => says(text),
         }
     }
 
-    /// The block with a line's end, its text and tables within `width` columns; headings are underlined.
+    /// The block with a line's end, its text and tables within `width` columns; headings are underlined, a page's twice.
     pub(crate) fn laid_out(&self, width: Option<usize>) -> String {
         let columns = width.unwrap_or(usize::MAX);
         match self {
-            Block::Heading(text) => format!("{text}\n{}\n", "─".repeat(text.chars().count())),
+            Block::Heading(level, text) => {
+                let line = if *level == 1 { "═" } else { "─" };
+                format!("{text}\n{}\n", line.repeat(text.chars().count()))
+            }
             Block::Fenced(lines) => lines.iter().map(|line| format!("    {line}\n")).collect(),
             Block::Table(rows) => {
                 let heads: Vec<Column> = rows[0].iter().map(|head| Column::left(head)).collect();
@@ -90,7 +93,8 @@ pub(crate) fn blocks(page: &str) -> Vec<Block<'_>> {
                     .collect(),
             ));
         } else if line.starts_with('#') {
-            blocks.push(Block::Heading(line.trim_start_matches('#').trim()));
+            let words = line.trim_start_matches('#');
+            blocks.push(Block::Heading(line.len() - words.len(), words.trim()));
         } else if line.starts_with('|') {
             let mut rows = vec![cells(line)];
             while let Some(row) = lines.next_if(|line| line.starts_with('|')) {
@@ -166,7 +170,7 @@ mod tests {
         assert_eq!(
             blocks(PAGE),
             [
-                Block::Heading("Title"),
+                Block::Heading(1, "Title"),
                 text("One page says more, 95 % [18.1, 18.9]."),
                 text("* **A**: first, on two lines"),
                 text("* **B**: second"),
@@ -197,7 +201,8 @@ mod tests {
             wide[0].laid_out(Some(40)),
             "a\n    In JSON: b\n    Means: so many words that they are\n      folded here\n"
         );
-        assert_eq!(blocks(PAGE)[0].laid_out(Some(40)), "Title\n─────\n");
+        assert_eq!(blocks(PAGE)[0].laid_out(Some(40)), "Title\n═════\n");
+        assert_eq!(blocks("### Part")[0].laid_out(Some(40)), "Part\n────\n");
         assert!(item.says("HIGHEST rate") && !item.says("lowest"));
     }
 }
