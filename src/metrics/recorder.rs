@@ -49,6 +49,8 @@ pub struct Recorder {
     in_flight: InFlight,
     open: Tally<Distribution>,
     batches: Batches,
+    /// The open stretch has the requests of a batch, and ends when the clock next moves: all who leave at one instant are in one.
+    is_full: bool,
     /// Number in the system, waiting, running: now, when the open stretch began, and −Σ change·instant in it.
     level: Change,
     level_at_begin: Change,
@@ -81,6 +83,7 @@ impl Recorder {
             in_flight: InFlight::default(),
             open: Tally::empty(Picos::ZERO),
             batches: Batches::new(),
+            is_full: false,
             level: [0; 3],
             level_at_begin: [0; 3],
             moment: [0; 3],
@@ -157,6 +160,7 @@ impl Recorder {
         } else {
             self.clock.max(now)
         };
+        self.close_batch();
         let rest = self.close(end);
         let second_peak = self.seconds.max();
         let mut stretches = self.batches.into_closed();
@@ -334,9 +338,21 @@ impl Recorder {
         mean
     }
 
-    fn close_full_batch(&mut self) {
+    /// Somebody left.
+    fn count_towards_batch(&mut self) {
         let counts = &self.open.counts;
-        if counts.completed + counts.lost() >= self.batches.size() {
+        self.is_full = counts.completed + counts.lost() >= self.batches.size();
+    }
+
+    #[cold]
+    fn close_before(&mut self, fact: &Fact<'_>) {
+        if fact.instant().is_some_and(|now| now > self.clock) {
+            self.close_batch();
+        }
+    }
+
+    fn close_batch(&mut self) {
+        if std::mem::take(&mut self.is_full) {
             let batch = self.close(self.clock);
             self.batches.push(batch, &mut self.open.latencies);
         }
@@ -375,6 +391,9 @@ impl Observer for Recorder {
     // Inlined, so that each teller of a fact goes straight to what the fact does here.
     #[inline(always)]
     fn observe(&mut self, fact: &Fact<'_>) {
+        if self.is_full {
+            self.close_before(fact);
+        }
         if let Some(detail) = &mut self.detail {
             cold_path();
             detail.observe(fact, &mut self.audit);

@@ -62,7 +62,7 @@ impl Recorder {
         self.audit.ran += i128::from(live.ran.0);
         self.audit.waited += i128::from(now.0) - i128::from(live.since.0);
         self.shift(now, [-1, -1, 0]);
-        self.close_full_batch();
+        self.count_towards_batch();
     }
 
     pub(super) fn ended(&mut self, completion: &Completion) {
@@ -112,7 +112,7 @@ impl Recorder {
                 counts.good += u64::from(answered.is_some_and(|(_, is_good)| is_good));
             }
         }
-        self.close_full_batch();
+        self.count_towards_batch();
     }
 
     #[inline]

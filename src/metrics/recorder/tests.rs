@@ -113,6 +113,30 @@ fn an_answer_on_its_way_neither_waits_nor_runs() {
     assert_eq!(occupancy.running_max, 1);
 }
 
+/// Waves of ten requests, one a second: wherever a batch ends, it has whole waves.
+#[test]
+fn all_who_leave_at_one_instant_are_in_one_batch() {
+    let mut recorder = recorder(Records::None);
+    let s = |seconds: u64| Picos(seconds * crate::units::PICOS_PER_SECOND);
+    for wave in 0..50 {
+        let (begin, end) = (s(wave), s(wave + 1));
+        let ids = 10 * wave..10 * wave + 10;
+        for id in ids.clone() {
+            recorder.observe(&Fact::Arrived {
+                request: &single_server::request(id, begin),
+            });
+        }
+        for id in ids {
+            recorder.observe(&Fact::Ended(&single_server::completion(id, begin, begin, end, 1)));
+        }
+    }
+    let seen = recorder.finish(s(50));
+    assert!(seen.whole_batches > 8, "{}", seen.whole_batches);
+    for batch in &seen.stretches {
+        assert_eq!(batch.completed() as f64, 10.0 * batch.duration_s());
+    }
+}
+
 #[test]
 fn a_request_that_leaves_twice_is_a_violation() {
     let mut recorder = recorder(Records::None);
