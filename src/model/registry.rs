@@ -156,7 +156,13 @@ pub fn find(name: &str) -> Result<(ModelShape, Vec<String>), UnknownModel> {
 /// The nearest ids, judged by their last parts: people leave off the organisation or get it wrong.
 fn suggestions(wanted: &str) -> Vec<String> {
     let wanted_part = wanted.rsplit('/').next().unwrap_or(wanted);
-    let parts = names().filter_map(|id| id.rsplit('/').next());
+    let mut parts: Vec<&str> = Vec::new();
+    for part in names().filter_map(|id| id.rsplit('/').next()) {
+        // Of ids that end alike the first is meant.
+        if !parts.contains(&part) {
+            parts.push(part);
+        }
+    }
     nearest(wanted_part, parts, 3)
         .into_iter()
         .filter_map(|part| names().find(|id| squash(id).ends_with(&squash(part))))
