@@ -34,7 +34,7 @@ fn four_bit_weights_are_faster_than_sixteen_for_one_token_on_every_card() {
     for device in all() {
         // Padded to the 16 rows of a tensor core's tile one token is bound by compute there, whatever is read.
         if device.peaks.bf16.0 / device.memory_bandwidth.0 < 50.0 {
-            assert_eq!(device.id, "H20-96GB");
+            assert!(device.id.starts_with("H20-"), "{}", device.id);
             continue;
         }
         for engine in ["vllm", "sglang", "trtllm"] {

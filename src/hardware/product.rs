@@ -6,7 +6,7 @@
 use super::Device;
 
 /// Words that tell the maker or the brand, or what all cards of that name are.
-const EPITHETS: [&str; 13] = [
+const EPITHETS: [&str; 15] = [
     "nvidia",
     "amd",
     "tesla",
@@ -22,13 +22,34 @@ const EPITHETS: [&str; 13] = [
     "generation",
     // Cooled by air: `NVIDIA B300 SXM6 AC`.
     "ac",
+    // Machines of cards on a baseboard: `HGX B200`.
+    "hgx",
+    "dgx",
+];
+
+/// Epithets that people glue to a name: `RTXPRO6000BlackwellServer`, `HGXB200`. No chip has one of them in its name.
+const GLUED: [&str; 9] = [
+    "tesla",
+    "geforce",
+    "blackwell",
+    "workstation",
+    "server",
+    "edition",
+    "generation",
+    "hgx",
+    "dgx",
+];
+
+/// How many cards NVSwitches join, as racks and baseboards are called by it: `GB200-NVL72`, `B200-NVL8`. The longest first.
+const JOINED: [&str; 8] = [
+    "nvl576", "nvl144", "nvl72", "nvl36", "nvl32", "nvl16", "nvl8", "nvl4",
 ];
 
 /// Parts of ids that stand before the chip's and name none.
 pub(super) const BRANDS: [&str; 5] = ["rtx", "rx", "radeon", "ai", "pro"];
 
 /// Parts of ids that tell a card from the one without them: another chip, or the same one at another clock.
-pub(super) const VARIANTS: [&str; 5] = ["ti", "super", "max", "q", "xtx"];
+pub(super) const VARIANTS: [&str; 6] = ["ti", "super", "max", "q", "xtx", "3e"];
 
 /// Lower-case words of a product's name.
 pub(super) struct Product(Vec<String>);
@@ -69,6 +90,13 @@ impl Product {
         told.all(|part| self.has(&part))
     }
 
+    /// Whether the name is that of a machine whose cards switches join.
+    pub(super) fn names_machine(&self) -> bool {
+        let is_one =
+            |word: &String| ["hgx", "dgx"].contains(&word.as_str()) || JOINED.contains(&word.as_str());
+        self.0.iter().any(is_one)
+    }
+
     /// Whether the kind of memory is in the name (`HBM3`), which a driver writes and a person seldom does.
     pub(super) fn names_kind_of_memory(&self) -> bool {
         self.0.iter().any(|word| is_kind_of_memory(word))
@@ -87,7 +115,26 @@ fn is_word_of(word: &str, device: &Device) -> bool {
     let is_part = |part: &str| part == word || is_size(part) || (part == "sxm" && is_sxm(word));
     // `NVIDIA GH200 480GB`: the memory of the CPU beside a GPU of 96 GB.
     let is_of_cpu = id == "gh200-96gb" && ["480gb", "120gb"].contains(&word);
-    is_of_cpu || EPITHETS.contains(&word) || is_kind_of_memory(word) || id.split('-').any(is_part)
+    // `L40S PCIe`: there is no other form of it.
+    let is_only_form = word == "pcie" && device.nvlink.is_none();
+    let is_switched = JOINED.contains(&word) && device.nvlink.is_some();
+    is_of_cpu
+        || is_only_form
+        || is_switched
+        || EPITHETS.contains(&word)
+        || is_kind_of_memory(word)
+        || id.split('-').any(is_part)
+}
+
+/// A squashed name without the epithets that are glued to it, if it has any, and whether they tell of a machine whose cards switches join.
+pub(super) fn without_epithets(squashed: &str) -> Option<(String, bool)> {
+    let mut bare = squashed.to_owned();
+    for epithet in GLUED.iter().chain(&JOINED) {
+        bare = bare.replace(epithet, "");
+    }
+    let mut machines = ["hgx", "dgx"].iter().chain(&JOINED);
+    let is_machine = machines.any(|machine| squashed.contains(machine));
+    (bare != squashed).then_some((bare, is_machine))
 }
 
 fn is_sxm(word: &str) -> bool {

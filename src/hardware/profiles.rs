@@ -7,7 +7,7 @@ macro_rules! profiles {
 }
 
 /// File stem and text of each shipped profile, in the order of listings.
-pub(super) const PROFILES: [(&str, &str); 71] = profiles![
+pub(super) const PROFILES: [(&str, &str); 75] = profiles![
     "b300-sxm-288gb",
     "gb300-288gb",
     "gb200-186gb",
@@ -20,6 +20,7 @@ pub(super) const PROFILES: [(&str, &str); 71] = profiles![
     "h100-nvl-94gb",
     "h100-pcie-80gb",
     "h800-sxm-80gb",
+    "h20-3e-141gb",
     "h20-96gb",
     "a100-sxm-80gb",
     "a100-pcie-80gb",
@@ -62,7 +63,9 @@ pub(super) const PROFILES: [(&str, &str); 71] = profiles![
     "rtx-3090-24gb",
     "rtx-3080-10gb",
     "rtx-3060-12gb",
+    "rtx-2080-ti-11gb",
     "l4-24gb",
+    "a10g-24gb",
     "a10-24gb",
     "a16-16gb",
     "a2-16gb",
@@ -75,6 +78,7 @@ pub(super) const PROFILES: [(&str, &str); 71] = profiles![
     "mi325x-256gb",
     "mi300x-192gb",
     "mi250x-64gb",
+    "mi250-64gb",
     "mi210-64gb",
     "radeon-pro-w7900-48gb",
     "radeon-ai-pro-r9700-32gb",

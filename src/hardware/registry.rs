@@ -10,13 +10,15 @@ use std::fmt;
 use std::sync::LazyLock;
 
 use super::Device;
-use super::product::{BRANDS, Product, VARIANTS};
+use super::product::{BRANDS, Product, VARIANTS, without_epithets};
 use super::profiles::PROFILES;
 use crate::nearest::{nearest, slips, squash};
 
-/// Other names, squashed and without their vendor, and the shortening of an id that each is: those of machines that have no other GPU, and
-/// what AMD's driver prints for two cards alike.
-const ALIASES: [(&str, &str); 6] = [
+/// Other names, squashed and without their vendor, and the shortening of an id that each is: that of a card that goes by its memory, those of
+/// machines that have no other GPU, and what AMD's driver prints for two cards alike.
+const ALIASES: [(&str, &str); 8] = [
+    ("h20141gb", "h203e"),
+    ("h20141", "h203e"),
     ("dgxspark", "gb10"),
     ("spark", "gb10"),
     ("jetsont5000", "jetsonagxthor"),
@@ -41,11 +43,19 @@ pub struct UnknownDevice {
     pub name: String,
     /// Ids that are spelt alike, nearest first.
     pub suggestions: Vec<String>,
+    /// The cards that the name counts and the one that it counts: 8 and `h100` of `8xH100`.
+    pub counted: Option<(u32, String)>,
 }
 
 impl fmt::Display for UnknownDevice {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "unknown GPU \"{}\"", self.name)?;
+        if let Some((count, card)) = &self.counted {
+            return write!(
+                f,
+                "\n  it says how many cards, too: give the GPU `{card}` and `-tp {count}`"
+            );
+        }
         if !self.suggestions.is_empty() {
             write!(f, "\n  did you mean {}?", self.suggestions.join(" or "))?;
         }
@@ -80,6 +90,7 @@ pub fn find(name: &str) -> Result<(Device, Option<String>), UnknownDevice> {
         [] => Err(UnknownDevice {
             name: name.to_string(),
             suggestions: suggestions(name),
+            counted: counted(name),
         }),
         [only] => Ok((only.clone(), None)),
         [first, ref others @ ..] => {
@@ -99,15 +110,20 @@ pub fn find(name: &str) -> Result<(Device, Option<String>), UnknownDevice> {
 pub fn readings(name: &str) -> Vec<&'static Device> {
     let wanted = wanted(name);
     let exact = all().iter().find(|device| squash(&device.id) == wanted);
+    let shortened_to = |wanted: &str| -> Vec<&Device> {
+        let fits = |device: &&Device| is_shortening(wanted, &device.id);
+        all().iter().filter(fits).collect()
+    };
     let mut fitting: Vec<&Device> = match exact {
         Some(device) => vec![device],
-        None => all()
-            .iter()
-            .filter(|device| is_shortening(&wanted, &device.id))
-            .collect(),
+        None => shortened_to(&wanted),
     };
     if fitting.is_empty() {
         fitting = of_product(name);
+        if let (true, Some((bare, is_machine))) = (fitting.is_empty(), without_epithets(&wanted)) {
+            fitting = shortened_to(&bare);
+            fitting.retain(|device| !is_machine || device.nvlink.is_some());
+        }
     } else if fitting.len() > 1 && squash(name).starts_with("nvidia") {
         // `NVIDIA H200` is what the driver prints for the SXM one: it would name any other form.
         let product = Product::new(name);
@@ -121,15 +137,30 @@ pub fn readings(name: &str) -> Vec<&'static Device> {
     fitting
 }
 
-/// The devices that a driver may print so. One that tells the kind of memory tells the form, too, where it is not SXM.
+/// The devices that a driver may print so. One that tells the kind of memory tells the form, too, where it is not SXM, and so does the name
+/// of a machine.
 fn of_product(name: &str) -> Vec<&'static Device> {
     let product = Product::new(name);
-    let is_drivers = product.names_kind_of_memory();
+    let is_drivers = product.names_kind_of_memory() || product.names_machine();
     let fits = |device: &&Device| match is_drivers {
         true => product.is_drivers_name_of(device),
         false => product.may_be(device),
     };
     all().iter().filter(fits).collect()
+}
+
+/// How many cards a name counts, and which: `8xH100`, `2x A100`, `H100 x8`.
+fn counted(name: &str) -> Option<(u32, String)> {
+    let name = name.trim().to_lowercase().replace('×', "x");
+    let parts = |(left, right): (&str, &str)| (left.trim().to_owned(), right.trim().to_owned());
+    let first = name.split_once('x').map(parts);
+    let last = name
+        .rsplit_once('x')
+        .map(parts)
+        .map(|(card, count)| (count, card));
+    let read = |(count, card): (String, String)| Some((count.parse().ok()?, card));
+    let known = |(count, card): &(u32, String)| *count > 0 && !readings(card).is_empty();
+    [first, last].into_iter().flatten().filter_map(read).find(known)
 }
 
 /// A name without its vendor, as ids are compared.
@@ -226,7 +257,7 @@ mod tests {
             let ridge = device.peaks.bf16.0 / device.memory_bandwidth.0;
             // GeForce cards of small chips have 70 FLOP a byte and more; H20 has far more bandwidth for its compute than all others.
             let least = match stem {
-                "h20-96gb" => 30.0,
+                "h20-96gb" | "h20-3e-141gb" => 30.0,
                 _ => 60.0,
             };
             assert!((least..1000.0).contains(&ridge), "{stem}: {ridge} FLOP per byte");
@@ -289,6 +320,51 @@ mod tests {
     }
 
     #[test]
+    fn what_a_name_says_of_the_machine_tells_no_other_card() {
+        for (name, id) in [
+            ("gb200_nvl72", "GB200-186GB"),
+            ("GB200-NVL72", "GB200-186GB"),
+            ("GB200NVL72", "GB200-186GB"),
+            ("B200-NVL8", "B200-SXM-180GB"),
+            ("HGX B200", "B200-SXM-180GB"),
+            ("HGXB200", "B200-SXM-180GB"),
+            ("HGXH100", "H100-SXM-80GB"),
+            ("DGX H100", "H100-SXM-80GB"),
+            ("RTXPRO6000BlackwellServer", "RTX-PRO-6000-96GB"),
+            ("RTX PRO 6000 BlackwellMax-Q", "RTX-PRO-6000-MAX-Q-96GB"),
+            ("L40S-PCIE", "L40S-48GB"),
+            ("H200-NVL", "H200-NVL-141GB"),
+            ("TeslaT4", "T4-16GB"),
+            ("H20-141GB", "H20-3E-141GB"),
+            ("h20", "H20-96GB"),
+            ("a10", "A10-24GB"),
+            ("a10g", "A10G-24GB"),
+            ("mi250", "MI250-64GB"),
+        ] {
+            let (device, note) = find(name).unwrap_or_else(|error| panic!("{error}"));
+            assert_eq!((device.id.as_str(), note), (id, None), "{name}");
+        }
+        for name in ["RTX-PRO-6000-NVL8", "H20-PCIE", "server", "nvl8"] {
+            assert!(find(name).is_err(), "{name}");
+        }
+    }
+
+    #[test]
+    fn a_name_that_counts_cards_is_told_how_to_say_so() {
+        insta::assert_snapshot!(found("8xH100"), @r#"
+        unknown GPU "8xH100"
+          it says how many cards, too: give the GPU `h100` and `-tp 8`
+        "#);
+        let counted = |name: &str| find(name).unwrap_err().counted;
+        for name in ["H100x8", "8 x H100", "H100 × 8"] {
+            assert_eq!(counted(name), Some((8, "h100".to_owned())), "{name}");
+        }
+        assert_eq!(counted("2x A100"), Some((2, "a100".to_owned())));
+        assert_eq!(counted("0xH100"), None);
+        assert_eq!(counted("rx7900"), None);
+    }
+
+    #[test]
     fn a_short_name_that_fits_several_takes_the_largest_sxm_card_and_says_so() {
         let (device, note) = find("a100").unwrap();
         assert_eq!(device.id, "A100-SXM-80GB");
@@ -322,6 +398,7 @@ mod tests {
             ("H100-NVL-94GB", &["NVIDIA H100 NVL"]),
             ("H100-PCIE-80GB", &["NVIDIA H100 PCIe"]),
             ("H800-SXM-80GB", &["NVIDIA H800"]),
+            ("H20-3E-141GB", &["NVIDIA H20-3e"]),
             ("H20-96GB", &["NVIDIA H20"]),
             ("A100-SXM-80GB", &["NVIDIA A100-SXM4-80GB", "A100-SXM4-80GB"]),
             ("A100-PCIE-80GB", &["NVIDIA A100 80GB PCIe"]),
@@ -367,7 +444,9 @@ mod tests {
             ("RTX-3090-24GB", &["NVIDIA GeForce RTX 3090"]),
             ("RTX-3080-10GB", &["NVIDIA GeForce RTX 3080"]),
             ("RTX-3060-12GB", &["NVIDIA GeForce RTX 3060"]),
+            ("RTX-2080-TI-11GB", &["NVIDIA GeForce RTX 2080 Ti"]),
             ("L4-24GB", &["NVIDIA L4"]),
+            ("A10G-24GB", &["NVIDIA A10G"]),
             ("A10-24GB", &["NVIDIA A10"]),
             ("A16-16GB", &["NVIDIA A16"]),
             ("A2-16GB", &["NVIDIA A2"]),
@@ -380,6 +459,7 @@ mod tests {
             ("MI325X-256GB", &["AMD Instinct MI325X"]),
             ("MI300X-192GB", &["AMD Instinct MI300X", "AMD Instinct MI300X OAM"]),
             ("MI250X-64GB", &["AMD Instinct MI250X", "AMD Instinct MI250X/MI250"]),
+            ("MI250-64GB", &["AMD Instinct MI250"]),
             ("MI210-64GB", &["AMD Instinct MI210"]),
             ("RADEON-PRO-W7900-48GB", &["AMD Radeon PRO W7900"]),
             ("RADEON-AI-PRO-R9700-32GB", &["AMD Radeon AI PRO R9700"]),

@@ -188,7 +188,13 @@ const SUGGESTED: usize = 3;
 /// The nearest ids, judged by their last parts: people leave off the organisation or get it wrong.
 fn suggestions(wanted: &str) -> Vec<String> {
     let wanted_part = wanted.trim_end_matches('/').rsplit('/').next().unwrap_or(wanted);
-    let parts = names().filter_map(|id| id.rsplit('/').next());
+    let mut parts: Vec<&str> = Vec::new();
+    for part in names().filter_map(|id| id.rsplit('/').next()) {
+        // Of ids that end alike the first is meant.
+        if !parts.contains(&part) {
+            parts.push(part);
+        }
+    }
     nearest(wanted_part, parts, SUGGESTED)
         .into_iter()
         .filter_map(|part| names().find(|id| squash(id).ends_with(&squash(part))))

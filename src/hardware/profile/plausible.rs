@@ -17,7 +17,7 @@ const HOST_LINK: Span = [(1e9, "1 GB/s"), (20e12, "20 TB/s")];
 
 /// Operations per second below which a step would last for days, and a run beyond the clock.
 const PEAK_MIN: f64 = 1e12;
-/// Operations per byte that memory brings, in bf16: 37 (H20) to 948 (Jetson AGX Thor) in the cards that ship.
+/// Operations per byte that memory brings, in bf16: 31 (H20-3e) to 948 (Jetson AGX Thor) in the cards that ship.
 const RIDGE: std::ops::RangeInclusive<f64> = 5.0..=10_000.0;
 /// A narrow format's peak over that of bf16: 0.06 (int8 of a B300) to 8 in the cards that ship.
 const OVER_BF16: std::ops::RangeInclusive<f64> = 0.02..=64.0;

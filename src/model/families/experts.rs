@@ -46,8 +46,13 @@ pub(super) const EXPERTS: &[Family] = &[
         ..LLAMA
     },
     Family {
-        model_types: &["deepseek_v3", "kimi_k2"],
-        architectures: &["DeepseekV3ForCausalLM"],
+        // Mistral Large 3 and Small 4 have no correction of their routers.
+        model_types: &["deepseek_v3", "kimi_k2", "mistral4"],
+        architectures: &[
+            "DeepseekV3ForCausalLM",
+            "MistralLarge3ForCausalLM",
+            "Mistral4ForCausalLM",
+        ],
         experts: ExpertKeys::DeepSeek,
         latent: true,
         ..LLAMA
@@ -216,6 +221,23 @@ pub(super) const EXPERTS: &[Family] = &[
         norm_bias: true,
         window: WindowRule::All,
         experts: ExpertKeys::Mixtral,
+        ..LLAMA
+    },
+    Family {
+        // Its keys lie in objects of attention's and the experts' own.
+        model_types: &["dbrx"],
+        architectures: &["DbrxForCausalLM"],
+        experts: ExpertKeys::Mixtral,
+        spelt: &[
+            ("hidden_size", "d_model"),
+            ("num_hidden_layers", "n_layers"),
+            ("num_attention_heads", "n_heads"),
+            ("num_key_value_heads", "attn_config.kv_n_heads"),
+            ("max_position_embeddings", "max_seq_len"),
+            ("num_local_experts", "ffn_config.moe_num_experts"),
+            ("num_experts_per_tok", "ffn_config.moe_top_k"),
+            ("intermediate_size", "ffn_config.ffn_hidden_size"),
+        ],
         ..LLAMA
     },
     Family {

@@ -99,6 +99,33 @@ fn other_spellings_are_the_same_shape() {
 }
 
 #[test]
+fn keys_of_an_object_within_are_read_and_named_whole() {
+    let config = |experts: Value| {
+        json!({
+            "architectures": ["DbrxForCausalLM"], "d_model": 1024, "n_heads": 8, "n_layers": 2, "max_seq_len": 4096,
+            "vocab_size": 1000, "torch_dtype": "bfloat16", "attn_config": {"kv_n_heads": 2, "clip_qkv": 8}, "ffn_config": experts,
+        })
+    };
+    let dbrx = shape(&config(
+        json!({"ffn_hidden_size": 512, "moe_num_experts": 4, "moe_top_k": 2}),
+    ));
+    // Queries and output, keys and values, the router, experts of three matrices, norms without biases.
+    let layer = 2 * 1024 * 1024 + 2 * 1024 * 256 + 4 * 1024 + 4 * 3 * 1024 * 512 + 2 * 1024;
+    assert_eq!(dbrx.parameters(), 2 * 1000 * 1024 + 2 * layer + 1024);
+    let wrong = config(json!({"ffn_hidden_size": 512, "moe_num_experts": 4, "moe_top_k": "two"})).to_string();
+    let error = ModelShape::from_hf_config(&wrong, "mine")
+        .unwrap_err()
+        .to_string();
+    assert!(error.contains("`ffn_config.moe_top_k` is \"two\""), "{error}");
+    let none = config(Value::Null).to_string();
+    let error = ModelShape::from_hf_config(&none, "mine").unwrap_err().to_string();
+    assert!(
+        error.contains("`ffn_config.moe_num_experts` is missing"),
+        "{error}"
+    );
+}
+
+#[test]
 fn listed_kinds_of_feed_forward_parts_count_over_the_rule() {
     let config = |kinds: Value| {
         json!({

@@ -10,6 +10,8 @@ use super::{Reader, WIDTH_MAX};
 
 /// Widths of feed-forward parts are rounded up to a multiple of this (`_ffn_mult_to_intermediate_size`).
 const WIDTH_STEP: u64 = 256;
+/// Several parts that were merged make wide ones, 425,984 in Nemotron Ultra. None of these layers has experts to multiply it.
+const MERGED_MAX: u64 = 1 << 20;
 
 impl Reader<'_> {
     /// What each layer mixes tokens with, and its feed-forward part.
@@ -94,7 +96,7 @@ impl Reader<'_> {
                 .and_then(|said| said.get("intermediate_size"))
                 .and_then(Value::as_u64),
         };
-        let width = width.filter(|width| (1..=u64::from(WIDTH_MAX)).contains(width));
+        let width = width.filter(|width| (1..=MERGED_MAX).contains(width));
         match width.filter(|_| !is_true(said, "replace_with_linear")) {
             Some(width) => Some(Mlp::Dense {
                 intermediate: width as u32,

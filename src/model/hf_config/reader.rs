@@ -47,7 +47,7 @@ impl<'a> Reader<'a> {
     /// The value of a key; an explicit `null` is none.
     pub(super) fn get(&self, key: &str) -> Option<&'a Value> {
         let key = self.written(key);
-        let value = self.inner.get(key).or_else(|| self.outer.get(key))?;
+        let value = at(self.inner, key).or_else(|| at(self.outer, key))?;
         (!value.is_null()).then_some(value)
     }
 
@@ -68,7 +68,7 @@ impl<'a> Reader<'a> {
     }
 
     fn has(&self, key: &str) -> bool {
-        self.inner.contains_key(key) || self.outer.contains_key(key)
+        at(self.inner, key).is_some() || at(self.outer, key).is_some()
     }
 
     pub(super) fn problem<T>(&mut self, problem: String) -> Option<T> {
@@ -117,6 +117,14 @@ impl<'a> Reader<'a> {
                 default
             }
         }
+    }
+}
+
+/// What lies under a key, which may be one of an object within, behind a dot: `ffn_config.moe_top_k`.
+fn at<'a>(map: &'a Map<String, Value>, key: &str) -> Option<&'a Value> {
+    match key.split_once('.') {
+        Some((outer, inner)) => map.get(outer)?.get(inner),
+        None => map.get(key),
     }
 }
 

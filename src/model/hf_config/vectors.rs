@@ -79,7 +79,11 @@ impl Reader<'_> {
     /// The last norm, and what lies beside embedding and LM head.
     fn parameters_beside_layers(&mut self, shape: &ModelShape, norm: u64) -> u64 {
         let d = u64::from(shape.hidden_size);
-        let mut sum = norm;
+        // Where those of layers have no weights, the last one has none.
+        let mut sum = match self.family.norms_per_layer {
+            0 => 0,
+            _ => norm,
+        };
         if self.family.embedding_norm {
             sum += norm;
         }

@@ -171,7 +171,10 @@ mod tests {
             ("TinyLlama", "TinyLlama/TinyLlama-1.1B-Chat-v1.0"),
             ("phi-1.5", "microsoft/phi-1_5"),
             ("gpt-2", "openai-community/gpt2"),
-            ("Nemotron-3-Nano", "nvidia/NVIDIA-Nemotron-3-Nano-30B-A3B-BF16"),
+            (
+                "nemotron-3-nano-30b",
+                "nvidia/NVIDIA-Nemotron-3-Nano-30B-A3B-BF16",
+            ),
         ] {
             assert_eq!(meant(name).map(|shipped| shipped.id), Ok(id), "{name}");
         }

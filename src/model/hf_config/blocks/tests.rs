@@ -34,6 +34,16 @@ fn layers_without_attention_cache_nothing_and_have_their_own_width() {
     assert_eq!(nemotron.sublayer_count(), 49 + 80);
 }
 
+#[test]
+fn merged_parts_are_wider_than_those_of_any_other_model() {
+    let (ultra, _) = find("nvidia/Llama-3_1-Nemotron-Ultra-253B-v1").unwrap();
+    let widths = ultra.layers.iter().map(|group| match group.mlp {
+        Mlp::Dense { intermediate, .. } => intermediate,
+        _ => 0,
+    });
+    assert_eq!(widths.max(), Some(425_984));
+}
+
 fn read(blocks: Value) -> Result<ModelShape, String> {
     let config = json!({
         "architectures": ["DeciLMForCausalLM"], "hidden_size": 4096, "num_hidden_layers": 2, "num_attention_heads": 32,

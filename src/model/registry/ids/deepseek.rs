@@ -1,6 +1,12 @@
 //! DeepSeek's, and Moonshot's, which follow them.
 
-use super::super::{Shipped, shipped};
+use super::super::{Shipped, Tower, shipped};
+
+/// Kimi VL's.
+const MOON_VIT: Tower = Tower {
+    layers: Some(27),
+    hidden_size: Some(1152),
+};
 
 #[rustfmt::skip]
 pub(super) const DEEPSEEK: &[Shipped] = &[
@@ -48,4 +54,15 @@ pub(super) const DEEPSEEK: &[Shipped] = &[
     shipped("moonshotai/Kimi-K2.6", "kimi-k2.5"),
     shipped("moonshotai/Moonlight-16B-A3B-Instruct", "moonlight-16b-a3b"),
     shipped("moonshotai/Moonlight-16B-A3B", "moonlight-16b-a3b"),
+    shipped("deepseek-ai/DeepSeek-Prover-V2-671B", "deepseek-v3"),
+    shipped("tngtech/DeepSeek-TNG-R1T2-Chimera", "deepseek-v3"),
+    shipped("deepseek-ai/DeepSeek-V3.2-Exp-Base", "deepseek-v3.2"),
+    shipped("deepseek-ai/deepseek-coder-7b-instruct-v1.5", "deepseek-llm-7b"),
+    shipped("deepseek-ai/deepseek-coder-7b-base-v1.5", "deepseek-llm-7b"),
+    shipped("deepseek-ai/deepseek-math-7b-instruct", "deepseek-llm-7b"),
+    shipped("deepseek-ai/deepseek-math-7b-rl", "deepseek-llm-7b"),
+    shipped("moonshotai/Kimi-K2.7-Code", "kimi-k2.5"),
+    shipped("moonshotai/Kimi-VL-A3B-Instruct", "moonlight-16b-a3b").context(131_072).sees("KimiVLForConditionalGeneration", MOON_VIT),
+    shipped("moonshotai/Kimi-VL-A3B-Thinking", "moonlight-16b-a3b").context(131_072).sees("KimiVLForConditionalGeneration", MOON_VIT),
+    shipped("moonshotai/Kimi-VL-A3B-Thinking-2506", "moonlight-16b-a3b").context(131_072).sees("KimiVLForConditionalGeneration", MOON_VIT),
 ];

@@ -52,4 +52,13 @@ pub(super) const EARLY: &[Shipped] = &[
     shipped("stabilityai/stablelm-zephyr-3b", "stablelm-3b"),
     shipped("stabilityai/stablelm-2-zephyr-1_6b", "stablelm-2-1.6b"),
     shipped("stabilityai/stablelm-2-1_6b", "stablelm-2-1.6b"),
+    shipped("EleutherAI/pythia-70m", "pythia-70m"),
+    shipped("EleutherAI/pythia-70m-deduped", "pythia-70m"),
+    shipped("EleutherAI/pythia-160m", "pythia-160m"),
+    shipped("EleutherAI/pythia-160m-deduped", "pythia-160m"),
+    shipped("EleutherAI/pythia-410m", "pythia-410m"),
+    shipped("EleutherAI/pythia-410m-deduped", "pythia-410m"),
+    shipped("bigcode/starcoder2-15b-instruct-v0.1", "starcoder2-15b"),
+    shipped("stabilityai/stable-code-3b", "stablelm-3b").context(16_384),
+    shipped("stabilityai/stablelm-2-1_6b-chat", "stablelm-2-1.6b"),
 ];

@@ -17,4 +17,5 @@ pub(super) const MICROSOFT: &[Shipped] = &[
     shipped("microsoft/Phi-3.5-MoE-instruct", "phi-3.5-moe"),
     shipped("microsoft/phi-2", "phi-2"),
     shipped("microsoft/phi-1_5", "phi-1.5"),
+    shipped("microsoft/phi-1", "phi-1.5"),
 ];

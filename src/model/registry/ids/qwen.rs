@@ -9,6 +9,25 @@ const QWEN_TOWER: Tower = Tower {
     hidden_size: Some(1280),
 };
 
+const INTERN_VL: &str = "InternVLForConditionalGeneration";
+/// InternViT of 300 million parameters, and of six thousand million.
+const INTERN_TOWER: Tower = Tower {
+    layers: Some(24),
+    hidden_size: Some(1024),
+};
+const INTERN_TOWER_6B: Tower = Tower {
+    layers: Some(45),
+    hidden_size: Some(3200),
+};
+const QWEN2_VL: &str = "Qwen2VLForConditionalGeneration";
+/// 32 layers, too; its `hidden_size` is that of the language model.
+const fn qwen2_tower(hidden_size: u32) -> Tower {
+    Tower {
+        layers: None,
+        hidden_size: Some(hidden_size),
+    }
+}
+
 #[rustfmt::skip]
 pub(super) const QWEN: &[Shipped] = &[
     shipped("Qwen/Qwen2.5-0.5B-Instruct", "qwen2.5-0.5b"),
@@ -141,4 +160,54 @@ pub(super) const QWEN: &[Shipped] = &[
     shipped("Qwen/Qwen-14B", "qwen-14b"),
     shipped("Qwen/Qwen-72B-Chat", "qwen-72b"),
     shipped("Qwen/Qwen-72B", "qwen-72b"),
+    shipped("Qwen/Qwen2-VL-2B-Instruct", "qwen2.5-1.5b").sees(QWEN2_VL, qwen2_tower(1_536)),
+    shipped("Qwen/Qwen2-VL-7B-Instruct", "qwen2.5-7b").sees(QWEN2_VL, qwen2_tower(3_584)),
+    shipped("Qwen/Qwen2-VL-72B-Instruct", "qwen2.5-72b").sees(QWEN2_VL, qwen2_tower(8_192)),
+    shipped("ByteDance-Seed/UI-TARS-1.5-7B", "qwen2.5-7b").context(128_000).sees(QWEN_VL, QWEN_TOWER),
+    shipped("allenai/olmOCR-2-7B-1025", "qwen2.5-7b").context(128_000).sees(QWEN_VL, QWEN_TOWER),
+    shipped("XiaomiMiMo/MiMo-VL-7B-RL", "mimo-7b").context(128_000).sees(QWEN_VL, QWEN_TOWER),
+    shipped("XiaomiMiMo/MiMo-VL-7B-SFT", "mimo-7b").context(128_000).sees(QWEN_VL, QWEN_TOWER),
+    shipped("Qwen/Qwen2-Math-1.5B", "qwen2.5-1.5b").context(4_096),
+    shipped("Qwen/Qwen2-Math-7B-Instruct", "qwen2.5-7b").context(4_096),
+    shipped("Qwen/Qwen1.5-110B-Chat", "qwen1.5-110b"),
+    shipped("Qwen/Qwen1.5-110B", "qwen1.5-110b"),
+    shipped("Qwen/CodeQwen1.5-7B-Chat", "codeqwen1.5-7b"),
+    shipped("Qwen/CodeQwen1.5-7B", "codeqwen1.5-7b"),
+    shipped("baichuan-inc/Baichuan-M2-32B", "qwen2.5-32b").context(131_072),
+    shipped("Qwen/Qwen3-VL-2B-Instruct-FP8", "qwen3-vl-2b").fp8_blocks(),
+    shipped("Qwen/Qwen3-VL-4B-Instruct-FP8", "qwen3-vl-4b").fp8_blocks(),
+    shipped("Qwen/Qwen3-VL-8B-Instruct-FP8", "qwen3-vl-8b").fp8_blocks(),
+    shipped("Qwen/Qwen3-VL-32B-Instruct-FP8", "qwen3-vl-32b").fp8_blocks(),
+    shipped("Qwen/Qwen3-VL-30B-A3B-Instruct-FP8", "qwen3-vl-30b-a3b").fp8_blocks(),
+    shipped("Qwen/Qwen3-VL-235B-A22B-Instruct-FP8", "qwen3-vl-235b-a22b").fp8_blocks(),
+    shipped("Qwen/Qwen3-VL-2B-Thinking", "qwen3-vl-2b"),
+    shipped("Qwen/Qwen3-VL-4B-Thinking", "qwen3-vl-4b"),
+    shipped("Qwen/Qwen3-VL-8B-Thinking", "qwen3-vl-8b"),
+    shipped("Qwen/Qwen3-VL-30B-A3B-Thinking", "qwen3-vl-30b-a3b"),
+    shipped("Qwen/Qwen3Guard-Gen-0.6B", "qwen3-0.6b").context(32_768),
+    shipped("Qwen/Qwen3Guard-Gen-4B", "qwen3-4b").context(32_768),
+    shipped("Qwen/Qwen3Guard-Gen-8B", "qwen3-8b").context(32_768),
+    shipped("Qwen/Qwen3-Coder-Next", "qwen3-next-80b-a3b"),
+    shipped("Qwen/Qwen3-Coder-Next-Base", "qwen3-next-80b-a3b"),
+    shipped("Qwen/Qwen3.5-2B", "qwen3.5-2b"),
+    shipped("Qwen/Qwen3.5-0.8B-Base", "qwen3.5-0.8b"),
+    shipped("Qwen/Qwen3.5-2B-Base", "qwen3.5-2b"),
+    shipped("Qwen/Qwen3.5-4B-Base", "qwen3.5-4b"),
+    shipped("Qwen/Qwen3.5-9B-Base", "qwen3.5-9b"),
+    shipped("Qwen/Qwen3.5-35B-A3B-Base", "qwen3.5-35b-a3b"),
+    shipped("Qwen/Qwen3.8-27B", "qwen3.5-27b"),
+    shipped("Qwen/Qwen3.8-2.4T-A95B", "qwen3.8-2.4t-a95b"),
+    shipped("OpenGVLab/InternVL3-1B-hf", "internvl3-1b").sees(INTERN_VL, INTERN_TOWER),
+    shipped("OpenGVLab/InternVL3-2B-hf", "internvl3-2b").sees(INTERN_VL, INTERN_TOWER),
+    shipped("OpenGVLab/InternVL3-8B-hf", "internvl3-8b").sees(INTERN_VL, INTERN_TOWER),
+    shipped("OpenGVLab/InternVL3-14B-hf", "internvl3-14b").sees(INTERN_VL, INTERN_TOWER),
+    shipped("OpenGVLab/InternVL3-78B-hf", "internvl3-78b").sees(INTERN_VL, INTERN_TOWER_6B),
+    shipped("OpenGVLab/InternVL3_5-1B-HF", "qwen3-0.6b").context(40_960).sees(INTERN_VL, INTERN_TOWER),
+    shipped("OpenGVLab/InternVL3_5-2B-HF", "qwen3-1.7b").context(40_960).sees(INTERN_VL, INTERN_TOWER),
+    shipped("OpenGVLab/InternVL3_5-4B-HF", "qwen3-4b").context(40_960).sees(INTERN_VL, INTERN_TOWER),
+    shipped("OpenGVLab/InternVL3_5-8B-HF", "qwen3-8b").context(40_960).sees(INTERN_VL, INTERN_TOWER),
+    shipped("OpenGVLab/InternVL3_5-14B-HF", "qwen3-14b").context(40_960).sees(INTERN_VL, INTERN_TOWER),
+    shipped("OpenGVLab/InternVL3_5-38B-HF", "qwen3-32b").context(40_960).sees(INTERN_VL, INTERN_TOWER_6B),
+    shipped("OpenGVLab/InternVL3_5-30B-A3B-HF", "qwen3-30b-a3b").context(40_960).sees(INTERN_VL, INTERN_TOWER),
+    shipped("OpenGVLab/InternVL3_5-241B-A28B-HF", "qwen3-235b-a22b").context(40_960).sees(INTERN_VL, INTERN_TOWER_6B),
 ];
