@@ -224,7 +224,7 @@ impl Priced {
             Some(sizing) => {
                 let fleet = sizing.fleet.as_ref()?;
                 let (fewest, most) = fleet.replicas_model_90?;
-                Some(reach_of_count(fewest, fleet.replicas, Some(most)))
+                Some(reach_of_count(fewest, fleet.replicas, most))
             }
             None => {
                 let (down, up) = self.view.model.as_ref()?.reach_ln;

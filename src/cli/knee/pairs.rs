@@ -13,7 +13,7 @@ use super::roles::{self, Given, busy, split};
 use super::sizing::{OF_A_LAW as REPLICAS_MAX, replacing};
 use super::{Args, Terminal, lengths_of_its_own, rate_of_a_run};
 use crate::analysis::Precision;
-use crate::analysis::knee::{Pair, PairEnding, PairOptions, Pairs, cheapest_pair};
+use crate::analysis::knee::{Pair, PairEnding, PairOptions, Pairs, cheapest_pair, scales};
 use crate::config::{Diagnostic, Diagnostics, Document, Place, Resolved, Source};
 use crate::report::pairs::{self, Doubt, End, PairRow, PairSizing};
 use crate::report::{self, json};
@@ -106,10 +106,6 @@ pub(super) fn without_effect(args: &Args, resolved: &Resolved, document: &Docume
         .chain(lengths_of_its_own(resolved))
         .collect()
 }
-
-/// Share of the knee from which on replicas are counted at the slow end. A knee that loses more is held down by its SLO, which no number of
-/// replicas makes up for, and the two pools do not lose alike.
-const SCALES_FROM: f64 = 0.5;
 
 /// The first pair that is tried, by what the balance of the pools (PD-6) allows each of their replicas at most, and the requests
 /// inside by Little's law.
@@ -283,7 +279,7 @@ impl Sought<'_> {
         let (slow, fast) = knee.factors_90();
         let mut ends = Vec::new();
         for factor in [fast, slow] {
-            if factor < SCALES_FROM {
+            if !scales(factor) {
                 ends.push(None);
                 continue;
             }

@@ -130,7 +130,7 @@ fn sizing(asked: &Sizing) -> Object {
     );
     let model = fleet.and_then(|fleet| fleet.replicas_model_90);
     object.put("replicas_model_low", whole(model.map(|(low, _)| low)));
-    object.put("replicas_model_high", whole(model.map(|(_, high)| high)));
+    object.put("replicas_model_high", whole(model.and_then(|(_, high)| high)));
     object.put("gpu", asked.gpu.as_str());
     object.put("gpus_per_replica", u64::from(asked.demand.gpus_per_replica));
     object.put("gpus", whole(fleet.map(|fleet| fleet.gpus)));

@@ -123,7 +123,10 @@ fn what_the_models_doubt_makes_of_the_numbers_is_told_where_there_is_any() {
         slow: None,
         ..doubt.clone()
     }));
-    assert!(open.contains("replicas ± 1 + 1 to not known, if"), "{open}");
+    assert!(
+        open.contains("replicas ± at least 1 + 1, if the step time's parameters are off as `model ±` says, 90 %. How many at most cannot be told"),
+        "{open}"
+    );
     let ideal = line(Ok(Doubt {
         knee: FigureInterval::certain("knee"),
         ..doubt
