@@ -47,7 +47,10 @@ pub(super) fn lines(sizing: &Sizing, is_interrupted: bool, is_clients: bool) -> 
         None => None,
     });
     if let Some((fewest, most)) = fleet.replicas_model_90 {
-        lines.push(("replicas ±", at_model_ends(&count_of(fewest), most.map(count_of).as_deref())));
+        lines.push((
+            "replicas ±",
+            at_model_ends(&count_of(fewest), most.map(count_of).as_deref()),
+        ));
     }
     if sizing.shares_bursts() {
         let why = "not known: `model ±` is of one replica's knee, which has bursts of its own, and says little of replicas that share \
