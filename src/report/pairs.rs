@@ -67,6 +67,8 @@ pub struct PairSizing {
     pub gpus_each: [u64; 2],
     /// What stands before replicas of a pool.
     pub router: Option<String>,
+    /// US dollars an hour of one replica of each pool; `None` where a card has no price.
+    pub usd_each: Option<[f64; 2]>,
     /// Where the prices are from; empty where none is known.
     pub price_source: String,
     /// All that is promised, one phrase each.

@@ -88,6 +88,7 @@ pub(super) fn lines(sizing: &Sizing, is_interrupted: bool, is_clients: bool) -> 
 /// scale](crate::analysis::knee::scales).
 pub(super) fn at_model_ends(fewest: &str, most: Option<&str>) -> String {
     match most {
+        Some(most) if most == fewest => format!("{fewest} in any case, {IF_OFF}"),
         Some(most) => format!("{fewest} to {most}, {IF_OFF}"),
         None => format!(
             "at least {fewest}, {IF_OFF}. How many at most cannot be told: at the slow end the knee is less than half of this one, and \

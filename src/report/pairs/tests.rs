@@ -34,6 +34,7 @@ fn sizing(rows: Vec<PairRow>, (prefill, decode): (u64, u64)) -> PairSizing {
         gpu: ["A".to_owned(), "B".to_owned()],
         gpus_each: [1, 2],
         router: None,
+        usd_each: None,
         price_source: String::new(),
         promises: Vec::new(),
         beside: Vec::new(),
