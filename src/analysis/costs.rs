@@ -171,19 +171,15 @@ pub struct Rent {
 }
 
 impl Rent {
-    /// Of pools with so many replicas each at their list prices, or at one price for all GPUs.
+    /// Of pools with so many replicas each.
     ///
     /// # Errors
     /// The first pool whose GPUs have no price.
-    pub fn of<'a>(
-        pools: impl IntoIterator<Item = (&'a Pool, f64)>,
-        price: Option<f64>,
-        source: &str,
-    ) -> Result<Rent, &'a Pool> {
+    pub fn of<'a>(pools: impl IntoIterator<Item = (&'a Pool, f64)>, source: &str) -> Result<Rent, &'a Pool> {
         let of_pool = |(pool, replicas): (&'a Pool, f64)| {
             let gpus = f64::from(pool.gpus) * replicas;
-            let each = price.or(pool.price.as_ref().map(|price| price.usd_per_hour));
-            Ok((pool.name.clone(), gpus, each.ok_or(pool)? * gpus))
+            let each = pool.price.as_ref().ok_or(pool)?.usd_per_hour;
+            Ok((pool.name.clone(), gpus, each * gpus))
         };
         Ok(Rent {
             pools: pools.into_iter().map(of_pool).collect::<Result<_, _>>()?,

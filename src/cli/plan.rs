@@ -19,7 +19,7 @@ use super::outputs::OutputFlags;
 use crate::config::axes::{self, Axis, Cell};
 use crate::config::flags::ScenarioFlags;
 use crate::config::{
-    Assembled, Diagnostic, Diagnostics, Document, Place, Resolved, resolve, resolved_as_given,
+    Assembled, Diagnostic, Diagnostics, Document, OF_EACH_CARD, Place, Resolved, resolve, resolved_as_given,
 };
 use crate::report::sweep::SweepRow;
 use crate::sweep;
@@ -106,8 +106,8 @@ impl Plan {
         if plan.runs.is_empty() && plan.refused.iter().any(|cell| !cell.is_misfit) {
             return Err(refused::told(&plan.refused));
         }
-        match one_card_twice(&plan.runs) {
-            Some(twice) => Err(twice.into()),
+        match one_card_twice(&plan.runs).or_else(|| one_price_for_unlike_cards(&plan.runs)) {
+            Some(wrong) => Err(wrong.into()),
             None => Ok(Some(plan)),
         }
     }
@@ -209,6 +209,26 @@ fn one_card_twice(runs: &[Planned]) -> Option<Diagnostic> {
         known.push(run);
     }
     None
+}
+
+/// That one price which was given is that of unlike cards; none where the price varies, too.
+fn one_price_for_unlike_cards(runs: &[Planned]) -> Option<Diagnostic> {
+    let is_of_price =
+        |(axis, _): &(String, String)| ["price", "cluster.price"].contains(&axis.trim_start_matches('-'));
+    let is_given = |run: &&Planned| {
+        let price = run.resolved.scenario.first_pool().price.as_ref();
+        price.is_some_and(|price| price.listed.is_none()) && !run.labels.iter().any(is_of_price)
+    };
+    let device = |run: &Planned| run.resolved.device.id.clone();
+    let mut given = runs.iter().filter(is_given).map(device);
+    let first = given.next()?;
+    given.any(|other| other != first).then(|| {
+        Diagnostic::new(
+            "--price is one price for every GPU-hour, and these are cards that cost unlike amounts",
+        )
+        .at(Place::Flag("--price".to_owned()))
+        .help(format!("leave it out: {OF_EACH_CARD}"))
+    })
 }
 
 impl AxisFlags {

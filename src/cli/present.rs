@@ -193,7 +193,7 @@ fn meta(resolved: &Resolved, result: &RunResult) -> ResultMeta {
         gate: Vec::new(),
         scaling: None,
         lock_step: None,
-        rent: rent::of(resolved, None),
+        rent: rent::of(resolved),
         engine: resolved.scenario.first_pool().engine.profile().to_owned(),
         calibration: Some(resolved.calibration.clone()),
         num_prompts: workload.num_prompts,

@@ -8,7 +8,7 @@ use clap::ValueEnum;
 use super::disk::Disk;
 use super::progress::Progress;
 use super::terminal::Terminal;
-use super::{Exit, files, interrupt, subject};
+use super::{Exit, files, interrupt, rent, subject};
 use crate::analysis::{Looked, TEXTS_MAX, WorkingSet};
 use crate::config::flags::ScenarioFlags;
 use crate::config::{QUICKSTART, Resolved, RunLength, assemble, resolve};
@@ -82,6 +82,11 @@ pub fn run(args: &Args, out: &mut dyn Write, terminal: &Terminal) -> anyhow::Res
     }
     let input = assemble(&flags, &Disk)?;
     let resolved = resolve(input.document, &Disk)?;
+    rent::no_cost(
+        &resolved,
+        "--price has no effect on working-set, which tells no cost",
+        "leave it out",
+    )?;
     drop(nothing_yet);
     terminal.notes(&input.notes);
     terminal.notes(&resolved.notes);

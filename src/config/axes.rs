@@ -14,7 +14,7 @@ use super::assemble::every_flag;
 use super::diagnostic::SWEPT;
 use super::diagnostic::{Diagnostic, Diagnostics, Place};
 use super::document::{Document, Source};
-use super::flags::{By, ScenarioFlags, TrafficFlags};
+use super::flags::{By, ScenarioFlags, SloFlags, TrafficFlags};
 
 /// Most cells of one sweep.
 const CELLS_MAX: usize = 1_000_000;
@@ -274,12 +274,24 @@ pub fn own_name(name: &str) -> String {
 /// Whether an axis sets the traffic, in part or as a whole, and not what serves it: a flag of it, or a key of `[workload]`.
 #[must_use]
 pub fn sets_traffic(name: &str) -> bool {
+    sets::<TrafficFlags>(name, "workload.")
+}
+
+/// Whether an axis sets the SLO: a flag of it, or a key of `[slo]` or of a class's limits.
+#[must_use]
+pub fn sets_slo(name: &str) -> bool {
+    let is_of_class = name.contains("workload.classes.") && name.contains(".goodput.");
+    is_of_class || sets::<SloFlags>(name, "slo.")
+}
+
+/// Whether an axis is one of these flags, or a key of this table.
+fn sets<F: Args>(name: &str, table: &str) -> bool {
     if name.contains('.') {
-        return name.trim_start_matches('-').starts_with("workload.");
+        return name.trim_start_matches('-').starts_with(table);
     }
     let own = own_name(name);
-    let traffic = TrafficFlags::augment_args(clap::Command::new(""));
-    traffic.get_arguments().any(|arg| arg.get_long() == Some(&own))
+    let flags = F::augment_args(clap::Command::new(""));
+    flags.get_arguments().any(|arg| arg.get_long() == Some(&own))
 }
 
 /// Reads one value into flags, over what they say; the flag's own name.

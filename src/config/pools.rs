@@ -201,7 +201,7 @@ impl PoolDraft {
             model: server.model.name.clone(),
             device: server.device.id.clone(),
             gpus: server.placement.gpus(),
-            price: server.device.price.clone(),
+            price: None,
         };
         Some((pool, server))
     }

@@ -19,6 +19,7 @@ use super::lockstep;
 use super::longest;
 use super::pipeline;
 use super::pools::{self, PoolDraft};
+use super::price;
 use super::raw::RawScenario;
 use super::raw::{RawClass, RawGoodput, RawWorkload};
 use super::report::{self, Report};
@@ -198,6 +199,7 @@ pub fn resolve(mut document: Document, files: &dyn Files) -> Result<Resolved, Di
     let mut cluster = cluster::resolve(&mut judge, &raw, &mut pools);
     let lock_step = lockstep::resolve(&mut judge, &raw, &pools);
     let jitter = step_jitter(&mut judge, raw.cluster.step_jitter.as_ref());
+    let price = price::given(&mut judge, &raw.cluster);
     // Memory formulas need valid flags: those of machine, model and engine. What is wrong with the traffic does not keep
     // them from being judged.
     let can_build =
@@ -227,6 +229,7 @@ pub fn resolve(mut document: Document, files: &dyn Files) -> Result<Resolved, Di
     let Some((mut pools, servers)) = build(&mut judge, &raw, pools, context, seed, files) else {
         return Err(Diagnostics(judge.problems));
     };
+    price::resolve(&mut judge, price, &mut pools, &servers);
     if pools.iter().any(|pool| pool.engine.answers_whole()) {
         let is_all = pools.iter().all(|pool| pool.engine.answers_whole());
         slo::without_gaps(&mut judge, is_all, &mut slo, &mut spec.classes);

@@ -17,7 +17,7 @@ pub use self::table::{md, text};
 use super::undone::Undone;
 use super::views::KneeView;
 use crate::analysis::costs::{
-    Cost, Reach, Work, least_too_long, reach_of_count, reach_of_rate, reach_of_replicas, usd_per_million,
+    Cost, Reach, Rent, Work, least_too_long, reach_of_count, reach_of_rate, reach_of_replicas,
 };
 use crate::analysis::knee::Fleet;
 use crate::cost::Trust;
@@ -64,8 +64,8 @@ pub struct Priced {
     pub is_cut: bool,
     /// GPUs that were simulated.
     pub gpus: u64,
-    /// US dollars per hour of all of them, or why that is not known.
-    pub usd_per_hour: Result<f64, String>,
+    /// What they cost, or why that is not known.
+    pub rent: Result<Rent, String>,
     /// By component, what names the parameters that its step times rest on: those of another setting by the same name are the same.
     pub parameters: Vec<(Component, String)>,
 }
@@ -166,22 +166,33 @@ impl Priced {
     /// What they cost in an hour.
     #[must_use]
     pub fn usd_per_hour_paid(&self) -> Option<f64> {
-        let of_one = self.usd_per_hour.as_ref().ok()?;
+        let of_one = self.rent.as_ref().ok()?;
         match &self.view.sizing {
             Some(sizing) => sizing.fleet.as_ref()?.usd_per_hour,
-            None => Some(*of_one),
+            None => Some(of_one.usd_per_hour()),
         }
     }
 
     /// US dollars per million output tokens: of the fleet at the rate that was asked for, or at the knee.
     #[must_use]
     pub fn usd_per_million_output_tokens(&self) -> Option<f64> {
-        let of_one = self.usd_per_hour.as_ref().ok()?;
+        let of_one = self.rent.as_ref().ok()?;
         if let Some(sizing) = &self.view.sizing {
             return sizing.fleet.as_ref()?.usd_per_million_output_tokens;
         }
         self.view.knee?;
-        usd_per_million(*of_one, self.view.output_tokens_per_s?)
+        of_one.usd_per_million(self.view.output_tokens_per_s?)
+    }
+
+    /// The same per million tokens, prompts and outputs.
+    #[must_use]
+    pub fn usd_per_million_tokens(&self) -> Option<f64> {
+        let of_one = self.rent.as_ref().ok()?;
+        if let Some(sizing) = &self.view.sizing {
+            return sizing.fleet.as_ref()?.usd_per_million_tokens;
+        }
+        self.view.knee?;
+        of_one.usd_per_million(self.view.prompt_tokens_per_s? + self.view.output_tokens_per_s?)
     }
 
     /// What settings are ranked by: an hour of the fleet where a rate is given, else a million output tokens.
@@ -224,7 +235,7 @@ impl Priced {
             Some(sizing) => {
                 let fleet = sizing.fleet.as_ref()?;
                 let (fewest, most) = fleet.replicas_model_90?;
-                Some(reach_of_count(fewest, fleet.replicas, Some(most)))
+                Some(reach_of_count(fewest, fleet.replicas, most))
             }
             None => {
                 let (down, up) = self.view.model.as_ref()?.reach_ln;

@@ -6,10 +6,10 @@ use super::page::Page;
 use super::tables::{Column, markdown};
 use super::text_caveats::{assumed, trust_lines};
 use super::text_knee::model_interval;
-use super::text_sizing::dollars;
+use super::text_sizing::{IF_OFF, at_model_ends, dollars};
 use super::views::Style;
 use crate::analysis::costs::usd_per_million;
-use crate::analysis::knee::{Pair, PairEnding, Point};
+use crate::analysis::knee::{Pair, PairEnding, Point, scales};
 use crate::calibrate::interval::FigureInterval;
 use crate::cost::Trust;
 
@@ -67,6 +67,8 @@ pub struct PairSizing {
     pub gpus_each: [u64; 2],
     /// What stands before replicas of a pool.
     pub router: Option<String>,
+    /// US dollars an hour of one replica of each pool; `None` where a card has no price.
+    pub usd_each: Option<[f64; 2]>,
     /// Where the prices are from; empty where none is known.
     pub price_source: String,
     /// All that is promised, one phrase each.
@@ -287,22 +289,25 @@ impl PairSizing {
     }
 }
 
+/// Where a search ended without a pair that is surely the cheapest.
+const NONE_THERE: &str = "no pair was found to be the cheapest at the";
+
 impl Doubt {
     /// `1 + 2 to 3 + 4 (3 to 7 GPUs), if …`; `None` where nothing is uncertain.
     fn told(&self) -> Option<String> {
         self.knee.worst()?;
-        let name = |end: Option<End>| match end {
-            Some(end) => format!("{} + {}", count(end.prefill), count(end.decode)),
-            None => "not known".to_owned(),
-        };
-        let gpus = self.fast.zip(self.slow).map_or(String::new(), |(fast, slow)| {
-            format!(" ({} to {} GPUs)", count(fast.gpus), count(slow.gpus))
-        });
-        Some(format!(
-            "{} to {}{gpus}, if the step time's parameters are off as `model ±` says, 90 %",
-            name(self.fast),
-            name(self.slow)
-        ))
+        let name = |end: End| format!("{} + {}", count(end.prefill), count(end.decode));
+        let (low, _) = self.knee.factors_90();
+        Some(match (self.fast, self.slow) {
+            (Some(fast), Some(slow)) => {
+                let gpus = format!(" ({} to {} GPUs)", count(fast.gpus), count(slow.gpus));
+                at_model_ends(&name(fast), Some(&(name(slow) + &gpus)))
+            }
+            (Some(fast), None) if !scales(low) => at_model_ends(&name(fast), None),
+            (Some(fast), None) => format!("at least {}, {IF_OFF}; {NONE_THERE} slow end", name(fast)),
+            (None, Some(slow)) => format!("at most {}, {IF_OFF}; {NONE_THERE} fast end", name(slow)),
+            (None, None) => format!("not known: {NONE_THERE} ends of `model ±`"),
+        })
     }
 }
 

@@ -36,6 +36,8 @@ pub struct SplitRow {
 pub struct Costs {
     /// Time of a prefill replica in seconds; `None` where all do both.
     pub prompt_s: Option<f64>,
+    /// Tokens of its prompt.
+    pub prompt_tokens: f64,
     /// Output tokens.
     pub output_tokens: f64,
     /// Mean TPOT in seconds.
@@ -70,7 +72,17 @@ impl SplitRow {
     /// US dollars per million output tokens at its rate.
     #[must_use]
     pub fn usd_per_million_output_tokens(&self) -> Option<f64> {
-        let tokens_per_s = self.within_slo?.value * self.costs?.output_tokens;
+        self.usd_per_million(|costs| costs.output_tokens)
+    }
+
+    /// The same per million tokens, prompts and outputs.
+    #[must_use]
+    pub fn usd_per_million_tokens(&self) -> Option<f64> {
+        self.usd_per_million(|costs| costs.prompt_tokens + costs.output_tokens)
+    }
+
+    fn usd_per_million(&self, tokens: impl Fn(&Costs) -> f64) -> Option<f64> {
+        let tokens_per_s = self.within_slo?.value * tokens(self.costs.as_ref()?);
         usd_per_million(self.usd_per_hour?, tokens_per_s)
     }
 

@@ -67,9 +67,14 @@ pub fn text(rows: &[SweepRow<'_>], shown: &Columns, width: Option<usize>) -> Str
 /// What is said below the table: what the figures rest on, and what they are of.
 fn remarks(rows: &[SweepRow<'_>], columns: &[Column]) -> Vec<String> {
     let mut remarks = trust(rows);
+    let tells_tokens_cost = columns.iter().any(|column| column.head() == TOKENS_COST);
+    if tells_tokens_cost && rows.iter().any(SweepRow::is_unstable) {
+        remarks.push(format!(
+            "{TOKENS_COST} of an unstable run is of what is served in overload, late: `plimsoll knee -L` ranks what tokens cost within an SLO"
+        ));
+    }
     if rows.iter().any(|row| row.of_whole) {
         // A cost is told as the run has it.
-        let tells_tokens_cost = columns.iter().any(|column| column.head() == TOKENS_COST);
         let has_steady = rows.iter().any(SweepRow::has_steady);
         remarks.push(match tells_tokens_cost && has_steady {
             true => format!("{OF_WHOLE}; {TOKENS_COST} is of the steady stretch of a run that has one"),

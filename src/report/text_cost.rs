@@ -5,8 +5,12 @@ use super::text_sizing::dollars;
 use crate::analysis::costs::Rent;
 
 /// `11.96 $/h for 4 GPUs (prefill 2.99, decode 8.97), 0.68 $/M output tokens (0.10 in + out); assumed list …`, with prompt and
-/// output tokens per second where they are known. One GPU is the one that the answer is about.
-pub(super) fn line(rent: &Result<Rent, String>, tokens_per_s: Option<(f64, f64)>) -> String {
+/// output tokens per second where they are known, which may be those of an overload. One GPU is the one that the answer is about.
+pub(super) fn line(
+    rent: &Result<Rent, String>,
+    tokens_per_s: Option<(f64, f64)>,
+    is_overloaded: bool,
+) -> String {
     let rent = match rent {
         Ok(rent) => rent,
         Err(why) => return format!("not known: {why}"),
@@ -24,9 +28,10 @@ pub(super) fn line(rent: &Result<Rent, String>, tokens_per_s: Option<(f64, f64)>
     };
     let tokens = tokens_per_s.and_then(|(prompt, output)| {
         Some(format!(
-            ", {} $/M output tokens ({} in + out)",
+            ", {} $/M output tokens ({} in + out){}",
             dollars(rent.usd_per_million(output)?),
-            dollars(rent.usd_per_million(prompt + output)?)
+            dollars(rent.usd_per_million(prompt + output)?),
+            if is_overloaded { OVERLOADED } else { "" }
         ))
     });
     format!(
@@ -36,6 +41,10 @@ pub(super) fn line(rent: &Result<Rent, String>, tokens_per_s: Option<(f64, f64)>
         rent.source
     )
 }
+
+/// What tokens are that a server in overload answers with.
+const OVERLOADED: &str =
+    " of what is served in overload, late: `plimsoll knee` says what they cost within an SLO";
 
 #[cfg(test)]
 mod tests {
@@ -50,7 +59,7 @@ mod tests {
         };
         // An hour of 1,000 tokens a second is 3.6 million of them.
         assert_eq!(
-            line(&Ok(rent.clone()), Some((9_000.0, 1_000.0))),
+            line(&Ok(rent.clone()), Some((9_000.0, 1_000.0)), false),
             "7.20 $/h for 5 GPUs (prefill 3.00, decode 4.20), 2.00 $/M output tokens (0.20 in + out); assumed list prices, $ per \
              GPU-hour: A 3.00 (2025-10-01), B 1.05 (2025-10-01)"
         );
@@ -59,7 +68,7 @@ mod tests {
             is_mean: true,
             ..rent.clone()
         };
-        let scaled = line(&Ok(scaled), None);
+        let scaled = line(&Ok(scaled), None, false);
         assert!(
             scaled.starts_with("7.50 $/h for 2.50 GPUs on average; assumed"),
             "{scaled}"
@@ -70,16 +79,21 @@ mod tests {
             is_mean: false,
             source: "assumed list price of 2025-10-01".into(),
         };
-        let one = line(&Ok(one), Some((9_220.0, 1_720.0)));
+        let one = |is_overloaded| line(&Ok(one.clone()), Some((9_220.0, 1_720.0)), is_overloaded);
         assert_eq!(
-            one,
+            one(false),
             "2.99 $/h, 0.48 $/M output tokens (0.0759 in + out); assumed list price of 2025-10-01"
         );
-        let idle = line(&Ok(rent), Some((0.0, 0.0)));
+        assert_eq!(
+            one(true),
+            "2.99 $/h, 0.48 $/M output tokens (0.0759 in + out) of what is served in overload, late: `plimsoll knee` says what they \
+             cost within an SLO; assumed list price of 2025-10-01"
+        );
+        let idle = line(&Ok(rent), Some((0.0, 0.0)), true);
         assert!(
             idle.starts_with("7.20 $/h for 5 GPUs (prefill 3.00, decode 4.20); assumed"),
             "{idle}"
         );
-        assert_eq!(line(&Err("no price".into()), None), "not known: no price");
+        assert_eq!(line(&Err("no price".into()), None, false), "not known: no price");
     }
 }

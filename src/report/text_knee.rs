@@ -184,7 +184,7 @@ fn first_lines(page: &mut Page, view: &KneeView, style: Style) {
     // Where replicas are counted, what they cost is told with them.
     if let Some(rent) = view.rent.as_ref().filter(|_| view.sizing.is_none()) {
         let per_s = view.prompt_tokens_per_s.zip(view.output_tokens_per_s);
-        page.fact("cost", &text_cost::line(rent, per_s));
+        page.fact("cost", &text_cost::line(rent, per_s, false));
     }
     page.fact("simulated", &view.subject);
     page.listed("trust", &super::text_caveats::trust_lines(&view.trust));

@@ -47,10 +47,9 @@ pub(super) fn lines(sizing: &Sizing, is_interrupted: bool, is_clients: bool) -> 
         None => None,
     });
     if let Some((fewest, most)) = fleet.replicas_model_90 {
-        let (fewest, most) = (count_of(fewest), count_of(most));
         lines.push((
             "replicas ±",
-            format!("{fewest} to {most}, if the step time's parameters are off as `model ±` says, 90 %"),
+            at_model_ends(&count_of(fewest), most.map(count_of).as_deref()),
         ));
     }
     if sizing.shares_bursts() {
@@ -84,6 +83,22 @@ pub(super) fn lines(sizing: &Sizing, is_interrupted: bool, is_clients: bool) -> 
     }
     lines
 }
+
+/// What is needed at both ends of `model ±`, of which the slow one may have no number because the knee there [does not
+/// scale](crate::analysis::knee::scales).
+pub(super) fn at_model_ends(fewest: &str, most: Option<&str>) -> String {
+    match most {
+        Some(most) if most == fewest => format!("{fewest} in any case, {IF_OFF}"),
+        Some(most) => format!("{fewest} to {most}, {IF_OFF}"),
+        None => format!(
+            "at least {fewest}, {IF_OFF}. How many at most cannot be told: at the slow end the knee is less than half of this one, and \
+             replicas help little where an SLO is near what a request takes alone"
+        ),
+    }
+}
+
+/// What numbers at both ends of `model ±` suppose.
+pub(super) const IF_OFF: &str = "if the step time's parameters are off as `model ±` says, 90 %";
 
 /// Why there is no number.
 fn no_number(sizing: &Sizing, is_interrupted: bool) -> String {

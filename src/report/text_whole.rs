@@ -7,8 +7,8 @@ use super::page::Page;
 use super::text::of_peaks;
 use super::views::{PoolMeta, ResultMeta, ScalingMeta};
 use super::{text_cost, text_relays, text_replicas, text_tiers, text_waits};
-use crate::analysis::RunResult;
 use crate::analysis::costs::tokens_per_s;
+use crate::analysis::{RunResult, Verdict};
 use crate::metrics::{LittleCheck, SpeculationSummary, Summary};
 
 /// Relative difference between L and λW that still counts as agreement: sums of rounded figures.
@@ -48,7 +48,9 @@ pub(super) fn facts(page: &mut Page, result: &RunResult, meta: &ResultMeta) {
     }
     // Of one card without a price there is nothing to say.
     if meta.rent.is_ok() || meta.pools.len() > 1 || meta.scaling.is_some() {
-        page.fact("cost", &text_cost::line(&meta.rent, tokens_per_s(result)));
+        let is_overloaded = result.verdict == Verdict::Unstable;
+        let line = text_cost::line(&meta.rent, tokens_per_s(result), is_overloaded);
+        page.fact("cost", &line);
     }
     for (label, line) in text_relays::lines(result) {
         page.fact(label, &line);

@@ -10,5 +10,5 @@ pub use crate::cluster::Frontend;
 pub use crate::facts::{Completion, Fact, Observer, Outcome, SeenGaps, Steps};
 pub use admission::{Admission, Bucket, RateLimit, Retries};
 pub use progress::{Counts, Pause, Refusals, Until};
-pub use scenario::{CostFactory, LockStepRanks, Pool, Role, Scenario, SharedFactory};
+pub use scenario::{CostFactory, GpuPrice, LockStepRanks, Pool, Role, Scenario, SharedFactory};
 pub use simulation::{Server, Simulation};

@@ -6,7 +6,6 @@ use crate::cost::jitter::JitterLaw;
 use crate::cost::{SharedCost, StepCost};
 use crate::engine::EngineSpec;
 use crate::engine::lmcache::LmcacheConfig;
-use crate::hardware::Price;
 use crate::workload::WorkloadSpec;
 
 /// One simulated experiment: machines, engines, costs and traffic. Made by `config`, the only judge of user input.
@@ -90,8 +89,17 @@ pub struct Pool {
     pub device: String,
     /// GPUs of one replica.
     pub gpus: u32,
-    /// List price of one GPU, where the profile knows it.
-    pub price: Option<Price>,
+    /// What an hour of one GPU costs, where that is known.
+    pub price: Option<GpuPrice>,
+}
+
+/// What an hour of one GPU costs.
+#[derive(Clone, Debug, PartialEq)]
+pub struct GpuPrice {
+    /// US dollars.
+    pub usd_per_hour: f64,
+    /// When it was listed, `YYYY-MM-DD`; `None` of a price that was given.
+    pub listed: Option<String>,
 }
 
 /// What a replica does of a request.

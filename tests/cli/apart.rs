@@ -200,7 +200,7 @@ fn each_pool_is_paid_at_the_price_of_its_own_card() {
     let is_tried = |pair: &Value| (of(pair, "prefill"), of(pair, "decode")) == fewer;
     assert!(pairs.iter().any(is_tried), "{fewer:?} in {sizing}");
     let refused = desk.run("knee two.toml --for-rate 20 --price 3");
-    assert!(text(&refused.stderr).contains("--price is one price for every GPU-hour"));
+    assert!(text(&refused.stderr).contains("`--price` is one price for every GPU-hour"));
 }
 
 #[test]

@@ -2,7 +2,7 @@
 
 use serde_json::Value;
 
-use super::{Desk, fixture, text};
+use super::{Desk, fixture, text, unfolded};
 
 const HEAD: &str = "[model]\nname = \"meta-llama/Llama-3.1-8B-Instruct\"\n[cluster]\ngpu = \"H100-SXM-80GB\"\n\
     [engine]\nmax_model_len = 8192\n";
@@ -15,11 +15,6 @@ fn with_file(text: &str) -> Desk {
 
 fn json(printed: &str) -> Value {
     serde_json::from_str(printed).unwrap()
-}
-
-/// Words without the line breaks of the page.
-fn unfolded(printed: &str) -> String {
-    printed.split_whitespace().collect::<Vec<_>>().join(" ")
 }
 
 #[test]

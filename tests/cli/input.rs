@@ -329,7 +329,11 @@ fn values_of_flags_are_told_all_at_once() {
     );
     told(
         "knee quickstart --for-rate 0 --price -1 --request-rate nan",
-        &["--for-rate 0 is not", "--price -1 is not", "`--request-rate`"],
+        &[
+            "--for-rate 0 is not",
+            "`--price` must be US dollars per GPU-hour, like 2.99: -1 is not",
+            "`--request-rate`",
+        ],
     );
     told(
         "run quickstart -tp 0",

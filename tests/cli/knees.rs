@@ -2,17 +2,13 @@
 
 use serde_json::Value;
 
-use super::{Desk, SMALL, text};
+use super::{Desk, SMALL, text, unfolded};
 
 const MACHINE: &str =
     "meta-llama/Llama-3.1-8B-Instruct --gpu h100 --max-model-len 8192 --goodput ttft:500 tpot:50";
 
 fn json(printed: &str) -> Value {
     serde_json::from_str(printed).unwrap()
-}
-
-fn unfolded(printed: &str) -> String {
-    printed.split_whitespace().collect::<Vec<_>>().join(" ")
 }
 
 /// Twenty-four prompts at once, once in twenty seconds.

@@ -3,6 +3,7 @@
 mod apart;
 mod axes;
 mod classes;
+mod costs;
 mod ideal;
 mod input;
 mod knees;
@@ -55,6 +56,11 @@ impl Desk {
         assert_eq!(output.status.code(), Some(code), "plimsoll {words}\n{out}\n{err}");
         out
     }
+}
+
+/// What was printed, whatever its lines were folded to.
+pub(crate) fn unfolded(printed: &str) -> String {
+    printed.split_whitespace().collect::<Vec<_>>().join(" ")
 }
 
 pub(crate) fn text(bytes: &[u8]) -> String {

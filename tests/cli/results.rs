@@ -182,6 +182,7 @@ fn the_columns_of_a_sweep_are_the_keys_of_its_json() {
             "usd_per_million_output_tokens",
             "cost/usd_per_million_output_tokens",
         ),
+        ("usd_per_million_tokens", "cost/usd_per_million_tokens"),
     ];
     let is_own = |name: &str| own.iter().any(|(key, _)| *key == name);
     let is_key = |name: &&&str| !name.contains("_model_") && !promise.contains(name) && !is_own(name);
@@ -474,7 +475,7 @@ fn the_table_of_a_sweep_shows_the_figures_that_are_asked_for() {
     let sweep = "sweep quickstart --num-prompts 200 -L request-rate 2,4 --columns";
     let printed = desk.expect(0, &format!("{sweep} tpot,cost,kv,preemptions,mfu,p95_ttft_ms"));
     let head: Vec<&str> = printed.lines().nth(1).unwrap().split_whitespace().collect();
-    let asked = "request-rate TPOT p50 p99 $/h $/M out KV KV max preempted MFU TTFT p95 state";
+    let asked = "request-rate TPOT p50 p99 $/h $/M out $/M in+out KV KV max preempted MFU TTFT p95 state";
     assert_eq!(head.join(" "), asked, "{printed}");
     let output = desk.run(&format!("{sweep} tpot,preemtions"));
     assert_eq!(output.status.code(), Some(2));

@@ -272,6 +272,10 @@ pub(super) const WELL_ABOVE: f64 = 1.25;
 /// Requests of a run in which filling up counts for little.
 pub(super) const FILLED: u64 = 20_000;
 
+/// Share of what saturates it that a full server must serve less to be in another state: batches that are full and in step serve
+/// the same within far less, and are known as well.
+const ANOTHER_STATE: f64 = 0.01;
+
 /// What the best-known run that filled the server fast and went on served, where that is surely less than what is taken below saturation.
 fn when_full(points: &[Point], saturation: &Estimate) -> Option<WhenFull> {
     let is_full = |point: &&Point| {
@@ -282,7 +286,8 @@ fn when_full(points: &[Point], saturation: &Estimate) -> Option<WhenFull> {
     let known = over.filter_map(|point| Some((point, point.throughput?)));
     let width = |served: &Estimate| served.high - served.low;
     let (point, served) = known.min_by(|a, b| width(&a.1).total_cmp(&width(&b.1)))?;
-    (served.high < saturation.low).then_some(WhenFull {
+    let is_less = served.value < (1.0 - ANOTHER_STATE) * saturation.value;
+    (is_less && served.high < saturation.low).then_some(WhenFull {
         served,
         rate: point.rate,
         preemptions: point.preemptions,

@@ -5,6 +5,8 @@
 //! simulated. For Poisson arrivals that is on the safe side: strict round robin gives each replica Erlang gaps, which are smoother,
 //! and a router that looks at loads evens them out further. Arrivals in bursts it counts far too many for, since every replica is
 //! taken to have bursts of its own.
+//!
+//! What the model's doubt makes of a number is the number for a knee so much lower, or higher ([`scales`]).
 
 use super::count::{Count, CountEnding};
 use crate::analysis::Estimate;
@@ -28,8 +30,9 @@ pub struct Fleet {
     pub replicas: u64,
     /// The ends of its 95 % interval, fewest first; `None` where the interval has no upper end.
     pub replicas_95: (u64, Option<u64>),
-    /// At the two ends of the model's 90 % interval, fewest first; `None` where that is not known.
-    pub replicas_model_90: Option<(u64, u64)>,
+    /// At the two ends of the model's 90 % interval, fewest first; `None` where that is not known, and at the slow end where the
+    /// knee there [does not scale](scales).
+    pub replicas_model_90: Option<(u64, Option<u64>)>,
     /// GPUs in all.
     pub gpus: u64,
     /// Requests per second of one replica.
@@ -47,6 +50,21 @@ pub struct Fleet {
     pub usd_per_million_tokens: Option<f64>,
 }
 
+/// Share of a knee down to which it may be off and still say how many replicas a rate needs.
+const SCALES_FROM: f64 = 0.5;
+
+/// Whether a rate needs as many more replicas as the model's doubt makes a knee smaller by this `factor`. One that loses more is held
+/// down by its SLO: what a request takes alone in a server is near the limit, and no number of replicas makes up for that.
+#[must_use]
+pub fn scales(factor: f64) -> bool {
+    factor >= SCALES_FROM
+}
+
+/// How many are needed where more than `above` and at most `up_to` are for a knee that may be off by these factors, down and up.
+fn at_model_ends((low, high): (f64, f64), (above, up_to): (f64, f64)) -> (u64, Option<u64>) {
+    (whole(above / high), scales(low).then(|| whole(up_to / low)))
+}
+
 /// A rate that is a whole multiple of the knee but for rounding needs no further replica.
 const ROUNDING: f64 = 1e-9;
 
@@ -61,11 +79,11 @@ impl Fleet {
         model_factors: Option<(f64, f64)>,
     ) -> Fleet {
         let needed = |knee: f64| whole(demand.rate / knee);
+        let exactly = demand.rate / knee.value;
         Fleet {
             replicas_95: (needed(knee.high), (knee.low > 0.0).then(|| needed(knee.low))),
-            replicas_model_90: model_factors
-                .map(|(low, high)| (needed(knee.value * high), needed(knee.value * low))),
-            ..Fleet::of(needed(knee.value), Some(knee.value), demand, tokens_each)
+            replicas_model_90: model_factors.map(|factors| at_model_ends(factors, (exactly, exactly))),
+            ..Fleet::of(whole(exactly), Some(knee.value), demand, tokens_each)
         }
     }
 
@@ -94,7 +112,7 @@ impl Fleet {
         let surely = unsure.map_or(0, |rate| whole(demand.rate / rate.low).max(replicas + 1));
         Some(Fleet {
             replicas_95: (fewest, most.map(|most| most.max(surely))),
-            replicas_model_90: model_factors.map(|(low, high)| (whole(above / high), whole(up_to / low))),
+            replicas_model_90: model_factors.map(|factors| at_model_ends(factors, (above, up_to))),
             ..Fleet::of(replicas, knee, demand, tokens_each)
         })
     }
@@ -169,7 +187,7 @@ mod tests {
         assert_eq!((fleet.replicas, fleet.gpus), (4, 8));
         assert_eq!(
             (fleet.replicas_95, fleet.replicas_model_90),
-            ((3, Some(5)), Some((2, 7)))
+            ((3, Some(5)), Some((2, Some(7))))
         );
         assert_eq!((fleet.rate_each, fleet.load), (8.75, Some(0.875)));
         assert!((fleet.load_one_lost.unwrap() - 3.5 / 3.0).abs() < 1e-12);
@@ -187,6 +205,15 @@ mod tests {
         assert_eq!(of_open.replicas_95, (3, None), "not known from below");
         assert_eq!(of(30.0).replicas, 3, "a whole multiple needs no further one");
         assert_eq!((of(0.1).replicas, of(0.1).load_one_lost), (1, None));
+    }
+
+    /// 3.5 replicas at the predicted knee: of one that is held down by its SLO no number is told.
+    #[test]
+    fn a_knee_of_less_than_half_tells_no_number_of_replicas() {
+        let ends = |low: f64| at_model_ends((low, 2.0), (3.5, 3.5));
+        assert_eq!(ends(0.5), (2, Some(7)));
+        assert_eq!(ends(0.49), (2, None));
+        assert_eq!(ends(0.1), (2, None));
     }
 
     #[test]
@@ -225,10 +252,10 @@ mod tests {
             "of one alone"
         );
         // 4.5 are needed: at twice the speed 2.25, at half of it 9.
-        assert_eq!(fleet.replicas_model_90, Some((3, 9)));
+        assert_eq!(fleet.replicas_model_90, Some((3, Some(9))));
         assert_eq!(
             of(None).replicas_model_90,
-            Some((3, 10)),
+            Some((3, Some(10))),
             "more than 4, and at most 5"
         );
         // A twentieth of what one carries: one does at half the speed, too.
@@ -245,7 +272,7 @@ mod tests {
             ..demand.clone()
         };
         let fleet = Fleet::by_count(&idle, alone, &little, None, Some((0.5, 2.0))).unwrap();
-        assert_eq!(fleet.replicas_model_90, Some((1, 1)));
+        assert_eq!(fleet.replicas_model_90, Some((1, Some(1))));
         let none = Count {
             ending: CountEnding::TooMany,
             ..count(None)

@@ -10,7 +10,7 @@ use super::outputs::{Format, OutputFlags, Writer};
 use super::progress::{self, Progress};
 use super::run::or_quickstart;
 use super::terminal::Terminal;
-use super::{Exit, files, interrupt, present, remarks, subject};
+use super::{Exit, files, interrupt, present, remarks, rent, subject};
 use crate::analysis::{Experiment, simulate_watched};
 use crate::calibrate::interval::model_interval_while;
 use crate::config::flags::ScenarioFlags;
@@ -172,7 +172,14 @@ fn plan(args: &Args, notes: &mut Vec<String>) -> Result<Vec<Planned>, Diagnostic
                     notes.push(note);
                 }
             }
-            resolve(input.document, &Disk)
+            let resolved = resolve(input.document, &Disk)?;
+            let help = "leave it out: `sweep` and `knee -L` say what settings cost, and take --price";
+            rent::no_cost(
+                &resolved,
+                "--price has no effect on compare, which tells no cost",
+                help,
+            )?;
+            Ok(resolved)
         });
         match input {
             Ok(mut resolved) => {

@@ -115,7 +115,7 @@ pub fn run(args: &Args, out: &mut dyn Write, terminal: &Terminal) -> anyhow::Res
         min_rate: args.min_rate,
         max_rate: args.max_rate,
     };
-    args.sizing.check_price(&resolved)?;
+    rent::check_for_knee(&resolved)?;
     let outputs = args.output.resolve(&input.results, Writer::Knee)?;
     let pair_for = args
         .sizing
@@ -153,26 +153,18 @@ pub fn run(args: &Args, out: &mut dyn Write, terminal: &Terminal) -> anyhow::Res
     outputs.check_places()?;
     terminal.notes(&outputs.told);
     if let Some(gpus) = splits {
-        return splits::execute(
-            &input.document,
-            gpus,
-            (bracket, args.sizing.price),
-            &outputs,
-            out,
-            terminal,
-        );
+        return splits::execute(&input.document, gpus, bracket, &outputs, out, terminal);
     }
     if let Some(rate) = pair_for {
-        let price = args.sizing.price;
         let asked = (&resolved, &input.document);
-        return pairs::execute(asked, (rate, price), &ignored, &outputs, out, terminal);
+        return pairs::execute(asked, rate, &ignored, &outputs, out, terminal);
     }
     let asked = Asked {
         resolved: &resolved,
         document: &input.document,
         bracket,
         sizing,
-        rent: rent::beside_knee(&resolved, args.sizing.price),
+        rent: rent::beside_knee(&resolved),
         ignored: [resolved.ignored.clone(), ignored].concat(),
     };
     execute(&asked, &outputs, out, terminal)
@@ -244,7 +236,7 @@ impl Args {
         }
         // What is no axis is told where axes are read.
         let axes = self.axes.given().unwrap_or_default();
-        problems.extend(settings::contradicted(&axes, self.sizing.price));
+        problems.extend(settings::contradicted(&axes));
         problems
     }
 }

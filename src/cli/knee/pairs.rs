@@ -13,7 +13,7 @@ use super::roles::{self, Given, busy, split};
 use super::sizing::{OF_A_LAW as REPLICAS_MAX, replacing};
 use super::{Args, Terminal, lengths_of_its_own, rate_of_a_run};
 use crate::analysis::Precision;
-use crate::analysis::knee::{Pair, PairEnding, PairOptions, Pairs, cheapest_pair};
+use crate::analysis::knee::{Pair, PairEnding, PairOptions, Pairs, cheapest_pair, scales};
 use crate::config::{Diagnostic, Diagnostics, Document, Place, Resolved, Source};
 use crate::report::pairs::{self, Doubt, End, PairRow, PairSizing};
 use crate::report::{self, json};
@@ -107,10 +107,6 @@ pub(super) fn without_effect(args: &Args, resolved: &Resolved, document: &Docume
         .collect()
 }
 
-/// Share of the knee from which on replicas are counted at the slow end. A knee that loses more is held down by its SLO, which no number of
-/// replicas makes up for, and the two pools do not lose alike.
-const SCALES_FROM: f64 = 0.5;
-
 /// The first pair that is tried, by what the balance of the pools (PD-6) allows each of their replicas at most, and the requests
 /// inside by Little's law.
 struct Guess {
@@ -169,8 +165,8 @@ struct Each {
 }
 
 impl Each {
-    fn of(one: &Resolved, price: Option<f64>) -> Each {
-        let rent = rent::of(one, price).ok();
+    fn of(one: &Resolved) -> Each {
+        let rent = rent::of(one).ok();
         Each {
             gpus: [0, 1].map(|pool: usize| u64::from(one.scenario.pools[pool].gpus)),
             usd: rent.map(|rent| [0, 1].map(|pool: usize| rent.pools[pool].2)),
@@ -210,7 +206,6 @@ struct Sought<'a> {
     resolved: &'a Resolved,
     document: &'a Document,
     rate: f64,
-    price: Option<f64>,
     precision: Precision,
     ignored: &'a [String],
 }
@@ -283,7 +278,7 @@ impl Sought<'_> {
         let (slow, fast) = knee.factors_90();
         let mut ends = Vec::new();
         for factor in [fast, slow] {
-            if factor < SCALES_FROM {
+            if !scales(factor) {
                 ends.push(None);
                 continue;
             }
@@ -346,7 +341,8 @@ impl Sought<'_> {
             gpu: [0, 1].map(|pool: usize| resolved.servers[pool].device.id.clone()),
             gpus_each: each.gpus,
             router: present::router(&self.pair(2, 2)?),
-            price_source: rent::prices(one.scenario.pools.iter(), self.price),
+            usd_each: each.usd,
+            price_source: rent::prices(one.scenario.pools.iter()),
             promises: report::promised(&limits, &classes, &present::promises(slo), slo.attainment),
             beside: mix::beside(&resolved.scenario.workload),
             subject: subject::subject(answer.as_ref().unwrap_or(one)),
@@ -369,7 +365,7 @@ type Used = Vec<((u64, u64), (f64, f64))>;
 /// What is wrong with pools of so many replicas, and files that cannot be written.
 pub(super) fn execute(
     (resolved, document): (&Resolved, &Document),
-    (rate, price): (f64, Option<f64>),
+    rate: f64,
     ignored: &[String],
     outputs: &Outputs,
     out: &mut dyn Write,
@@ -379,12 +375,11 @@ pub(super) fn execute(
         resolved,
         document,
         rate,
-        price,
         precision: precision(resolved),
         ignored,
     };
     let one = sought.pair(1, 1)?;
-    let (each, guess) = (Each::of(&one, price), Guess::of(&one, rate, sought.precision));
+    let (each, guess) = (Each::of(&one), Guess::of(&one, rate, sought.precision));
     guess.check(rate)?;
     let (found, used) = sought.search(&guess, each.costs(), terminal)?;
     let view = sought.view((&one, &each, &guess), (&found, &used), terminal)?;

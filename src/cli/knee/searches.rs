@@ -68,7 +68,6 @@ pub(super) fn search_all(
     plan: &Plan,
     asked: &[(&Planned, Asked<'_>)],
     (cells, kept): (&[sweep::Cell], Option<&str>),
-    price: Option<f64>,
     terminal: &Terminal,
 ) -> anyhow::Result<(Vec<Setting>, Option<std::io::Error>)> {
     let (finished, mut keeper) = match kept {
@@ -88,7 +87,7 @@ pub(super) fn search_all(
     let one = |cell: &sweep::Cell| {
         let searched = asked.binary_search_by_key(&cell.index, |(planned, _)| planned.index);
         let (labels, found) = match (searched, plan.refused(cell.index)) {
-            (Ok(at), _) => (&asked[at].0.labels, search(&asked[at], price, &goes_on)),
+            (Ok(at), _) => (&asked[at].0.labels, search(&asked[at], &goes_on)),
             (Err(_), Some(refused)) => (&refused.labels, refused.found()),
             (Err(_), None) => unreachable!("a cell of the plan is run or refused"),
         };
@@ -113,21 +112,17 @@ pub(super) fn search_all(
     Ok((settings, keeper.error))
 }
 
-fn search(
-    (cell, asked): &(&Planned, Asked<'_>),
-    price: Option<f64>,
-    goes_on: &(impl Fn() -> bool + Sync),
-) -> Found {
+fn search((cell, asked): &(&Planned, Asked<'_>), goes_on: &(impl Fn() -> bool + Sync)) -> Found {
     if interrupt::is_asked() {
         return Found::NotRun;
     }
     match search_one(asked, &mut |_| goes_on(), &mut |_| goes_on()) {
-        Ok(searched) => Found::Knee(Box::new(priced(&cell.resolved, searched, price))),
+        Ok(searched) => Found::Knee(Box::new(priced(&cell.resolved, searched))),
         Err(error) => Found::Failed(format!("{error:#}")),
     }
 }
 
-fn priced(resolved: &Resolved, searched: Searched, price: Option<f64>) -> Priced {
+fn priced(resolved: &Resolved, searched: Searched) -> Priced {
     let pools = &resolved.scenario.pools;
     Priced {
         view: searched.view,
@@ -136,7 +131,7 @@ fn priced(resolved: &Resolved, searched: Searched, price: Option<f64>) -> Priced
             .iter()
             .map(|pool| u64::from(pool.gpus) * u64::from(pool.replicas))
             .sum(),
-        usd_per_hour: rent::of(resolved, price).map(|rent| rent.usd_per_hour()),
+        rent: rent::of(resolved),
         parameters: Component::ALL
             .into_iter()
             .map(|part| (part, parameters(resolved, part)))

@@ -36,7 +36,9 @@ pub(super) fn execute(
     let settings = combinations(args, common)?;
     let mut sizings: Vec<Option<Sizing>> = Vec::new();
     let judge = |index: usize, resolved: &Resolved| {
-        let sizing = promised(resolved).and_then(|()| args.sizing.of(resolved, &settings[index].document));
+        promised(resolved)?;
+        rent::check_for_knee(resolved)?;
+        let sizing = args.sizing.of(resolved, &settings[index].document);
         sizing.map(|sizing| sizings.push(sizing))
     };
     let Some(mut plan) = Plan::of(settings.clone(), (0, 1), judge)? else {
@@ -123,7 +125,7 @@ fn search(
     // What decides a knee and its cost beside the scenario.
     let beside = format!("{:?}", (args.min_rate, args.max_rate, args.sizing));
     let cells = plan.cells(is_jsonl.then_some(&beside));
-    let (settings, unkept) = search_all(plan, asked, (&cells, kept), args.sizing.price, terminal)?;
+    let (settings, unkept) = search_all(plan, asked, (&cells, kept), terminal)?;
     let mut objects: Vec<Value> = settings.iter().map(Setting::object).collect::<Result<_, _>>()?;
     knees::place(&mut objects);
     if let Some(why) = nothing_searched(plan, &objects) {
@@ -133,7 +135,7 @@ fn search(
     match is_jsonl {
         true if is_cut && kept.is_some() => {}
         true => files::put(&sweep::to_jsonl(&cells, &objects)?, outputs.file.as_deref(), out)?,
-        false => put(plan, &settings, (outputs, args.sizing.price), out, terminal)?,
+        false => put(plan, &settings, outputs, out, terminal)?,
     }
     if let Some(error) = unkept {
         let path = kept.unwrap_or_default();
@@ -145,7 +147,7 @@ fn search(
         terminal.notes(&[interrupted(&settings, kept)]);
     }
     if let Some(folder) = &outputs.charts {
-        let said = said_of_all(plan, args.sizing.price);
+        let said = said_of_all(plan);
         let all = Ranking::of(&objects, &plan.labels(), said);
         draw(&all, &settings, folder, terminal)?;
     }
@@ -169,30 +171,19 @@ fn interrupted(settings: &[Setting], kept: Option<&str>) -> String {
     format!("interrupted: {whole} of {of} were searched to their end; {goes_on}")
 }
 
-/// Axes that the search sets itself, or that one price for all contradicts.
-pub(super) fn contradicted(axes: &[Axis], price: Option<f64>) -> Vec<Diagnostic> {
-    axes.iter().filter_map(|axis| contradicts(axis, price)).collect()
+/// Axes that the search sets itself.
+pub(super) fn contradicted(axes: &[Axis]) -> Vec<Diagnostic> {
+    axes.iter().filter_map(contradicts).collect()
 }
 
-fn contradicts(axis: &Axis, price: Option<f64>) -> Option<Diagnostic> {
+fn contradicts(axis: &Axis) -> Option<Diagnostic> {
     let name = axis.name.trim_start_matches('-').replace('_', "-");
     let last = name.rsplit('.').next().unwrap_or(&name);
     let is_of_all = !name.contains('.') || name.starts_with("workload.arrivals.");
-    if last == "request-rate" && is_of_all {
-        let problem = Diagnostic::new("knee looks for the rate itself, and an axis sets it")
+    (last == "request-rate" && is_of_all).then(|| {
+        Diagnostic::new("knee looks for the rate itself, and an axis sets it")
             .at(Place::of_axis(&axis.name))
-            .help("leave it out, or `plimsoll sweep` runs at given rates");
-        return Some(problem);
-    }
-    (last == "gpu" && price.is_some() && axis.values.len() > 1).then(|| {
-        Diagnostic::new(
-            "--price is one price for every GPU-hour of the command, and -L gpu compares cards that cost unlike amounts",
-        )
-        .at(Place::Flag("--price".to_owned()))
-        .help(
-            "leave it out: each card then has the list price of its profile, which stands beneath the answer; for your own put what \
-             `plimsoll hw show GPU --format toml` says into a file, change its usd_per_hour, and give the file's path in place of the name",
-        )
+            .help("leave it out, or `plimsoll sweep` runs at given rates")
     })
 }
 
@@ -242,25 +233,22 @@ fn say(input: &Assembled, plan: &Plan, outputs: &Outputs, unread: &[String], ter
 }
 
 /// Where the prices are from, each card once.
-fn prices(plan: &Plan, price: Option<f64>) -> String {
-    let cells = plan.runs.iter().map(|cell| &cell.resolved);
-    let priced = cells.filter(|resolved| price.is_some() || !resolved.is_ideal());
-    let pools = priced.flat_map(|resolved| &resolved.scenario.pools);
-    rent::prices(pools, price)
+fn prices(plan: &Plan) -> String {
+    rent::prices(plan.runs.iter().flat_map(|cell| &cell.resolved.scenario.pools))
 }
 
 /// Writes all settings in any other form than lines of JSON.
 fn put(
     plan: &Plan,
     settings: &[Setting],
-    (outputs, price): (&Outputs, Option<f64>),
+    outputs: &Outputs,
     out: &mut dyn Write,
     terminal: &Terminal,
 ) -> anyhow::Result<()> {
     let knees = Knees {
         subject: subject::of_all(plan.runs.iter().map(|cell| &cell.resolved)),
         rows: settings.iter().filter_map(Setting::row).cloned().collect(),
-        price_source: prices(plan, price),
+        price_source: prices(plan),
     };
     let file = outputs.file.as_deref();
     let text = match outputs.format {
@@ -275,7 +263,7 @@ fn put(
 }
 
 /// What stands over the picture of all: what is served, what is promised where that is the same of all, and the prices.
-fn said_of_all(plan: &Plan, price: Option<f64>) -> Vec<String> {
+fn said_of_all(plan: &Plan) -> Vec<String> {
     let resolved = || plan.runs.iter().map(|cell| &cell.resolved);
     let promised = |resolved: &Resolved| {
         let slo = &resolved.slo;
@@ -286,7 +274,7 @@ fn said_of_all(plan: &Plan, price: Option<f64>) -> Vec<String> {
     let said = [
         subject::of_all(resolved()),
         promised.unwrap_or_default(),
-        prices(plan, price),
+        prices(plan),
     ];
     said.into_iter().filter(|phrase| !phrase.is_empty()).collect()
 }

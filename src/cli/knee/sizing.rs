@@ -20,9 +20,6 @@ pub struct SizingFlags {
     /// they are simulated behind --router; of prefill and decode pools the cheapest numbers of both.
     #[arg(long, value_name = "RATE", allow_negative_numbers = true)]
     pub for_rate: Option<f64>,
-    /// US dollars per GPU-hour, in place of the list price of the GPU's profile.
-    #[arg(long, value_name = "USD", allow_negative_numbers = true)]
-    pub price: Option<f64>,
 }
 
 /// The smallest rate that is sized for, requests per second: below it dollars per token say nothing.
@@ -38,40 +35,8 @@ impl SizingFlags {
             ))
             .at(Place::Flag("--for-rate".to_owned()))
         });
-        let no_price = self.price.filter(|price| !(0.0..1e6).contains(price));
-        let no_price = no_price.map(|price| {
-            Diagnostic::new(format!(
-                "--price {price} is not a price: write US dollars per GPU-hour, --price 2.99"
-            ))
-            .at(Place::Flag("--price".to_owned()))
-        });
-        let all = [super::no_rate("--for-rate", self.for_rate), too_low, no_price];
+        let all = [super::no_rate("--for-rate", self.for_rate), too_low];
         all.into_iter().flatten().collect()
-    }
-
-    /// Refuses a price that is not that of all GPUs, or of nothing that is told.
-    ///
-    /// # Errors
-    /// Pools of unlike cards, and replicas that come and go.
-    pub(super) fn check_price(self, resolved: &Resolved) -> Result<(), Diagnostics> {
-        if self.price.is_some() && !resolved.scenario.cluster.scalers.is_empty() {
-            let problem =
-                Diagnostic::new("--price has no effect on a knee of replicas that come and go with the load");
-            let help = "`run` tells what a run of them costs, and takes --price";
-            return Err(problem.at(Place::Flag("--price".to_owned())).help(help).into());
-        }
-        let devices = || resolved.servers.iter().map(|server| &server.device.id);
-        let are_unlike = devices().any(|device| Some(device) != devices().next());
-        if self.price.is_none() || !are_unlike {
-            return Ok(());
-        }
-        let problem = Diagnostic::new(
-            "--price is one price for every GPU-hour, and the pools have cards that cost unlike amounts",
-        );
-        let help = "leave it out: each card then has the list price of its profile; for your own put what \
-                    `plimsoll hw show GPU --format toml` says into a file, change its usd_per_hour, and give the file's path in place \
-                    of the name";
-        Err(problem.at(Place::Flag("--price".to_owned())).help(help).into())
     }
 
     /// What was asked, for this scenario's replica.
@@ -83,19 +48,16 @@ impl SizingFlags {
             return Ok(None);
         };
         let engines = engines_of_one(resolved, document)?;
-        let list = resolved.device.price.as_ref().filter(|_| !resolved.is_ideal());
-        let price_source = match (self.price, list) {
-            (None, Some(list)) => Some(format!("assumed list price of {}", list.date)),
-            _ => None,
-        };
+        let price = resolved.scenario.first_pool().price.as_ref();
+        let listed = price.and_then(|price| price.listed.as_ref());
         Ok(Some(Sizing {
             demand: Demand {
                 rate,
                 gpus_per_replica: resolved.placement.gpus() * engines,
-                usd_per_gpu_hour: self.price.or(list.map(|list| list.usd_per_hour)),
+                usd_per_gpu_hour: price.map(|price| price.usd_per_hour),
             },
             gpu: resolved.device.id.clone(),
-            price_source,
+            price_source: listed.map(|date| format!("assumed list price of {date}")),
             is_bursty: resolved.scenario.workload.is_bursty(),
             beside: mix::beside(&resolved.scenario.workload),
             counted: None,
@@ -332,10 +294,7 @@ mod tests {
 
     #[test]
     fn a_rate_that_is_next_to_nothing_is_not_sized_for() {
-        let flags = |rate: f64| SizingFlags {
-            for_rate: Some(rate),
-            price: None,
-        };
+        let flags = |rate: f64| SizingFlags { for_rate: Some(rate) };
         for tiny in [1e-300, 1e-9] {
             let told = Diagnostics(flags(tiny).problems()).render(false);
             assert!(told.contains("less than a request in 11 days"), "{told}");

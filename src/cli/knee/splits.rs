@@ -93,7 +93,7 @@ impl SplitFlags {
 pub(super) fn execute(
     document: &Document,
     gpus: u32,
-    (bracket, price): (Bracket, Option<f64>),
+    bracket: Bracket,
     outputs: &Outputs,
     out: &mut dyn Write,
     terminal: &Terminal,
@@ -122,7 +122,7 @@ pub(super) fn execute(
             Some(way) => split(document, way, FLAG)?,
             None => all_do_both(document, gpus / each)?,
         };
-        row(&resolved, way, &objective, (bracket, price), terminal)
+        row(&resolved, way, &objective, bracket, terminal)
     };
     let rows = search(&ways, scales(&pair), terminal, try_one)?;
     let splits = Splits {
@@ -132,7 +132,7 @@ pub(super) fn execute(
         promises: promised(&objective, &present::class_promises(&pair)),
         missing: asked - rows.len(),
         rows,
-        price_source: rent::prices(pair.scenario.pools.iter().chain(&together.scenario.pools), price),
+        price_source: rent::prices(pair.scenario.pools.iter().chain(&together.scenario.pools)),
         subject: subject::subject(&together),
     };
     let text = match outputs.format {
@@ -282,7 +282,7 @@ fn row(
     resolved: &Resolved,
     split: Option<(u32, u32)>,
     objective: &Objective,
-    (bracket, price): (Bracket, Option<f64>),
+    bracket: Bracket,
     terminal: &Terminal,
 ) -> anyhow::Result<SplitRow> {
     let Some(own_rate) = mean_rate(&resolved.scenario.workload) else {
@@ -316,7 +316,7 @@ fn row(
             .and_then(|there| there.result.relays.as_ref())
             .map(|relays| relays.stage_s(Stage::Transfer) / relays.ttft_s().max(f64::MIN_POSITIVE)),
         costs: there.as_ref().and_then(|there| costs(there, split)),
-        usd_per_hour: rent::of(resolved, price).ok().map(|rent| rent.usd_per_hour()),
+        usd_per_hour: rent::of(resolved).ok().map(|rent| rent.usd_per_hour()),
         bound: None,
     })
 }
@@ -332,6 +332,7 @@ fn costs(outcome: &Outcome, split: Option<(u32, u32)>) -> Option<Costs> {
     });
     Some(Costs {
         prompt_s,
+        prompt_tokens: whole.input_tokens as f64 / completed,
         output_tokens: whole.output_tokens as f64 / completed,
         tpot_s: whole.tpot.mean_s()?,
         itl_s: [whole.itl.quantile_s(0.5)?, whole.itl.quantile_s(0.99)?],

@@ -14,6 +14,14 @@ pub struct RawCluster {
     /// GPU id, `H100-SXM-80GB` (`plimsoll hw`; any shortening by whole parts), or the path of a hardware profile.
     #[arg(long, value_name = "GPU", help_heading = "Machines")]
     pub gpu: Option<String>,
+    /// US dollars per GPU-hour, in place of the list price of the GPU's profile.
+    #[arg(
+        long,
+        value_name = "USD",
+        help_heading = "Machines",
+        allow_negative_numbers = true
+    )]
+    pub price: Option<f64>,
     /// PCIe cards are joined in pairs by NVLink bridges; groups of more than two cross PCIe all the same.
     #[arg(
         long,

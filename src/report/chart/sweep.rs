@@ -113,7 +113,10 @@ fn is_told(view: &SweepView, index: usize) -> bool {
         (_, Some(("e2el", _))) => {
             let tpot = FIGURES.iter().position(|figure| figure.key == "median_tpot_ms");
             let is_blind = |point: &SweepPoint| tpot.is_none_or(|tpot| point.figures[tpot].is_none());
-            values().next().is_some() && (view.points.iter().any(is_blind) || limit(view, figure).is_some())
+            let is_limited = FIGURES.iter().any(|figure| {
+                figure.of.is_some_and(|(metric, _)| metric == "e2el") && limit(view, figure).is_some()
+            });
+            values().next().is_some() && (is_limited || view.points.iter().any(is_blind))
         }
         _ => values().next().is_some(),
     }
@@ -228,10 +231,15 @@ fn colour(line: usize) -> Colour {
     COLOURS[line % COLOURS.len()]
 }
 
-/// The limit on a figure: one that every good request keeps, or one on this very percentile.
+/// The limit on a figure: one that so many requests must keep, in a pane of a percentile that tells of so many, or one on this very
+/// percentile. A median says nothing of the tail that a limit is about.
 fn limit(view: &SweepView, figure: &SweepFigure) -> Option<f64> {
+    /// The furthest of the tail that is drawn.
+    const TAIL: f64 = 0.99;
     let (metric, percentile) = figure.of?;
+    let tells_of_all = percentile / 100.0 >= view.attainment.min(TAIL) - 1e-9;
     let every = view.limits.iter().find(|limit| limit.metric == metric);
+    let every = every.filter(|_| tells_of_all);
     let this = view.promises.iter().find(|promise| {
         promise.metric == metric && promise.percentile.is_some_and(|p| (p - percentile).abs() < 1e-9)
     });

@@ -1,5 +1,6 @@
 //! A knee search as one JSON object.
 
+use super::cost::Cost;
 use super::value::{Object, Value};
 use crate::analysis::Estimate;
 use crate::analysis::costs::Rent;
@@ -34,8 +35,7 @@ pub(super) fn object(view: &KneeView) -> Object {
         object.put("sizing", Value::Object(sizing(asked)));
     }
     if let Some(rent) = &view.rent {
-        let tokens_per_s = view.prompt_tokens_per_s.zip(view.output_tokens_per_s);
-        object.put("cost", Value::Object(rented(rent, tokens_per_s)));
+        object.put("cost", Value::Object(paid(view, rent).object()));
     }
     object.put("knee", estimate(view.knee));
     object.put("saturation", estimate(view.saturation));
@@ -108,6 +108,27 @@ pub(super) fn object(view: &KneeView) -> Object {
     object
 }
 
+/// What the answer costs: the replicas that were counted, where they were, else what was searched, at its knee.
+pub(super) fn paid(view: &KneeView, rent: &Result<Rent, String>) -> Cost {
+    let at_knee = view
+        .knee
+        .and(view.prompt_tokens_per_s.zip(view.output_tokens_per_s));
+    let of_one = Cost::of(rent, at_knee);
+    match &view.sizing {
+        None => of_one,
+        Some(sizing) => {
+            let fleet = sizing.fleet.as_ref();
+            Cost {
+                gpus: fleet.map(|fleet| fleet.gpus as f64),
+                usd_per_hour: fleet.and_then(|fleet| fleet.usd_per_hour),
+                usd_per_million_output_tokens: fleet.and_then(|fleet| fleet.usd_per_million_output_tokens),
+                usd_per_million_tokens: fleet.and_then(|fleet| fleet.usd_per_million_tokens),
+                ..of_one
+            }
+        }
+    }
+}
+
 fn when_full(full: WhenFull) -> Value {
     let mut told = Object::default();
     told.put("served", estimate(Some(full.served)));
@@ -130,7 +151,7 @@ fn sizing(asked: &Sizing) -> Object {
     );
     let model = fleet.and_then(|fleet| fleet.replicas_model_90);
     object.put("replicas_model_low", whole(model.map(|(low, _)| low)));
-    object.put("replicas_model_high", whole(model.map(|(_, high)| high)));
+    object.put("replicas_model_high", whole(model.and_then(|(_, high)| high)));
     object.put("gpu", asked.gpu.as_str());
     object.put("gpus_per_replica", u64::from(asked.demand.gpus_per_replica));
     object.put("gpus", whole(fleet.map(|fleet| fleet.gpus)));
@@ -188,35 +209,6 @@ fn counted(object: &mut Object, asked: &Sizing) {
             }
             object.put("tried", Value::List(count.tried.iter().map(crew).collect()));
         }
-    }
-}
-
-/// What GPUs cost, with prompt and output tokens per second where they are known; keys are `null` where the price is not.
-pub(super) fn rented(rent: &Result<Rent, String>, tokens_per_s: Option<(f64, f64)>) -> Object {
-    let mut object = Object::default();
-    let known = rent.as_ref().ok();
-    object.put("gpus", known.map(gpus));
-    object.put("usd_per_hour", known.map(Rent::usd_per_hour));
-    let per_million = |tokens: fn((f64, f64)) -> f64| known?.usd_per_million(tokens(tokens_per_s?));
-    object.put("usd_per_million_output_tokens", per_million(|(_, output)| output));
-    object.put(
-        "usd_per_million_tokens",
-        per_million(|(prompt, output)| prompt + output),
-    );
-    let mut each = Object::default();
-    let pools = known.into_iter().flat_map(|rent| &rent.pools);
-    for (name, _, usd) in pools.filter(|(name, ..)| !name.is_empty()) {
-        each.put(name, *usd);
-    }
-    object.put("usd_per_hour_by_pool", Value::Object(each));
-    object
-}
-
-/// A whole number, but for a mean.
-fn gpus(rent: &Rent) -> Value {
-    match rent.is_mean {
-        true => rent.gpus().into(),
-        false => (rent.gpus() as u64).into(),
     }
 }
 

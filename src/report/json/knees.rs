@@ -1,5 +1,6 @@
 //! The knees of several settings: each the object of its search, after what names the setting and what it costs.
 
+use super::cost::Cost as Paid;
 use super::knee;
 use super::value::{Object, Value};
 use crate::analysis::costs::{Cost, Reach};
@@ -60,18 +61,17 @@ fn object(row: &KneeRow, beside: Option<(Option<&'static str>, Option<u64>)>) ->
     object
 }
 
-/// US dollars. `usd_low` and `usd_high` are the ends of the 90 % interval of the cost that settings are ranked by
+/// What every [`cost`](super::cost) has, and how it is ranked. `usd_low` and `usd_high` are the ends of the 90 % interval of the cost that settings are ranked by
 /// (`ranked_by`), chance and the model's doubt together; `null` where one is open. `chance_ln` and `model_ln` are how far its
 /// logarithm reaches down and up by each, and settings with equal names in `rests_on` share that part of the model's doubt.
 fn cost(priced: &Priced) -> Object {
-    let mut object = Object::default();
-    object.put("gpus", priced.gpus_paid());
-    object.put("usd_per_hour", priced.usd_per_hour_paid());
+    let paid = Paid {
+        // How many there are is known where their price is not.
+        gpus: priced.gpus_paid().map(|gpus| gpus as f64),
+        ..knee::paid(&priced.view, &priced.rent)
+    };
+    let mut object = paid.object();
     object.put("output_throughput_at_knee", priced.view.output_tokens_per_s);
-    object.put(
-        "usd_per_million_output_tokens",
-        priced.usd_per_million_output_tokens(),
-    );
     object.put(
         "ranked_by",
         match priced.view.sizing {

@@ -4,6 +4,7 @@
 //! order, and are never withheld. Everything of ours stands under `plimsoll`. Where no request was completed the client's
 //! figures are 0, as its own are. Leaves out: keys for audio.
 
+mod cost;
 mod knee;
 mod knees;
 mod pairs;

@@ -1,5 +1,6 @@
 //! The cheapest numbers of prefill and decode replicas as one JSON object.
 
+use super::cost::Cost;
 use super::knee::{estimate, optional};
 use super::value::{Object, Value};
 use crate::report::pairs::{PairRow, PairSizing};
@@ -16,6 +17,7 @@ pub fn pairs(sizing: &PairSizing) -> String {
         object.put("interrupted", true);
     }
     object.put("sizing", Value::Object(answer(sizing)));
+    object.put("cost", Value::Object(paid(sizing).object()));
     object.put("promises", sizing.promises.clone());
     let mut trust = Object::default();
     for (component, how) in &sizing.trust {
@@ -69,6 +71,31 @@ fn answer(sizing: &PairSizing) -> Object {
     object.put("began_with", vec![sizing.start.0, sizing.start.1]);
     object.put("tried", sizing.rows.iter().map(tried).collect::<Vec<Value>>());
     object
+}
+
+/// What the pair costs.
+fn paid(sizing: &PairSizing) -> Cost {
+    let best = sizing.best();
+    let per_million = sizing.usd_per_million();
+    let each = best.and_then(|row| Some((row.pair.prefill, row.pair.decode, sizing.usd_each?)));
+    let by_pool = each.map(|(prefill, decode, [of_prefill, of_decode])| {
+        [
+            ("prefill", prefill as f64 * of_prefill),
+            ("decode", decode as f64 * of_decode),
+        ]
+    });
+    Cost {
+        gpus: best.map(|row| row.gpus as f64),
+        usd_per_hour: best.and_then(|row| row.usd_per_hour),
+        usd_per_million_output_tokens: per_million.map(|(output, _)| output),
+        usd_per_million_tokens: per_million.map(|(_, all)| all),
+        by_pool: by_pool
+            .into_iter()
+            .flatten()
+            .map(|(name, usd)| (name.to_owned(), usd))
+            .collect(),
+        prices: sizing.price_source.clone(),
+    }
 }
 
 fn tried(row: &PairRow) -> Value {

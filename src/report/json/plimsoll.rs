@@ -4,9 +4,10 @@ use super::super::standing::run_word;
 use super::super::trust::trust_word;
 use super::super::turns::Turns;
 use super::super::views::{PoolMeta, Promise, ResultMeta, ScalingMeta, Utilisation};
+use super::cost::Cost;
 use super::value::{Object, Value};
 use super::{FORMAT_VERSION, distribution_ms};
-use super::{knee, parts, tiers, waits};
+use super::{parts, tiers, waits};
 use crate::analysis::costs::tokens_per_s;
 use crate::analysis::{Estimate, RunResult};
 use crate::calibrate::interval::{FigureInterval, ModelInterval};
@@ -95,7 +96,7 @@ pub(super) fn object(result: &RunResult, meta: &ResultMeta) -> Object {
     }
     object.put(
         "cost",
-        Value::Object(knee::rented(&meta.rent, tokens_per_s(result))),
+        Value::Object(Cost::of(&meta.rent, tokens_per_s(result)).object()),
     );
     if let Some(account) = &meta.lock_step {
         object.put("lock_step", lock_step(account));

@@ -1,5 +1,6 @@
 //! Every share of some GPUs between prefill and decode as one JSON object.
 
+use super::cost::Cost;
 use super::knee::{estimate, optional};
 use super::value::{Object, Value};
 use crate::report::splits::{Costs, SplitRow, Splits};
@@ -15,9 +16,7 @@ pub fn splits(splits: &Splits) -> String {
     if splits.missing > 0 {
         object.put("interrupted", true);
     }
-    let best = splits
-        .best_split()
-        .map(|row| Value::Object(way(row, splits.replicas)));
+    let best = splits.best_split().map(|row| Value::Object(way(row, splits)));
     object.put("best_split", best.unwrap_or(Value::Null));
     let (apart, together) = (splits.best_split(), splits.together());
     let ratio = apart
@@ -26,17 +25,20 @@ pub fn splits(splits: &Splits) -> String {
         .map(|(apart, together)| apart.rate() / together.rate());
     object.put("apart_over_together", optional(ratio));
     let ways = splits.rows.iter();
-    let ways = ways.map(|row| Value::Object(way(row, splits.replicas))).collect();
+    let ways = ways.map(|row| Value::Object(way(row, splits))).collect();
     object.put("ways", Value::List(ways));
     object.line()
 }
 
-fn way(row: &SplitRow, replicas: u32) -> Object {
+fn way(row: &SplitRow, splits: &Splits) -> Object {
     let mut object = Object::default();
     let (prefill, decode) = row.split.unwrap_or((0, 0));
     object.put("prefill", u64::from(prefill));
     object.put("decode", u64::from(decode));
-    object.put("both", u64::from(if row.split.is_none() { replicas } else { 0 }));
+    object.put(
+        "both",
+        u64::from(if row.split.is_none() { splits.replicas } else { 0 }),
+    );
     object.put("knee", estimate(row.within_slo));
     object.put("at_most", optional(row.bound));
     object.put("saturation", estimate(row.saturation));
@@ -49,6 +51,15 @@ fn way(row: &SplitRow, replicas: u32) -> Object {
         "usd_per_million_output_tokens",
         optional(row.usd_per_million_output_tokens()),
     );
+    let paid = Cost {
+        gpus: Some(f64::from(splits.gpus)),
+        usd_per_hour: row.usd_per_hour,
+        usd_per_million_output_tokens: row.usd_per_million_output_tokens(),
+        usd_per_million_tokens: row.usd_per_million_tokens(),
+        prices: splits.price_source.clone(),
+        ..Cost::default()
+    };
+    object.put("cost", Value::Object(paid.object()));
     if let Some(costs) = &row.costs {
         object.put("costs", Value::Object(costs_of(costs)));
     }

@@ -53,7 +53,7 @@ fn found(knees: &Knees) -> String {
             format!("{most}{within}: {}, {knee}{}", row.name(), beside(knees))
         }
         _ if knees.cut().is_some() && !knees.searched().any(|priced| priced.view.is_kept()) => {
-            "nothing is known yet of what meets the SLO".to_owned()
+            seen_before_the_end(knees)
         }
         _ if knees.priced().any(|priced| priced.view.only_client().is_some()) => {
             "THE CLIENT IS THE LIMIT of every setting that meets the SLO: a larger --max-concurrency, or none, shows what they carry"
@@ -70,6 +70,29 @@ fn found(knees: &Knees) -> String {
         _ if knees.rows.iter().all(|row| matches!(row.found, Found::DoesNotFit(_))) => "NO SETTING fits".to_owned(),
         _ if knees.priced().next().is_none() => "NO SETTING could be searched".to_owned(),
         _ => format!("NO SETTING meets the SLO{}", asked.unwrap_or_default()),
+    }
+}
+
+/// What is known where no search that came to its end met the SLO: the highest rate that another was seen to meet it at.
+fn seen_before_the_end(knees: &Knees) -> String {
+    let seen = knees.rows.iter().filter_map(|row| {
+        let priced = row.priced().filter(|priced| priced.is_cut)?;
+        Some((row, priced.view.knee?.value, priced.view.sizing.is_some()))
+    });
+    let most = seen.max_by(|(_, a, _), (_, b, _)| a.total_cmp(b));
+    let most = most.map(|(row, rate, is_sized)| {
+        let of_one = if is_sized { " of one replica" } else { "" };
+        let (rate, name) = (significant_down(rate), row.name());
+        format!("at least {rate} req/s{of_one} within the SLO until then: {name}")
+    });
+    let missed = (knees.searched().next().is_some()).then(|| match knees.cut() {
+        Some((1, _)) => "it does not meet the SLO".to_owned(),
+        _ => "they do not meet the SLO".to_owned(),
+    });
+    let known: Vec<String> = missed.into_iter().chain(most).collect();
+    match known.is_empty() {
+        true => "nothing is known yet of what meets the SLO".to_owned(),
+        false => known.join("; "),
     }
 }
 
@@ -152,7 +175,7 @@ fn not_ranked(knees: &Knees, priced: &Priced) -> Option<String> {
     if priced.view.sizing.is_none() && priced.view.only_client().is_some() {
         return Some("the client is its limit, and its knee was not seen".to_owned());
     }
-    let why = priced.usd_per_hour.as_ref().err()?;
+    let why = priced.rent.as_ref().err()?;
     (priced.view.is_kept() && priced.cost().is_none()).then(|| format!("no price is told: {why}"))
 }
 

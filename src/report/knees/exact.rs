@@ -5,7 +5,7 @@ use crate::report::csv;
 use crate::report::trust::trust_word;
 
 /// Figures of a setting that was searched, as the JSON has them.
-const FIGURES: [&str; 21] = [
+const FIGURES: [&str; 22] = [
     "knee",
     "knee_low",
     "knee_high",
@@ -23,6 +23,7 @@ const FIGURES: [&str; 21] = [
     "gpus",
     "usd_per_hour",
     "usd_per_million_output_tokens",
+    "usd_per_million_tokens",
     "usd_low",
     "usd_high",
     "kernels",
@@ -88,6 +89,7 @@ fn figures(row: &KneeRow) -> Vec<String> {
         whole(priced.gpus_paid()),
         number(priced.usd_per_hour_paid()),
         number(priced.usd_per_million_output_tokens()),
+        number(priced.usd_per_million_tokens()),
         number(cost.map(|(low, _)| low)),
         number(cost.map(|(_, high)| high)),
         priced

@@ -164,8 +164,8 @@ fn cells(knees: &Knees) -> (Vec<Column>, Vec<Vec<String>>) {
     columns.extend(is_any_less_when_full(knees).then(|| Column::right(ONCE_FULL)));
     columns.extend(["GPUs", "$/h"].map(Column::right));
     let costs = match is_sized {
-        true => ["90 %", "$/M out"],
-        false => ["$/M out", "90 %"],
+        true => ["90 %", "$/M out", "$/M in+out"],
+        false => ["$/M out", "90 %", "$/M in+out"],
     };
     columns.extend(costs.map(Column::right));
     columns.extend(["kernels", "limited by"].map(Column::left));
@@ -223,6 +223,7 @@ fn figures(knees: &Knees, priced: &Priced, is_sized: bool) -> Vec<String> {
     let gpus = priced.gpus_paid().map_or_else(dash, count);
     let hour = priced.usd_per_hour_paid().map_or_else(dash, dollars);
     let million = priced.usd_per_million_output_tokens().map_or_else(dash, dollars);
+    let all = priced.usd_per_million_tokens().map_or_else(dash, dollars);
     let cost = priced
         .cost()
         .and_then(|cost| cost.interval_90())
@@ -231,8 +232,8 @@ fn figures(knees: &Knees, priced: &Priced, is_sized: bool) -> Vec<String> {
             false => format!("from {}", dollars(low)),
         });
     match is_sized {
-        true => cells.extend([gpus, hour, cost, million]),
-        false => cells.extend([gpus, hour, million, cost]),
+        true => cells.extend([gpus, hour, cost, million, all]),
+        false => cells.extend([gpus, hour, million, cost, all]),
     }
     let kernels = priced.kernels();
     cells.extend([

@@ -32,7 +32,14 @@ fn row(gpu: &str, knee: f64, doubt: f64, usd_per_hour: Option<f64>) -> KneeRow {
             view,
             is_cut: false,
             gpus: 2,
-            usd_per_hour: usd_per_hour.ok_or_else(|| format!("the profile of {gpu} has no [price]")),
+            rent: match usd_per_hour {
+                Some(usd) => Ok(Rent {
+                    pools: vec![(String::new(), 2.0, usd)],
+                    is_mean: false,
+                    source: "assumed list price of 2025-10-01".to_owned(),
+                }),
+                None => Err(format!("the profile of {gpu} has no [price]")),
+            },
             parameters: vec![(Component::Host, gpu.to_owned())],
         })),
     }
@@ -282,7 +289,18 @@ fn a_cut_says_what_is_known_and_no_more() {
     let whole = |gpu: &str, knee: f64| row(gpu, knee, 1.0, Some(7.2));
     assert_eq!(
         told(vec![cut(true), not_run()]),
-        format!("INTERRUPTED: 0 of 2 settings were searched; {nothing}")
+        "INTERRUPTED: 0 of 2 settings were searched; at least 10.0 req/s within the SLO until then: gpu = a"
+    );
+    let missed = || {
+        let mut row = cut(false);
+        if let Found::Knee(priced) = &mut row.found {
+            priced.is_cut = false;
+        }
+        row
+    };
+    assert_eq!(
+        told(vec![missed(), not_run()]),
+        "INTERRUPTED: 1 of 2 settings was searched; it does not meet the SLO"
     );
     let three = || vec![cut(true), whole("c", 5.0), whole("d", 9.0)];
     assert_eq!(
@@ -327,7 +345,7 @@ fn a_table_for_people_is_ranked_and_says_what_it_rests_on() {
         row("a", 10.0, 1.1, Some(3.6)),
         row("b", 40.0, 1.1, Some(7.2)),
     ]);
-    insta::assert_snapshot!(text(&all, Some(120)), @r"
+    insta::assert_snapshot!(text(&all, Some(140)), @r"
     cheapest within the SLO: gpu = b, 0.50 $/M output tokens (40.0 req/s on 2 GPUs, 7.20 $/h)
     simulated Llama-3.1-8B-Instruct
     SLO       99.0 % of requests with TTFT ≤ 500 ms and TPOT ≤ 50.0 ms
@@ -336,23 +354,23 @@ fn a_table_for_people_is_ranked_and_says_what_it_rests_on() {
     but       gpu = c: no price is told: the profile of c has no [price]
     note      gpu = c: its interval is wide
 
-      gpu  req/s          95 %    model 90 %  saturates  GPUs   $/h  $/M out          90 %  kernels        limited by
-      b     40.0  [36.3, 44.0]  [36.3, 44.0]       27.6     2  7.20     0.50  [0.44, 0.57]  roofline only  TTFT p99
-      a     10.0  [9.09, 11.0]  [9.09, 11.0]       27.6     2  3.60     1.00  [0.88, 1.13]  roofline only  TTFT p99
-      c     5.00  [4.54, 5.50]  [4.54, 5.50]       27.6     2     –        –             –  roofline only  TTFT p99
-      f        –             –             –          –     –     –        –             –                 failed
+      gpu  req/s          95 %    model 90 %  saturates  GPUs   $/h  $/M out          90 %  $/M in+out  kernels        limited by
+      b     40.0  [36.3, 44.0]  [36.3, 44.0]       27.6     2  7.20     0.50  [0.44, 0.57]      0.0695  roofline only  TTFT p99
+      a     10.0  [9.09, 11.0]  [9.09, 11.0]       27.6     2  3.60     1.00  [0.88, 1.13]      0.0388  roofline only  TTFT p99
+      c     5.00  [4.54, 5.50]  [4.54, 5.50]       27.6     2     –        –             –           –  roofline only  TTFT p99
+      f        –             –             –          –     –     –        –             –           –                 failed
 
     assumed   gpu_memory_utilization 0.92 (default of vllm@0.33)
     ");
     insta::assert_snapshot!(md(&all), @r"
     cheapest within the SLO: gpu = b, 0.50 $/M output tokens (40.0 req/s on 2 GPUs, 7.20 $/h)
 
-    | gpu | req/s | 95 % | model 90 % | saturates | GPUs | $/h | $/M out | 90 % | kernels | limited by |
-    | :-- | --: | --: | --: | --: | --: | --: | --: | --: | :-- | :-- |
-    | b | 40.0 | [36.3, 44.0] | [36.3, 44.0] | 27.6 | 2 | 7.20 | 0.50 | [0.44, 0.57] | roofline only | TTFT p99 |
-    | a | 10.0 | [9.09, 11.0] | [9.09, 11.0] | 27.6 | 2 | 3.60 | 1.00 | [0.88, 1.13] | roofline only | TTFT p99 |
-    | c | 5.00 | [4.54, 5.50] | [4.54, 5.50] | 27.6 | 2 | – | – | – | roofline only | TTFT p99 |
-    | f | – | – | – | – | – | – | – | – |  | failed |
+    | gpu | req/s | 95 % | model 90 % | saturates | GPUs | $/h | $/M out | 90 % | $/M in+out | kernels | limited by |
+    | :-- | --: | --: | --: | --: | --: | --: | --: | --: | --: | :-- | :-- |
+    | b | 40.0 | [36.3, 44.0] | [36.3, 44.0] | 27.6 | 2 | 7.20 | 0.50 | [0.44, 0.57] | 0.0695 | roofline only | TTFT p99 |
+    | a | 10.0 | [9.09, 11.0] | [9.09, 11.0] | 27.6 | 2 | 3.60 | 1.00 | [0.88, 1.13] | 0.0388 | roofline only | TTFT p99 |
+    | c | 5.00 | [4.54, 5.50] | [4.54, 5.50] | 27.6 | 2 | – | – | – | – | roofline only | TTFT p99 |
+    | f | – | – | – | – | – | – | – | – | – |  | failed |
 
     * simulated: Llama-3.1-8B-Instruct
     * SLO: 99.0 % of requests with TTFT ≤ 500 ms and TPOT ≤ 50.0 ms

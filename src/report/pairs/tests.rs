@@ -34,6 +34,7 @@ fn sizing(rows: Vec<PairRow>, (prefill, decode): (u64, u64)) -> PairSizing {
         gpu: ["A".to_owned(), "B".to_owned()],
         gpus_each: [1, 2],
         router: None,
+        usd_each: None,
         price_source: String::new(),
         promises: Vec::new(),
         beside: Vec::new(),
@@ -123,7 +124,10 @@ fn what_the_models_doubt_makes_of_the_numbers_is_told_where_there_is_any() {
         slow: None,
         ..doubt.clone()
     }));
-    assert!(open.contains("replicas ± 1 + 1 to not known, if"), "{open}");
+    assert!(
+        open.contains("replicas ± at least 1 + 1, if the step time's parameters are off as `model ±` says, 90 %. How many at most cannot be told"),
+        "{open}"
+    );
     let ideal = line(Ok(Doubt {
         knee: FigureInterval::certain("knee"),
         ..doubt

@@ -16,6 +16,7 @@ fn row(split: Option<(u32, u32)>, rate: f64, breaks: &str) -> SplitRow {
         busy: Some((0.5, 0.9)),
         transfer_share: split.map(|_| 0.125),
         costs: Some(Costs {
+            prompt_tokens: 1000.0,
             prompt_s: split.map(|_| 0.1),
             output_tokens: 200.0,
             tpot_s: 0.01,

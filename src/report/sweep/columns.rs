@@ -56,7 +56,7 @@ const STATISTICS: [&str; 7] = ["mean", "median", "std", "p50", "p90", "p95", "p9
 pub(super) const TOKENS_COST: &str = "$/M out";
 
 /// Other figures: key, heading, and how they are written.
-const OTHERS: [(&str, &str, Kind); 28] = [
+const OTHERS: [(&str, &str, Kind); 29] = [
     ("request_throughput", "req/s", Kind::Number),
     ("output_throughput", "out tok/s", Kind::Number),
     ("total_token_throughput", "all tok/s", Kind::Number),
@@ -84,6 +84,7 @@ const OTHERS: [(&str, &str, Kind); 28] = [
     ("replica_hours", "replica-h", Kind::Number),
     ("usd_per_hour", "$/h", Kind::Dollars),
     ("usd_per_million_output_tokens", TOKENS_COST, Kind::Dollars),
+    ("usd_per_million_tokens", "$/M in+out", Kind::Dollars),
     ("steps", "steps", Kind::Count),
 ];
 
@@ -102,12 +103,17 @@ const WORDS: [(&str, &[&str]); 12] = [
     ("bandwidth", &["memory_bandwidth"]),
     (
         "cost",
-        &["usd_per_hour", "usd_per_million_output_tokens", "replica_hours"],
+        &[
+            "usd_per_hour",
+            "usd_per_million_output_tokens",
+            "usd_per_million_tokens",
+            "replica_hours",
+        ],
     ),
 ];
 
 /// What CSV has beside vLLM's keys.
-pub(super) const OWN_OF_CSV: [&str; 7] = [
+pub(super) const OWN_OF_CSV: [&str; 8] = [
     "preemptions",
     "kv_usage",
     "kv_usage_max",
@@ -115,6 +121,7 @@ pub(super) const OWN_OF_CSV: [&str; 7] = [
     "replica_hours",
     "usd_per_hour",
     "usd_per_million_output_tokens",
+    "usd_per_million_tokens",
 ];
 
 impl Columns {
@@ -285,7 +292,10 @@ mod tests {
         assert_eq!(headings("tpot").as_deref(), Some("TPOT p50 | p99"));
         assert_eq!(headings("p95_ttft_ms").as_deref(), Some("TTFT p95"));
         assert_eq!(headings("median-queue-time-ms").as_deref(), Some("queue p50"));
-        assert_eq!(headings("cost").as_deref(), Some("$/h | $/M out | replica-h"));
+        assert_eq!(
+            headings("cost").as_deref(),
+            Some("$/h | $/M out | $/M in+out | replica-h")
+        );
         assert_eq!(headings("kv").as_deref(), Some("KV | KV max"));
         assert_eq!(headings("mfu").as_deref(), Some("MFU"));
         assert_eq!(headings("p42_ttft_ms"), None);

@@ -105,7 +105,7 @@ impl SweepRow<'_> {
             "preemptions" | "steps" => self.counted(key),
             "mfu" | "memory_bandwidth" => own("utilisation"),
             "replica_hours" => own("scaling"),
-            "usd_per_hour" | "usd_per_million_output_tokens" => own("cost"),
+            "usd_per_hour" | "usd_per_million_output_tokens" | "usd_per_million_tokens" => own("cost"),
             "running" | "running_max" | "waiting" | "waiting_max" | "kv_usage" | "kv_usage_max" | "busy" => {
                 state(key)
             }

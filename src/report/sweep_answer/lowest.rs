@@ -3,7 +3,8 @@
 //! Law: latencies are told apart by their own intervals, or by how far seeds lie apart, and never by less than what is no
 //! difference of outputs, either. Left out: runs without either, of which one latency is as good as another, and tails.
 
-use super::{ALIKE_WITHIN, Setting, at, pooled, spread};
+use super::setting::{Setting, pooled};
+use super::{ALIKE_WITHIN, spread};
 use crate::report::figures::{counted, time};
 use crate::report::sweep::SweepRow;
 use crate::report::text_sizing::dollars;
@@ -25,14 +26,14 @@ struct Told {
 
 /// `; lowest TPOT p50 4.35 ms at spec-tokens = 3`: of settings that all serve their open loops, whose outputs are alike.
 pub(super) fn lowest(settings: &[&Setting<'_, '_>]) -> String {
-    let is_carried = |(_, runs): &&Setting<'_, '_>| runs.iter().all(|run| run.is_carried());
+    let is_carried = |setting: &&Setting<'_, '_>| setting.runs.iter().all(|run| run.is_carried());
     if settings.len() < 2 || !settings.iter().all(is_carried) {
         return String::new();
     }
     let told: Vec<Told> = (LATENCIES.iter())
         .filter_map(|&(key, name)| told(settings, key, name))
         .collect();
-    let place = |index: usize| at(&settings[index].0);
+    let place = |index: usize| settings[index].at();
     match &told[..] {
         [a, b] if a.index.is_some() && a.index == b.index && a.beside.is_empty() && b.beside.is_empty() => {
             let place = a.index.map(place).unwrap_or_default();
@@ -49,7 +50,7 @@ pub(super) fn lowest(settings: &[&Setting<'_, '_>]) -> String {
 
 /// Why no latency of theirs is ranked, where they are sent at a rate of their own and are too short, or end, before a steady stretch.
 pub(super) fn unranked(settings: &[&Setting<'_, '_>]) -> String {
-    let runs = || settings.iter().flat_map(|(_, runs)| runs);
+    let runs = || settings.iter().flat_map(|setting| &setting.runs);
     let has_none = |run: &&SweepRow<'_>| !LATENCIES.iter().any(|(key, _)| run.interval(key).is_some());
     match settings.len() > 1 && runs().all(|run| run.is_open_loop()) && runs().any(has_none) {
         true => "; latencies are not ranked: runs without a steady stretch have no intervals".to_owned(),
@@ -59,11 +60,8 @@ pub(super) fn unranked(settings: &[&Setting<'_, '_>]) -> String {
 
 /// `; cheapest 3.11 $/h at target = 16`: of settings whose outputs are alike and whose costs are not.
 pub(super) fn cheapest(settings: &[&Setting<'_, '_>]) -> String {
-    let of = |run: &&SweepRow<'_>| run.named("usd_per_hour").filter(|usd| *usd > 0.0);
-    let mean = |(_, runs): &&Setting<'_, '_>| {
-        let all: Vec<f64> = runs.iter().map(of).collect::<Option<_>>()?;
-        Some(all.iter().sum::<f64>() / all.len() as f64)
-    };
+    let of = |run: &SweepRow<'_>| run.named("usd_per_hour").filter(|usd| *usd > 0.0);
+    let mean = |setting: &&Setting<'_, '_>| setting.mean(of);
     let costs: Option<Vec<f64>> = settings.iter().map(mean).collect();
     let costs = costs.unwrap_or_default();
     let cheapest = (0..costs.len()).min_by(|&a, &b| costs[a].total_cmp(&costs[b]));
@@ -78,14 +76,14 @@ pub(super) fn cheapest(settings: &[&Setting<'_, '_>]) -> String {
                 others => format!(" ({} within 1 % of it)", counted(others as u64, "other")),
             };
             let usd = dollars(costs[index]);
-            format!("; cheapest {usd} $/h{}{others}", at(&settings[index].0))
+            format!("; cheapest {usd} $/h{}{others}", settings[index].at())
         }
     }
 }
 
 /// One latency of all settings; `None` unless of each more is known than one figure.
 fn told(settings: &[&Setting<'_, '_>], key: &str, name: &str) -> Option<Told> {
-    let known = |(_, runs): &&Setting<'_, '_>| seconds(runs, key);
+    let known = |setting: &&Setting<'_, '_>| seconds(&setting.runs, key);
     let known: Vec<(f64, f64, f64)> = settings.iter().map(known).collect::<Option<_>>()?;
     // What takes least time has the highest rate.
     let rates: Vec<Option<Candidate>> = (known.iter())

@@ -1,5 +1,8 @@
 //! What the first lines of small sweeps say.
 
+mod loads;
+mod slos;
+
 use serde_json::Value;
 
 use super::*;
@@ -34,12 +37,12 @@ fn the_first_line_crowns_what_keeps_the_promise_and_no_noise() {
     open[1]["plimsoll"]["slo_decided"] = Value::Bool(false);
     assert_eq!(
         first(&open, Some(0.99)),
-        "2 runs; 1 is too short for the SLO; most output surely within it 100 tok/s at rate = 0; 200 tok/s at \
-         rate = 1 not decided (50.0 % good so far)"
+        "2 runs; 1 is too short for the SLO; most output surely within it 100 tok/s at rate = 0; most output \
+         where the SLO is not decided 200 tok/s at rate = 1 (50.0 % good so far)"
     );
     assert_eq!(
         first(&open[1..], Some(0.99)),
-        "1 run; 1 is too short for the SLO; 200 tok/s at rate = 0 not decided (50.0 % good so far)"
+        "1 run; 1 is too short for the SLO; most output where the SLO is not decided 200 tok/s at rate = 0 (50.0 % good so far)"
     );
     // What is not more than chance has it is not named.
     open[1]["output_throughput"] = 104.0.into();
@@ -66,7 +69,8 @@ fn the_first_line_crowns_what_keeps_the_promise_and_no_noise() {
     let undecided = first(&open, Some(0.99));
     assert!(
         undecided.ends_with(
-            "; 5,510 tok/s at rate = 1 (1 other within noise of it) not decided (100 % good so far)"
+            "; most output where the SLO is not decided 5,510 tok/s at rate = 1, though the runs' intervals overlap: more prompts would \
+             tell (100 % good so far)"
         ),
         "{undecided}"
     );
@@ -111,7 +115,7 @@ fn whole_runs_that_hardly_differ_are_alike() {
     );
     assert_eq!(
         first(&[825.84, 826.0], &[false; 2]),
-        "2 runs; 2 are too short for the SLO; output alike within 1 %, about 826 tok/s, not decided (met so far)"
+        "2 runs; 2 are too short for the SLO; output where the SLO is not decided alike within 1 %, about 826 tok/s (met so far)"
     );
 }
 
@@ -175,7 +179,7 @@ fn none_is_crowned_by_so_few_requests() {
 #[test]
 fn no_seed_is_crowned() {
     let run = |tokens: f64| {
-        serde_json::json!({"output_throughput": tokens, "plimsoll": {"verdict": "stable",
+        serde_json::json!({"output_throughput": tokens, "request_rate": 4.0, "plimsoll": {"verdict": "stable",
             "intervals_95": {"output_throughput": [tokens - 3.0, tokens + 3.0]}}})
     };
     let cell = |seed: &str, rate: &str| {
@@ -344,143 +348,6 @@ fn open(verdict: &str, tokens: f64, all: f64, tpot: f64, good: f64) -> Value {
             "output_throughput": [0.99 * tokens, 1.01 * tokens], "p50_tpot_ms": [0.99 * tpot, 1.01 * tpot],
             "p50_ttft_ms": [4.95 * tpot, 5.05 * tpot]}},
     })
-}
-
-/// Whoever is sent least answers first, and whoever is sent most has the most output: neither is any merit.
-#[test]
-fn no_load_is_crowned_and_the_heaviest_that_is_carried_is_named() {
-    let rates = [
-        (
-            vec![("request-rate", "2")],
-            open("stable", 400.0, 2000.0, 7.0, 1.0),
-        ),
-        (
-            vec![("request-rate", "8")],
-            open("stable", 1600.0, 8000.0, 9.0, 1.0),
-        ),
-        (
-            vec![("request-rate", "32")],
-            open("unstable", 4000.0, 20_000.0, 90.0, 0.0),
-        ),
-    ];
-    assert_eq!(
-        of_settings(&rates, None),
-        "3 runs; 1 is unstable; heaviest load carried: request-rate = 8, 1,600 tok/s; TPOT p50 7.00 ms to 9.00 ms, TTFT p50 35.0 ms \
-         to 45.0 ms"
-    );
-    assert_eq!(
-        of_settings(&rates, Some(0.9)),
-        "3 runs; 1 is unstable; heaviest load within the SLO: request-rate = 8, 1,600 tok/s; TPOT p50 7.00 ms to 9.00 ms, TTFT \
-         p50 35.0 ms to 45.0 ms"
-    );
-    // Prompts are a load, too, though their outputs are alike.
-    let prompts = [
-        (
-            vec![("input_len", "512")],
-            open("stable", 400.0, 1200.0, 7.0, 1.0),
-        ),
-        (
-            vec![("input_len", "4096")],
-            open("stable", 401.0, 6800.0, 9.0, 1.0),
-        ),
-    ];
-    let told = of_settings(&prompts, None);
-    assert!(
-        told.starts_with(
-            "2 runs; heaviest load carried, in tokens in and out: input_len = 4096, 401 tok/s; TPOT p50"
-        ),
-        "{told}"
-    );
-    // A longer run is no heavier load.
-    let steady = || open("stable", 400.0, 1200.0, 7.0, 1.0);
-    let cell = |prompts, seqs| (vec![("num-prompts", prompts), ("max-num-seqs", seqs)], steady());
-    let lengths = [
-        cell("2000", "128"),
-        cell("4000", "128"),
-        cell("2000", "256"),
-        cell("4000", "256"),
-    ];
-    let told = of_settings(&lengths, None);
-    assert!(!told.contains("heaviest"), "{told}");
-    // Nor is one that is as heavy as the others, however many settings it was sent to.
-    let cell = |burst, seqs| (vec![("burstiness", burst), ("max-num-seqs", seqs)], steady());
-    let bursts = [
-        cell("1", "128"),
-        cell("2", "128"),
-        cell("1", "256"),
-        cell("2", "256"),
-    ];
-    let told = of_settings(&bursts, None);
-    assert!(!told.contains("heaviest"), "{told}");
-    // Nobody is alone where nobody else was tried.
-    let cell = |rate, seqs, run| (vec![("request-rate", rate), ("max-num-seqs", seqs)], run);
-    let linked = [
-        cell("2", "128", steady()),
-        cell("2", "256", steady()),
-        cell("8", "128", open("stable", 1600.0, 4800.0, 9.0, 1.0)),
-    ];
-    let told = of_settings(&linked, None);
-    assert!(
-        told.contains("heaviest load carried: request-rate = 8, by max-num-seqs = 128, 1,600 tok/s"),
-        "{told}"
-    );
-    // As much is sent with every think time.
-    let think = "workload.prefix.sessions.think_time";
-    let pauses = [
-        (vec![(think, "10 s")], open("stable", 2350.0, 9000.0, 8.0, 1.0)),
-        (vec![(think, "60 s")], open("stable", 2410.0, 9100.0, 9.0, 1.0)),
-    ];
-    assert_eq!(
-        of_settings(&pauses, Some(0.9)),
-        "2 runs; output within the SLO 2,350 to 2,410 tok/s; TPOT p50 8.00 ms to 9.00 ms, TTFT p50 40.0 ms to 45.0 ms"
-    );
-    // One that is left has nobody beside it, and past saturation nothing is carried.
-    assert_eq!(
-        of_settings(&rates[..1], None),
-        "1 run; most output 400 tok/s at request-rate = 2"
-    );
-    let over = rates
-        .clone()
-        .map(|(labels, _)| (labels, open("unstable", 4000.0, 20_000.0, 90.0, 0.0)));
-    assert_eq!(
-        of_settings(&over, None),
-        "3 runs; 3 are unstable; output about 4,000 tok/s"
-    );
-    assert_eq!(
-        of_settings(&over, Some(0.9)),
-        "3 runs; 3 are unstable; none meets the SLO"
-    );
-}
-
-#[test]
-fn settings_are_compared_at_one_load() {
-    let cell = |rate: &'static str, gpu: &'static str| [("request-rate", rate), ("gpu", gpu)];
-    let cells = [cell("2", "a"), cell("2", "b"), cell("8", "a"), cell("8", "b")];
-    let of = |runs: [Value; 4], attainment| {
-        let runs: Vec<_> = cells.map(Vec::from).into_iter().zip(runs).collect();
-        of_settings(&runs, attainment)
-    };
-    let light = || open("stable", 400.0, 2000.0, 7.0, 1.0);
-    let heavy = |tpot: f64| open("stable", 1600.0, 8000.0, tpot, 1.0);
-    let over = || open("unstable", 1700.0, 9000.0, 90.0, 0.0);
-    assert_eq!(
-        of([light(), light(), over(), heavy(12.0)], Some(0.9)),
-        "4 runs; 1 is unstable; heaviest load within the SLO: request-rate = 8, by gpu = b alone, 1,600 tok/s"
-    );
-    assert_eq!(
-        of([light(), light(), heavy(9.0), heavy(12.0)], None),
-        "4 runs; heaviest load carried: request-rate = 8, by both settings; of these output alike within noise, about 1,600 tok/s; \
-         lowest TPOT p50 9.00 ms and TTFT p50 45.0 ms at gpu = a"
-    );
-    // Axes that advance together have no load in common.
-    let linked = [(cells[0].to_vec(), light()), (cells[3].to_vec(), heavy(12.0))];
-    let told = of_settings(&linked, None);
-    assert!(
-        told.starts_with(
-            "2 runs; heaviest load carried: request-rate = 8, gpu = b, 1,600 tok/s; TPOT p50 7.00 ms to"
-        ),
-        "{told}"
-    );
 }
 
 #[test]

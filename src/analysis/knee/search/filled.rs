@@ -63,6 +63,10 @@ mod tests {
 
     /// A system that keeps up below 8 a second, and serves so many once it is full; how its short runs fill up hides that.
     fn found_of(full: f64) -> Knee {
+        found_in(full, 0.1)
+    }
+
+    fn found_in(full: f64, known_within: f64) -> Knee {
         search(
             |rate, requests| {
                 let is_over = rate >= 8.0;
@@ -79,7 +83,7 @@ mod tests {
                     } else {
                         Verdict::Stable
                     },
-                    throughput: is_over.then(|| served(if requests < 20_000 { 1.0 } else { 0.1 })),
+                    throughput: is_over.then(|| served(if requests < 20_000 { 1.0 } else { known_within })),
                     ..exact(rate)
                 })
             },
@@ -94,5 +98,7 @@ mod tests {
         let full = knee.when_full.expect("a long run knows it");
         assert!((full.served.value - 7.5).abs() < 1e-9 && full.served.high < saturation.value);
         assert_eq!(found_of(8.0).when_full, None);
+        // Known to a part of a thousand, and of nothing else than how full batches are counted.
+        assert_eq!(found_in(7.99, 1e-3).when_full, None);
     }
 }
