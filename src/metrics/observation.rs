@@ -2,11 +2,12 @@
 
 use super::LittleAudit;
 use super::by_replica::ReplicaSummary;
+use super::fleet::Fleet;
 use super::options::SloLimits;
 use super::parts::PartSummary;
 use super::relays::RelaySummary;
 use super::speculation::SpeculationSummary;
-use super::stretch::{Fleet, Stretch};
+use super::stretch::Stretch;
 use super::summary::{RequestRecord, SeriesPoint, Summary};
 use super::tiers::TierSummary;
 use crate::cost::StepLoad;
@@ -74,6 +75,7 @@ impl Observation {
             upto.iter().map(Stretch::sent).sum::<u64>() - upto.iter().map(Stretch::ended).sum::<u64>()
         };
         let joined = Stretch::joined(self.stretches.get(stretches.clone())?)?;
+        let joined = joined.with_whole_instants(&self.stretches[stretches.end..]);
         let inside = inside(&self.stretches[..stretches.end]);
         Some(joined.summary(
             &self.fleet,

@@ -1,6 +1,6 @@
 //! What a recorder is told: the machines, the limits of a good request, and which records to keep.
 
-use super::stretch::Fleet;
+use super::fleet::Fleet;
 use crate::units::Picos;
 
 /// Limits that a request must meet to count as good; all must hold (B-13).

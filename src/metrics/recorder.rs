@@ -49,8 +49,6 @@ pub struct Recorder {
     in_flight: InFlight,
     open: Tally<Distribution>,
     batches: Batches,
-    /// The open stretch has the requests of a batch, and ends when the clock next moves: all who leave at one instant are in one.
-    is_full: bool,
     /// Number in the system, waiting, running: now, when the open stretch began, and −Σ change·instant in it.
     level: Change,
     level_at_begin: Change,
@@ -83,7 +81,6 @@ impl Recorder {
             in_flight: InFlight::default(),
             open: Tally::empty(Picos::ZERO),
             batches: Batches::new(),
-            is_full: false,
             level: [0; 3],
             level_at_begin: [0; 3],
             moment: [0; 3],
@@ -160,7 +157,6 @@ impl Recorder {
         } else {
             self.clock.max(now)
         };
-        self.close_batch();
         let rest = self.close(end);
         let second_peak = self.seconds.max();
         let mut stretches = self.batches.into_closed();
@@ -338,21 +334,9 @@ impl Recorder {
         mean
     }
 
-    /// Somebody left.
-    fn count_towards_batch(&mut self) {
+    fn close_full_batch(&mut self) {
         let counts = &self.open.counts;
-        self.is_full = counts.completed + counts.lost() >= self.batches.size();
-    }
-
-    #[cold]
-    fn close_before(&mut self, fact: &Fact<'_>) {
-        if fact.instant().is_some_and(|now| now > self.clock) {
-            self.close_batch();
-        }
-    }
-
-    fn close_batch(&mut self) {
-        if std::mem::take(&mut self.is_full) {
+        if counts.completed + counts.lost() >= self.batches.size() {
             let batch = self.close(self.clock);
             self.batches.push(batch, &mut self.open.latencies);
         }
@@ -371,7 +355,7 @@ impl Recorder {
         client.record(Picos::ZERO, self.open.counts.completed - client.count());
         let tally = self.open.packed();
         self.open.begin = end;
-        self.open.counts = Counts::default();
+        (self.open.counts, self.open.at_begin) = (Counts::default(), Counts::default());
         self.open.work = Work::default();
         self.open.classes.clear();
         let [in_system, waiting, running] = self.level.map(|level| level.max(0) as u64);
@@ -391,9 +375,6 @@ impl Observer for Recorder {
     // Inlined, so that each teller of a fact goes straight to what the fact does here.
     #[inline(always)]
     fn observe(&mut self, fact: &Fact<'_>) {
-        if self.is_full {
-            self.close_before(fact);
-        }
         if let Some(detail) = &mut self.detail {
             cold_path();
             detail.observe(fact, &mut self.audit);
@@ -470,6 +451,7 @@ impl Tally<Distribution> {
         Tally {
             begin,
             counts: Counts::default(),
+            at_begin: Counts::default(),
             peaks: Peaks::default(),
             work: Work::default(),
             latencies: std::array::from_fn(|_| Distribution::default()),
@@ -481,6 +463,7 @@ impl Tally<Distribution> {
         Tally {
             begin: self.begin,
             counts: self.counts,
+            at_begin: self.at_begin,
             peaks: self.peaks,
             work: self.work,
             latencies: std::array::from_fn(|metric| self.latencies[metric].pack()),

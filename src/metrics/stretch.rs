@@ -4,88 +4,14 @@
 //! drain is the steady state. Nothing here is an average: averages are taken once, in [`Stretch::summary`].
 
 use super::distribution::Distribution;
+use super::fleet::Fleet;
 use super::metric::Metric;
 use super::moments::Moments;
 use super::packed::Packed;
 use super::summary::{Occupancy, Summary, WorkCounters};
 use crate::cost::bounds::StepsBySize;
-use crate::ids::ReplicaId;
 use crate::sim::Steps;
 use crate::units::{PICOS_PER_SECOND, Picos};
-
-/// The KV pool of one replica.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Room {
-    /// KV blocks, the null block left out.
-    pub kv_blocks: u32,
-    /// Tokens of a KV block.
-    pub block_size: u32,
-}
-
-impl Room {
-    /// KV is counted in units of half a token slot, so that the mean over a leap is an integer.
-    pub(super) fn units(self) -> u64 {
-        u64::from(self.kv_blocks) * u64::from(self.block_size) * 2
-    }
-}
-
-/// The machines that levels are shares of.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Fleet {
-    /// One for each replica.
-    pub rooms: Vec<Room>,
-    /// The pool of each replica, from 0.
-    pub pools: Vec<u32>,
-}
-
-impl Fleet {
-    /// So many replicas alike, of so many KV blocks of so many tokens each.
-    #[must_use]
-    pub fn alike(replicas: u32, kv_blocks: u32, block_size: u32) -> Fleet {
-        let room = Room {
-            kv_blocks,
-            block_size,
-        };
-        Fleet {
-            rooms: vec![room; replicas as usize],
-            pools: vec![0; replicas as usize],
-        }
-    }
-
-    /// The KV pool of a replica.
-    #[inline]
-    pub(super) fn room(&self, replica: ReplicaId) -> Room {
-        self.rooms[replica.0 as usize]
-    }
-
-    /// The pool of a replica.
-    #[inline]
-    pub(super) fn pool_of(&self, replica: ReplicaId) -> usize {
-        self.pools[replica.0 as usize] as usize
-    }
-
-    /// How many pools there are.
-    pub(super) fn pool_count(&self) -> usize {
-        self.pools.iter().max().map_or(1, |last| *last as usize + 1)
-    }
-
-    /// How many replicas.
-    #[must_use]
-    pub fn replicas(&self) -> u32 {
-        self.rooms.len() as u32
-    }
-
-    /// KV units of an average replica: sums over replicas are divided by this and by their number.
-    fn mean_units(&self) -> f64 {
-        let all: u64 = self.rooms.iter().map(|room| room.units()).sum();
-        all as f64 / f64::from(self.replicas().max(1))
-    }
-
-    /// KV units of all replicas.
-    pub(super) fn all_units(&self) -> f64 {
-        self.mean_units() * f64::from(self.replicas())
-    }
-}
 
 /// What is counted.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -169,6 +95,8 @@ pub(super) struct Work {
 pub(super) struct Tally<D> {
     pub(super) begin: Picos,
     pub(super) counts: Counts,
+    /// Answers of the very instant at which it begins, where the stretch before ended among them. A rate counts each instant at one end.
+    pub(super) at_begin: Counts,
     pub(super) peaks: Peaks,
     pub(super) work: Work,
     pub(super) latencies: [D; 6],
@@ -281,6 +209,17 @@ impl Stretch {
         self.tally.latencies[metric as usize].exceeding(limit)
     }
 
+    /// The same with all answers of the instant at which it ends, of which those that follow have the others, and none of that at
+    /// which it begins.
+    #[must_use]
+    pub(super) fn with_whole_instants(mut self, following: &[Stretch]) -> Stretch {
+        let at_end = following.iter().take_while(|next| next.tally.begin == self.end);
+        let mut others = Counts::default();
+        at_end.for_each(|next| others.add(&next.tally.at_begin));
+        self.tally.counts = self.tally.counts.exchanging(&self.tally.at_begin, &others);
+        self
+    }
+
     /// One stretch from consecutive ones; `None` if there are none.
     #[must_use]
     pub fn joined(parts: &[Stretch]) -> Option<Stretch> {
@@ -298,6 +237,9 @@ impl Stretch {
             ..*first
         };
         for next in &parts[1..] {
+            if next.tally.begin == whole.tally.begin {
+                whole.tally.at_begin.add(&next.tally.at_begin);
+            }
             whole.tally.add_counts(&next.tally);
             whole.end = next.end;
             for (area, more) in whole.areas.iter_mut().zip(next.areas) {
@@ -398,6 +340,19 @@ impl Counts {
     #[inline]
     pub(super) fn lost(&self) -> u64 {
         self.rejected + self.timed_out + self.failed
+    }
+
+    /// The same with other answers in the place of some.
+    fn exchanging(self, some: &Counts, others: &Counts) -> Counts {
+        let exchanged = |of: fn(&Counts) -> u64| of(&self) + of(others) - of(some);
+        Counts {
+            completed: exchanged(|counts| counts.completed),
+            good: exchanged(|counts| counts.good),
+            input_tokens: exchanged(|counts| counts.input_tokens),
+            output_tokens: exchanged(|counts| counts.output_tokens),
+            asked_tokens: exchanged(|counts| counts.asked_tokens),
+            ..self
+        }
     }
 
     fn add(&mut self, other: &Counts) {

@@ -6,7 +6,7 @@ use super::{Latencies, Place, Recorder};
 use crate::ids::RequestId;
 use crate::metrics::in_flight::Live;
 use crate::metrics::metric::Metric;
-use crate::metrics::stretch::class_counts;
+use crate::metrics::stretch::{Counts, class_counts};
 use crate::sim::{Completion, Outcome};
 use crate::units::Picos;
 
@@ -62,7 +62,7 @@ impl Recorder {
         self.audit.ran += i128::from(live.ran.0);
         self.audit.waited += i128::from(now.0) - i128::from(live.since.0);
         self.shift(now, [-1, -1, 0]);
-        self.count_towards_batch();
+        self.close_full_batch();
     }
 
     pub(super) fn ended(&mut self, completion: &Completion) {
@@ -112,7 +112,7 @@ impl Recorder {
                 counts.good += u64::from(answered.is_some_and(|(_, is_good)| is_good));
             }
         }
-        self.count_towards_batch();
+        self.close_full_batch();
     }
 
     #[inline]
@@ -142,14 +142,20 @@ impl Recorder {
         if completion.client_queue_time > Picos::ZERO {
             latencies[Metric::ClientQueueTime as usize].record(completion.client_queue_time, 1);
         }
-        let counts = &mut self.open.counts;
-        counts.completed += 1;
-        counts.input_tokens += u64::from(completion.prompt_tokens);
-        counts.output_tokens += u64::from(completion.output_tokens);
-        counts.asked_tokens += u64::from(live.asked);
         let slo = self.parts.as_ref().and_then(|parts| parts.slo(live.class));
         let is_good = slo.unwrap_or(self.options.slo).hold(ttft, tpot, e2el);
-        counts.good += u64::from(is_good);
+        let answer = |counts: &mut Counts| {
+            counts.completed += 1;
+            counts.input_tokens += u64::from(completion.prompt_tokens);
+            counts.output_tokens += u64::from(completion.output_tokens);
+            counts.asked_tokens += u64::from(live.asked);
+            counts.good += u64::from(is_good);
+        };
+        answer(&mut self.open.counts);
+        if completion.end == self.open.begin {
+            cold_path();
+            answer(&mut self.open.at_begin);
+        }
         let latencies = Latencies {
             ttft,
             tpot: (later_tokens > 0).then_some(tpot),

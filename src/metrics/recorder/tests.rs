@@ -113,9 +113,9 @@ fn an_answer_on_its_way_neither_waits_nor_runs() {
     assert_eq!(occupancy.running_max, 1);
 }
 
-/// Waves of ten requests, one a second: wherever a batch ends, it has whole waves.
+/// Waves of ten requests, one a second: wherever a stretch begins and ends, its rate is that.
 #[test]
-fn all_who_leave_at_one_instant_are_in_one_batch() {
+fn a_wave_counts_at_one_end_of_a_stretch() {
     let mut recorder = recorder(Records::None);
     let s = |seconds: u64| Picos(seconds * crate::units::PICOS_PER_SECOND);
     for wave in 0..50 {
@@ -131,10 +131,16 @@ fn all_who_leave_at_one_instant_are_in_one_batch() {
         }
     }
     let seen = recorder.finish(s(50));
-    assert!(seen.whole_batches > 8, "{}", seen.whole_batches);
-    for batch in &seen.stretches {
-        assert_eq!(batch.completed() as f64, 10.0 * batch.duration_s());
+    let last = seen.whole_batches;
+    for (from, to) in [(1, last), (3, 9), (7, 20)] {
+        let summary = seen.summary_of(from..to).unwrap();
+        assert_eq!(
+            summary.completed as f64,
+            10.0 * summary.duration_s,
+            "{from}..{to}"
+        );
     }
+    assert_eq!(seen.summary_of(0..seen.stretches.len()).unwrap().completed, 500);
 }
 
 #[test]
