@@ -42,6 +42,8 @@ pub enum Purpose {
     Outages = 12,
     /// How many drafts of a speculating engine stand.
     Acceptance = 13,
+    /// When in a tick of a trace's clock its requests come.
+    Ticks = 14,
 }
 
 /// Opens the stream of `purpose` for the `entity`-th thing of its kind (0 where there is only one).

@@ -15,8 +15,9 @@ use crate::workload::Arrivals;
 /// First come, first served; of a scheduler of one's own nobody knows.
 fn serves_as_they_come(engine: &EngineSpec) -> bool {
     match engine {
-        EngineSpec::Vllm(config) => config.policy == Policy::Fcfs,
-        EngineSpec::Sglang(config) => config.policy == QueuePolicy::Fcfs,
+        // A loop that decides ahead sleeps between its passes, and who comes meanwhile waits for no server.
+        EngineSpec::Vllm(config) => config.policy == Policy::Fcfs && !config.is_asynchronous(),
+        EngineSpec::Sglang(config) => config.policy == QueuePolicy::Fcfs && !config.overlap_schedule,
         EngineSpec::Trtllm(_) => true,
         EngineSpec::Scheduled(_) => false,
     }

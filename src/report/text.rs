@@ -326,7 +326,8 @@ mod tests {
 
           whole run, warm-up and drain included
           requests    10,000 sent · 10,000 completed
-          L = λW      system 9.81 vs 9.81 ✓ · waiting 0.0312 vs 0.0312 ✓ · running 9.78 vs 9.78 ✓
+          L = λW      system 9.81 = 10.0/s × 981 ms ✓ · waiting 0.0312 = 10.0/s × 3.12 ms ✓ · running 9.78 =
+                      10.0/s × 978 ms ✓
           simulated   meta-llama/Llama-3.1-8B-Instruct on 1 × H100-SXM-80GB, vllm@0.33, calibration
                       h100-sxm-80gb-vllm, seed 0
         ");
@@ -390,7 +391,8 @@ mod tests {
                       7.96 ms, 5.10 ms if only bandwidth bound it
 
           requests    10,000 sent · 10,000 completed
-          L = λW      system 9.81 vs 9.81 ✓ · waiting 0.0312 vs 0.0312 ✓ · running 9.78 vs 9.78 ✓
+          L = λW      system 9.81 = 10.0/s × 981 ms ✓ · waiting 0.0312 = 10.0/s × 3.12 ms ✓ · running 9.78 =
+                      10.0/s × 978 ms ✓
           simulated   meta-llama/Llama-3.1-8B-Instruct on 1 × H100-SXM-80GB, vllm@0.33, calibration
                       h100-sxm-80gb-vllm, seed 0
         ");
@@ -426,7 +428,7 @@ mod tests {
           occupancy   0 running (max 0) · 0 waiting (max 0) · KV 0 % (max 0 %) · busy 0 %
 
           requests    8 sent · 0 completed · 8 timed out
-          L = λW      system 0 vs 0 ✓ · waiting 0 vs 0 ✓ · running 0 vs 0 ✓
+          L = λW      system 0 = 0/s × 0 ms ✓ · waiting 0 = 0/s × 0 ms ✓ · running 0 = 0/s × 0 ms ✓
           simulated   meta-llama/Llama-3.1-8B-Instruct on 1 × H100-SXM-80GB, vllm@0.33, calibration
                       h100-sxm-80gb-vllm, seed 0
         ");

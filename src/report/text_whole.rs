@@ -2,7 +2,7 @@
 
 use std::fmt::Write;
 
-use super::figures::{count, counted, percent, significant};
+use super::figures::{count, counted, percent, significant, time};
 use super::page::Page;
 use super::text::of_peaks;
 use super::views::{PoolMeta, ResultMeta, ScalingMeta};
@@ -172,13 +172,15 @@ fn requests(page: &mut Page, result: &RunResult, meta: &ResultMeta) {
 /// L from the area under N(t) against λW from each request's times.
 fn little(page: &mut Page, result: &RunResult, meta: &ResultMeta) {
     let check = |name: &str, check: &LittleCheck| {
-        let product = check.lambda * check.w;
-        let mark = if agrees(check) { "✓" } else { "DIFFER" };
-        format!(
-            "{name} {} vs {} {mark}",
-            significant(check.l),
-            significant(product)
-        )
+        let factors = format!("{}/s × {}", significant(check.lambda), time(check.w));
+        let l = significant(check.l);
+        match agrees(check) {
+            true => format!("{name} {l} = {factors} ✓"),
+            false => format!(
+                "{name} {l} vs {factors} = {} DIFFER",
+                significant(check.lambda * check.w)
+            ),
+        }
     };
     let audit = &result.little;
     let checks = [
@@ -186,7 +188,11 @@ fn little(page: &mut Page, result: &RunResult, meta: &ResultMeta) {
         check("waiting", &audit.waiting),
         check("running", &audit.running),
     ];
-    page.fact("L = λW", &checks.join(" · "));
+    let again = match result.whole.preemptions {
+        0 => "",
+        _ => " (who is preempted comes to wait once more)",
+    };
+    page.fact("L = λW", &(checks.join(" · ") + again));
     if let Some(places) = text_replicas::places(result, meta) {
         page.fact("by place", &places);
     }

@@ -330,6 +330,7 @@ impl Sought<'_> {
             let busy = used.find(|(pair, _)| *pair == (tried.prefill, tried.decode));
             each.row(tried, busy.map(|(_, busy)| *busy))
         };
+        let told = answer.as_ref().unwrap_or(resolved);
         let slo = &resolved.slo;
         let (limits, classes) = (present::printed_limits(slo), present::class_promises(resolved));
         Ok(PairSizing {
@@ -348,8 +349,9 @@ impl Sought<'_> {
             subject: subject::subject(answer.as_ref().unwrap_or(one)),
             trust: present::trust(resolved),
             doubt,
-            assumptions: assumptions(resolved, &self.precision),
-            notes: resolved.other_notes(),
+            // The link between them, for one, is that of as many GPUs.
+            assumptions: assumptions(told, &self.precision),
+            notes: told.other_notes(),
             ignored: [&resolved.ignored, self.ignored].concat(),
             is_interrupted,
         })

@@ -147,6 +147,7 @@ fn trace(editor: &mut Editor<'_>, flags: &TrafficFlags, before: Option<&(String,
     for (flag, is_given) in [
         ("time-scale", flags.time_scale.is_some()),
         ("time-unit", flags.time_unit.is_some()),
+        ("spread-ticks", flags.spread_ticks),
     ] {
         if is_given && !is_trace {
             editor.wrong(flag, format!("`--{flag}` needs a trace"), "give --trace FILE");
@@ -162,6 +163,11 @@ fn trace(editor: &mut Editor<'_>, flags: &TrafficFlags, before: Option<&(String,
             "workload.arrivals.trace.time_unit",
             flags.time_unit.map(spelled),
             "time-unit",
+        );
+        editor.set_some(
+            "workload.arrivals.trace.spread_ticks",
+            flags.spread_ticks.then_some(true),
+            "spread-ticks",
         );
     }
 }

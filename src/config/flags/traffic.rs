@@ -100,6 +100,9 @@ pub struct TrafficFlags {
     /// Unit of the trace's time stamps where its format leaves it open.
     #[arg(long, value_name = "UNIT")]
     pub time_unit: Option<RawTimeUnit>,
+    /// Spread the requests of each tick of the trace's coarse clock over it, instead of sending them at once.
+    #[arg(long)]
+    pub spread_ticks: bool,
     /// Users who send, wait for the answer, think and send again.
     #[arg(long, value_name = "N")]
     pub users: Option<Count>,

@@ -148,6 +148,9 @@ pub struct RawTrace {
     /// Scale arrival times to this mean rate instead.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub request_rate: Option<Rate>,
+    /// Requests of one tick of a coarse clock come spread over it, at random, instead of all at its beginning.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub spread_ticks: Option<bool>,
     /// Of a class: traces with this name of a space mean the same texts by their hash ids. Default each its own.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub hash_space: Option<String>,

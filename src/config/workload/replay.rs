@@ -35,6 +35,18 @@ pub(super) fn replay(
         );
         return None;
     }
+    let spreads = raw.spread_ticks == Some(true);
+    if let Some(given) = raw.spread_ticks {
+        judge.given(&key("spread_ticks"), given);
+    }
+    let grid_s = trace.grid_s();
+    match grid_s.filter(|_| spreads) {
+        Some(grid_s) => trace.spread_ticks(grid_s),
+        None if spreads => {
+            judge.ignore("spread_ticks has no effect: the trace's times sit on no grid".to_string())
+        }
+        None => {}
+    }
     let time_scale = match (raw.time_scale, raw.request_rate) {
         (Some(_), Some(_)) => {
             judge.wrong_help(
@@ -73,6 +85,9 @@ pub(super) fn replay(
         (None, None) => 1.0,
     };
     let last = trace.requests.last().map_or(0.0, |last| last.arrival.seconds());
+    if let Some(grid_s) = grid_s.filter(|_| !spreads) {
+        judge.notes.push(told_of_ticks(&trace, grid_s, time_scale));
+    }
     if Picos::try_from_seconds(last * time_scale).is_none() {
         judge.wrong(
             &key("time_scale"),
@@ -85,6 +100,23 @@ pub(super) fn replay(
         requests: trace.requests.into(),
         time_scale,
     })
+}
+
+/// What a coarse clock does to a replay: all of a tick come at once, and scaled they come at once still.
+fn told_of_ticks(trace: &Trace, grid_s: f64, time_scale: f64) -> String {
+    let ticks = trace
+        .requests
+        .chunk_by(|one, next| one.arrival == next.arrival)
+        .count();
+    let together = trace.requests.len() as f64 / ticks.max(1) as f64;
+    let scaled = match time_scale == 1.0 {
+        true => String::new(),
+        false => format!(", {:.1} s as they are scaled", grid_s * time_scale),
+    };
+    format!(
+        "the trace's times sit on a grid of {grid_s} s{scaled}: the {together:.1} requests of a tick, on average, come at one instant, and \
+         waits are of that clock as much as of the server; --spread-ticks spreads them over their tick"
+    )
 }
 
 fn time_unit(raw: RawTimeUnit) -> TimeUnit {

@@ -21,6 +21,7 @@ mod rows;
 mod servegen;
 mod sharegpt;
 mod tables;
+mod ticks;
 mod toml_text;
 mod twin;
 mod words;
