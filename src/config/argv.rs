@@ -62,7 +62,7 @@ const ALIASES: [(&str, &str); 19] = [
 ];
 
 /// Flags whose JSON may be given key by key.
-const DOTTED: [&str; 2] = ["compilation-config", "speculative-config"];
+const DOTTED: [&str; 3] = ["compilation-config", "speculative-config", "hf-overrides"];
 
 /// The key of `pass_config` whose effect on time is known.
 const PASS_MODELLED: &str = "fuse_allreduce_rms";
