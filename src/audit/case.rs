@@ -323,6 +323,12 @@ impl<'a> Case<'a> {
         Some(model.linear_flops_per_token().0 / (self.peak_flops(device, model) * f64::from(self.n_gpus)))
     }
 
+    /// Whether a prompt's length is all that is missing to bound its time to first token.
+    pub(super) fn lacks_prompt(&self) -> bool {
+        let is_known = self.row.setup.input_tokens.is_some();
+        !is_known && self.ttft().is_some() && self.token_floor_s().is_some()
+    }
+
     /// The fastest units that weights of this storage can be multiplied on.
     fn peak_flops(&self, device: &Device, model: &ModelShape) -> f64 {
         let peaks = &device.peaks;

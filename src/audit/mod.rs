@@ -47,6 +47,8 @@ pub struct AuditedRow {
     pub in_flight: Option<f64>,
     /// What was found, worst first.
     pub findings: Vec<Finding>,
+    /// Its time to first token was held against no prompt, since nothing says how long prompts are.
+    pub lacks_prompt: bool,
 }
 
 impl AuditedRow {
@@ -84,6 +86,7 @@ pub fn audit(rows: &[Measured], known: &Known) -> Vec<AuditedRow> {
             place: case.row.place.clone(),
             in_flight,
             findings,
+            lacks_prompt: case.lacks_prompt(),
         }
     };
     cases.iter().zip(found).map(audited).collect()

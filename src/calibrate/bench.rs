@@ -118,6 +118,7 @@ fn take(
     if scattered.is_some() {
         assumptions.push(equal(&filled));
     }
+    assumptions.extend(one_gpu(&resolved));
     let (measured, mut left) = figures::of(&filled, &resolved);
     let tails = spread::of(&filled, scattered.is_none(), &mut left);
     if measured.is_empty() {
@@ -151,6 +152,13 @@ fn take(
         input,
     };
     Ok((run, told))
+}
+
+/// That one GPU served, where neither the file nor what was said beside it says how many.
+fn one_gpu(resolved: &Resolved) -> Option<String> {
+    let mut values = resolved.provenance.iter();
+    let is_assumed = values.any(|value| value.key == "cluster.tensor_parallel_size" && value.is_assumed());
+    is_assumed.then(|| "one GPU held the model, TP1 (--tensor-parallel-size)".to_owned())
 }
 
 /// The field of a row's file that its one figure is of, where that is in seconds and figures are in milliseconds.

@@ -15,7 +15,7 @@ use super::disk::Disk;
 use super::figures::{grouped, short};
 use super::terminal::Terminal;
 use super::{Exit, interrupt};
-use crate::config::flags::{ScenarioFlags, SpeculationFlags};
+use crate::config::flags::{OverrideFlags, ScenarioFlags, SpeculationFlags};
 use crate::config::raw::{RawCluster, RawEngine, RawModel, RawSglang, RawTrtllm};
 use crate::config::scalar::Count;
 use crate::config::{Capacity, assemble, capacity};
@@ -48,6 +48,8 @@ pub struct Args {
     pub model: Option<String>,
     #[command(flatten)]
     pub(crate) shape: RawModel,
+    #[command(flatten)]
+    pub(crate) overrides: OverrideFlags,
     #[command(flatten)]
     pub(crate) cluster: RawCluster,
     #[command(flatten)]
@@ -85,6 +87,7 @@ impl Args {
             target: self.target.clone(),
             model: self.model.clone(),
             shape: self.shape.clone(),
+            overrides: self.overrides.clone(),
             cluster: self.cluster.clone(),
             engine: self.engine.clone(),
             sglang: self.sglang.clone(),

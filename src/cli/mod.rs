@@ -373,10 +373,7 @@ fn parse(args: &[String]) -> Result<Parsed, clap::Error> {
     let normal = if speaking.is_some() {
         argv::normalise(args)
     } else {
-        argv::Normalised {
-            args: args.to_vec(),
-            ..Default::default()
-        }
+        argv::with_plain_signs(args)
     };
     // Where vLLM's flags are taken, a flag that is given again replaces the first, as it does there.
     let rules = SPEAK_VLLM.into_iter().fold(Cli::command(), |command, name| {

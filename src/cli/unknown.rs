@@ -4,7 +4,8 @@ use clap::CommandFactory;
 use clap::error::{ContextKind, ContextValue, ErrorKind};
 
 use super::{Cli, SPEAK_VLLM, command_of};
-use crate::config::argv;
+use crate::config::{NoFiles, argv, files};
+use crate::model::find_checkpoint;
 use crate::nearest::nearest;
 
 /// An error about an argument that is unknown says what is meant by it, where that is known.
@@ -12,7 +13,10 @@ pub(super) fn explained(mut error: clap::Error, args: &[String]) -> clap::Error 
     if let Some(ContextValue::String(word)) = error.get(ContextKind::InvalidSubcommand) {
         let cli = Cli::command();
         let known = cli.get_subcommands().map(clap::Command::get_name);
-        if let [near] = nearest(word, known, 1)[..] {
+        if let Some(tip) = of_run(word) {
+            error.remove(ContextKind::SuggestedSubcommand);
+            error.insert(ContextKind::Suggested, ContextValue::StyledStrs(vec![tip.into()]));
+        } else if let [near] = nearest(word, known, 1)[..] {
             let near = ContextValue::Strings(vec![near.to_owned()]);
             error.insert(ContextKind::SuggestedSubcommand, near);
         }
@@ -21,21 +25,23 @@ pub(super) fn explained(mut error: clap::Error, args: &[String]) -> clap::Error 
     let Some(ContextValue::String(argument)) = error.get(ContextKind::InvalidArg) else {
         return error;
     };
-    if error.kind() != ErrorKind::UnknownArgument {
-        return error;
-    }
     let argument = argument.split('=').next().unwrap_or(argument).to_owned();
     let name = command_of(args);
     let speaks_vllm = name.is_some_and(|name| SPEAK_VLLM.contains(&name));
-    let tip = owners(&argument)
-        .or_else(|| argv::hint(&argument).filter(|_| speaks_vllm))
-        .or_else(|| beyond_list(&argument, args));
+    let cli = Cli::command();
+    let own = name.and_then(|name| cli.find_subcommand(name));
+    let tip = match error.kind() {
+        ErrorKind::UnknownArgument => owners(&argument)
+            .or_else(|| argv::hint(&argument).filter(|_| speaks_vllm))
+            .or_else(|| one_dash(&argument, args, own))
+            .or_else(|| beyond_list(&argument, args)),
+        ErrorKind::WrongNumberOfValues => glued_list(args),
+        _ => return error,
+    };
     if let Some(tip) = tip {
         // What is spelt nearly so is something else.
         error.remove(ContextKind::SuggestedArg);
         error.insert(ContextKind::Suggested, ContextValue::StyledStrs(vec![tip.into()]));
-        let cli = Cli::command();
-        let own = name.and_then(|name| cli.find_subcommand(name));
         if let Some(own) = own {
             let usage = own
                 .clone()
@@ -82,8 +88,49 @@ fn beyond_list(word: &str, args: &[String]) -> Option<String> {
         "the values of an axis are one word, with commas: -L {name} {}",
         values
             .iter()
-            .map(|value| value.as_str())
+            .flat_map(|value| value.split(','))
+            .filter(|value| !value.is_empty())
             .collect::<Vec<_>>()
             .join(",")
     ))
+}
+
+/// An axis whose name and values are one word, `-L request-rate=2,4`.
+fn glued_list(args: &[String]) -> Option<String> {
+    let after = |list: usize| args.get(list + 1)?.split_once('=');
+    let mut lists = (0..args.len()).filter(|&at| ["-L", "--list"].contains(&args[at].as_str()));
+    let (name, values) = lists.find_map(after)?;
+    Some(format!(
+        "the name of an axis and its values are two words: -L {name} {values}"
+    ))
+}
+
+/// A long flag behind one dash, which is read as letters: `-request-rate`.
+fn one_dash(letter: &str, args: &[String], own: Option<&clap::Command>) -> Option<String> {
+    if letter.len() != 2 || !letter.starts_with('-') {
+        return None;
+    }
+    let is_long =
+        |name: &str| own.is_some_and(|own| own.get_arguments().any(|arg| arg.get_long() == Some(name)));
+    let words = args.iter().map(|arg| arg.split('=').next().unwrap_or(arg));
+    let mut words = words
+        .filter(|word| word.starts_with(letter))
+        .map(|word| word[1..].replace('_', "-"));
+    let meant = words.find(|name| is_long(name))?;
+    Some(format!("a long flag has two dashes: --{meant}"))
+}
+
+/// What a word in the place of a command is: a scenario or a model.
+fn of_run(word: &str) -> Option<String> {
+    let what = match files::find(word, &NoFiles) {
+        Some(_) => "scenario",
+        None if word.ends_with(".toml") => "scenario",
+        None => find_checkpoint(word).ok().map(|_| "model")?,
+    };
+    Some(match what {
+        "model" => format!(
+            "`{word}` is a model: plimsoll fit {word} --gpu h100, or plimsoll run {word} with its traffic"
+        ),
+        _ => format!("`{word}` is a scenario: plimsoll run {word}"),
+    })
 }

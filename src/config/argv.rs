@@ -8,6 +8,7 @@
 mod known;
 mod other_tools;
 mod repeated;
+mod typography;
 mod unparsable;
 
 use std::collections::BTreeMap;
@@ -62,7 +63,7 @@ const ALIASES: [(&str, &str); 19] = [
 ];
 
 /// Flags whose JSON may be given key by key.
-const DOTTED: [&str; 2] = ["compilation-config", "speculative-config"];
+const DOTTED: [&str; 3] = ["compilation-config", "speculative-config", "hf-overrides"];
 
 /// The key of `pass_config` whose effect on time is known.
 const PASS_MODELLED: &str = "fuse_allreduce_rms";
@@ -115,8 +116,9 @@ pub(super) fn is_known(name: &str) -> bool {
 /// Brings `args` (without the program's name) to clap's form.
 #[must_use]
 pub fn normalise(args: &[String]) -> Normalised {
-    let mut out = Normalised::default();
-    let mut args = Args { rest: args };
+    let mut out = with_plain_signs(args);
+    let meant = std::mem::take(&mut out.args);
+    let mut args = Args { rest: &meant };
     while let Some(arg) = args.next() {
         if arg == "--" {
             out.put_together();
@@ -137,6 +139,17 @@ pub fn normalise(args: &[String]) -> Normalised {
     }
     out.put_together();
     out
+}
+
+/// The arguments with hyphens and without quotes where other signs stand for them, which is a problem.
+#[must_use]
+pub fn with_plain_signs(args: &[String]) -> Normalised {
+    let (args, problems) = typography::meant(args);
+    Normalised {
+        args,
+        problems,
+        ..Normalised::default()
+    }
 }
 
 /// What is still to be read.

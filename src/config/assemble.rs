@@ -348,6 +348,9 @@ pub(super) fn is_scenario(target: &str) -> bool {
 /// What to say of a positional that is no model and nearly the name of a scenario: without it nothing else is given, and
 /// that is not worth a word.
 fn misspelt(target: &str, files: &dyn Files) -> Option<Diagnostic> {
+    if let Some(problem) = unnamed(target, files) {
+        return Some(problem);
+    }
     let is_path = target.contains(['/', '.', '\\']);
     if is_path
         || crate::model::find_checkpoint(target).is_ok()
@@ -360,6 +363,19 @@ fn misspelt(target: &str, files: &dyn Files) -> Option<Diagnostic> {
     };
     let problem = Diagnostic::new(format!("`{target}` is no scenario and no bundled model"));
     Some(problem.help(format!("did you mean the scenario `{near}`?")))
+}
+
+/// What to say of a positional that is a file with a scenario in it, which its name does not say.
+fn unnamed(target: &str, files: &dyn Files) -> Option<Diagnostic> {
+    let text = files::decoded(files.read(target).ok()?).ok()?;
+    let document = Document::parse(target, &text).ok()?;
+    let is_scenario = ["workload", "cluster", "model", "engine"]
+        .iter()
+        .any(|key| document.get(key).is_some());
+    let problem = Diagnostic::new(format!(
+        "`{target}` holds a scenario, whose name must end in .toml"
+    ));
+    is_scenario.then(|| problem.help(format!("rename the file, or write --scenario {target}")))
 }
 
 /// Names of the shipped scenarios, without workloads.
@@ -398,7 +414,7 @@ fn scenario(
         false => name,
     };
     if let Ok(bytes) = by_path {
-        let text = String::from_utf8(bytes).map_err(|_| Diagnostic::new(format!("{name} is not text")))?;
+        let text = files::decoded(bytes).map_err(|what| Diagnostic::new(format!("{name} {what}")))?;
         return Ok(Document::parse(name, &text)?);
     }
     if let Some(shipped) = files::find(name, files) {

@@ -39,8 +39,7 @@ pub(super) fn underlay(
         }
         None => {
             let bytes = files.read(&name).map_err(|error| wrong(document, error))?;
-            let text =
-                String::from_utf8(bytes).map_err(|_| wrong(document, format!("{name} is not text")))?;
+            let text = files::decoded(bytes).map_err(|what| wrong(document, format!("{name} {what}")))?;
             (name, text)
         }
     };

@@ -29,7 +29,16 @@ pub(super) fn is_standard_input(path: &str) -> bool {
 /// The text of a file; else what to say of its path, `cannot be read`, and why.
 pub(super) fn text_of(path: &str, files: &dyn Files) -> Result<String, (&'static str, String)> {
     let bytes = files.read(path).map_err(|error| ("cannot be read", error))?;
-    String::from_utf8(bytes).map_err(|_| ("is not text", path.to_owned()))
+    decoded(bytes).map_err(|what| (what, path.to_owned()))
+}
+
+/// The text that bytes are; else what to say of them.
+pub(super) fn decoded(bytes: Vec<u8>) -> Result<String, &'static str> {
+    let is_utf_16 = bytes.starts_with(b"\xff\xfe") || bytes.starts_with(b"\xfe\xff");
+    String::from_utf8(bytes).map_err(|_| match is_utf_16 {
+        true => "is UTF-16 text: save it as UTF-8",
+        false => "is not text",
+    })
 }
 
 /// A world without files.

@@ -9,6 +9,7 @@ use super::judge::Judge;
 use super::quantization;
 use super::raw::{RawCluster, RawDtype, RawKvDtype, RawModel, spelled};
 use super::remedies::Asked;
+use super::scalar::Count;
 use super::serving::Flags;
 use super::skipped;
 use super::sparse;
@@ -109,6 +110,14 @@ pub(super) fn device(judge: &mut Judge, raw: &RawCluster, files: &dyn Files) -> 
     }
     let key = "cluster.nvlink_bridge";
     let Some(is_fitted) = raw.nvlink_bridge else {
+        if would_use_bridge(raw, &device) {
+            let source = Source::Assumption("pairs are sold with and without one".to_string());
+            judge.assume(key, false, source);
+            judge.notes.push(format!(
+                "{} is taken without its NVLink bridge: all-reduces, and what stages hand on, go over PCIe; --nvlink-bridge if the pair has one",
+                device.id
+            ));
+        }
         return Some(device);
     };
     judge.given(key, is_fitted);
@@ -127,6 +136,23 @@ pub(super) fn device(judge: &mut Judge, raw: &RawCluster, files: &dyn Files) -> 
         judge.wrong_help(key, "is not there", format!("{} {why}", device.id), help);
     }
     bridged
+}
+
+/// Whether a group of GPUs that exchange in every step is small enough for a bridge that the card takes.
+fn would_use_bridge(raw: &RawCluster, device: &Device) -> bool {
+    let of = |count: Option<Count>| count.map_or(1, |count| u32::try_from(count.0).unwrap_or(u32::MAX));
+    let ranks = of(raw.tensor_parallel_size);
+    let stages = ranks.saturating_mul(of(raw.pipeline_parallel_size));
+    let engines = raw
+        .enable_expert_parallel
+        .unwrap_or(false)
+        .then(|| of(raw.data_parallel_size));
+    let groups = [ranks, stages, ranks.saturating_mul(engines.unwrap_or(1))];
+    let is_bridged = |bridged: &Device| {
+        let joins = |&gpus: &u32| gpus > 1 && bridged.nvlink_of(gpus).is_some();
+        groups.iter().any(joins)
+    };
+    raw.step_time.is_none() && device.nvlink.is_none() && device.bridged().as_ref().is_some_and(is_bridged)
 }
 
 fn card(judge: &mut Judge, raw: &RawCluster, files: &dyn Files) -> Option<Device> {

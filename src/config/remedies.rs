@@ -210,12 +210,12 @@ impl Asked<'_> {
             .is_none()
     }
 
-    /// Larger groups of ranks; where the heads cannot be divided by what was asked for, all others, of which the smallest cost least.
+    /// Larger groups of ranks, the nearest first; before them, where the heads cannot be divided by what was asked for, the smaller ones.
     fn other_ranks(&self) -> impl Iterator<Item = u32> {
         let (asked, is_divided) = (self.options.tensor_parallel, self.is_divided());
-        RANKS
-            .into_iter()
-            .filter(move |&ranks| ranks > asked || !is_divided && ranks < asked)
+        let smaller = RANKS.into_iter().rev();
+        let smaller = smaller.filter(move |&ranks| !is_divided && ranks < asked);
+        smaller.chain(RANKS.into_iter().filter(move |&ranks| ranks > asked))
     }
 
     /// The nearest larger group, where the heads cannot be divided by what was asked for: who asked for three GPUs may want no fewer.

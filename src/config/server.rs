@@ -76,7 +76,7 @@ pub(super) fn model_and_device(
     raw: &RawScenario,
     files: &dyn Files,
 ) -> (Option<ModelShape>, Option<Device>) {
-    let mut model = machine::model(judge, &raw.model, files).map(|model| yarn::read_by(model, &raw.engine));
+    let mut model = machine::model(judge, &raw.model, files).map(|model| yarn::read_by(judge, model, raw));
     let device = machine::device(judge, &raw.cluster, files);
     if let (Some(model), Some(device)) = (&mut model, &device) {
         formats::check(judge, &raw.model, model, device);

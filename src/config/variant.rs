@@ -30,18 +30,21 @@ impl Said {
             let problem = Diagnostic::new(format!("the variant `{text}` has a quote that does not end"));
             return Err(problem.at(Place::Flag("VARIANT".to_owned())));
         };
-        let name = words
-            .first()
-            .and_then(|first| first.strip_suffix(':'))
-            .map(str::to_owned);
+        // A name of several words ends in a colon, too.
+        let before_flags = words.iter().take_while(|word| !word.starts_with('-'));
+        let end = before_flags
+            .enumerate()
+            .find(|(_, word)| word.ends_with(':'))
+            .map(|(at, _)| at + 1);
+        let name = end
+            .map(|end| words[..end].join(" "))
+            .map(|name| name[..name.len() - 1].to_owned());
         if name.as_ref().is_some_and(|name| name.trim().is_empty()) {
             let problem = Diagnostic::new(format!("the variant `{}` has an empty name", text.trim()))
                 .help("write a word before the colon, `small: --max-num-seqs 8`, or leave the colon out");
             return Err(problem.at(Place::Flag("VARIANT".to_owned())));
         }
-        if name.is_some() {
-            words.remove(0);
-        }
+        words.drain(..end.unwrap_or(0));
         Ok(Said { name, words })
     }
 }
@@ -74,7 +77,9 @@ pub fn variant(common: &ScenarioFlags, said: &Said, files: &dyn Files) -> Result
         ))
         .at(Place::Flag("VARIANT".to_owned()))
         .help(format!("a model goes behind --model: `--model {target}`"));
-        return Err(problem.into());
+        let is_bare = said.name.is_none() && !target.contains('/');
+        let named = format!("a name has a colon, and flags behind it: `{target}: --max-num-seqs 8`");
+        return Err(if is_bare { problem.help(named) } else { problem }.into());
     }
     let base = ScenarioFlags {
         target: if names_another {
@@ -121,9 +126,17 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_name_is_a_word() {
+    fn a_name_ends_in_a_colon() {
         assert!(Said::parse(": --max-num-seqs 8").is_err());
         assert_eq!(Said::parse("a: x").unwrap().name.as_deref(), Some("a"));
+        let two = Said::parse("2xtp2 ph: prefix-cold -tp 2").unwrap();
+        assert_eq!(two.name.as_deref(), Some("2xtp2 ph"));
+        assert_eq!(two.words, ["prefix-cold", "-tp", "2"]);
+        let told = resolved("quickstart", "graphs").err().unwrap().to_string();
+        assert!(
+            told.contains("a name has a colon, and flags behind it: `graphs: --"),
+            "{told}"
+        );
     }
 
     fn resolved(common: &str, text: &str) -> Result<crate::config::Resolved, Diagnostics> {

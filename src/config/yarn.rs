@@ -3,20 +3,91 @@
 //! Older ones take `original_max_position_embeddings` times `factor`; newer ones, SGLang and TensorRT-LLM take
 //! `max_position_embeddings`, which most checkpoints have at that product, and those whose YaRN is to be added by hand have not.
 
+use super::document::Source;
+use super::judge::Judge;
 use super::profile;
-use super::raw::RawEngine;
+use super::raw::{RawEngine, RawModel, RawRopeScaling, RawScenario};
 use super::version::{EngineKind, Scheduled};
-use crate::model::ModelShape;
+use crate::model::{self, ModelShape};
 
-/// The model with the context that the asked engine takes.
-pub(super) fn read_by(model: ModelShape, engine: &RawEngine) -> ModelShape {
-    match model.yarn_position.filter(|_| multiplies(engine)) {
+const POSITIONS: &str = "model.max_position_embeddings";
+const SCALING: &str = "model.rope_scaling";
+const FACTOR: &str = "model.rope_scaling.factor";
+const ORIGINAL: &str = "model.rope_scaling.original_max_position_embeddings";
+const MOST: u32 = (1 << 30) - 1;
+
+/// The model with the context that the asked engine takes, overrides of its config included.
+pub(super) fn read_by(judge: &mut Judge, model: ModelShape, raw: &RawScenario) -> ModelShape {
+    let multiplies = multiplies(&raw.engine);
+    let model = overridden(judge, model, &raw.model, multiplies);
+    match model.yarn_position.filter(|_| multiplies) {
         Some(stretched) => ModelShape {
             max_position: stretched,
             ..model
         },
         None => model,
     }
+}
+
+fn overridden(judge: &mut Judge, mut model: ModelShape, raw: &RawModel, multiplies: bool) -> ModelShape {
+    if let Some(positions) = raw.max_position_embeddings {
+        model.max_position = judge.required(POSITIONS, positions, (1, u64::from(MOST)));
+        let is_of_scaling = matches!(judge.document.source(POSITIONS), Some(Source::Flag(flag)) if flag.ends_with("--rope-scaling"));
+        if is_of_scaling && !multiplies {
+            judge.notes.push(format!(
+                "--rope-scaling is a flag of vLLM about 0.11, which makes the context {}: newer releases have --hf-overrides with \
+                 max_position_embeddings for it",
+                model.max_position
+            ));
+        }
+    }
+    if let Some(rope) = &raw.rope_scaling {
+        stretch(judge, &mut model, rope);
+    }
+    model
+}
+
+/// Puts a scaling in the place of the config's.
+fn stretch(judge: &mut Judge, model: &mut ModelShape, rope: &RawRopeScaling) {
+    let kind = rope.rope_type.as_deref().unwrap_or("default");
+    judge.given("model.rope_scaling.rope_type", kind);
+    let factor = rope.factor.unwrap_or(1.0);
+    judge.given(FACTOR, factor);
+    let original = rope.original_max_position_embeddings;
+    let original = original.map(|positions| judge.required(ORIGINAL, positions, (1, u64::from(MOST))));
+    let longest = |positions: u32| f64::from(positions) * factor;
+    let original = longest(original.unwrap_or(model.max_position));
+    if !(factor >= 1.0 && original.max(longest(model.max_position)) <= f64::from(MOST)) {
+        let key = if rope.factor.is_some() { FACTOR } else { SCALING };
+        judge.wrong(
+            key,
+            "must be a number of at least 1 that leaves a context below 2^30",
+            format!("{factor} does not"),
+        );
+        return;
+    }
+    model.yarn_position = None;
+    if kind == "yarn" {
+        model.yarn_position = Some(original as u32).filter(|&stretched| stretched != model.max_position);
+        let note = model
+            .yarn_position
+            .map(|stretched| model::yarn_note(model.max_position, stretched));
+        judge.notes.extend(note);
+    } else if !model::is_scaled_already(kind) {
+        model.max_position = longest(model.max_position) as u32;
+    }
+}
+
+/// What makes a context of so many `tokens`, where YaRN stretches positions so far and the engine takes those of the config.
+pub(super) fn longer(model: Option<&ModelShape>, tokens: u32, flag: &str) -> Option<String> {
+    let model = model?;
+    let stretched = model
+        .yarn_position
+        .filter(|&stretched| (model.max_position + 1..=stretched).contains(&tokens))?;
+    Some(format!(
+        "write at most {}, or add \"max_position_embeddings\": {stretched} to {flag}",
+        model.max_position
+    ))
 }
 
 /// Whether the engine multiplies the original positions.

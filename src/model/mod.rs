@@ -21,7 +21,7 @@ mod vision;
 
 pub use checkpoints::find_checkpoint;
 pub use drafter::Drafter;
-pub use hf_config::{MODELOPT_FILE, ModelError, UNCOUNTED_PREDICTION};
+pub use hf_config::{MODELOPT_FILE, ModelError, UNCOUNTED_PREDICTION, is_scaled_already, yarn_note};
 pub use indexer::Indexer;
 pub use kv_format::KvFormat;
 pub use matrices::{Matrix, Precision, Sharding};

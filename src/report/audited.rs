@@ -117,6 +117,21 @@ pub fn text(files: &[Audited], with_notes: bool) -> String {
     for file in files {
         file_text(file, with_notes, &mut lines);
     }
+    let lacking = files
+        .iter()
+        .flat_map(|file| &file.rows)
+        .filter(|row| row.lacks_prompt)
+        .count();
+    if lacking > 0 {
+        let of = if counts.rows == 1 {
+            String::new()
+        } else {
+            format!(" of {}", counted(lacking as u64, "row"))
+        };
+        lines.insert(1, format!(
+            "not checked: whether the first token{of} may come so early; how long prompts are is not known (a column isl_mean, or --input-len)"
+        ));
+    }
     let left: usize = rows_of(files).map(|row| row.left.len()).sum();
     let hidden: Vec<String> = [
         (counts.notes, "note", "on how to read figures"),
@@ -303,6 +318,7 @@ fn file_json(file: &Audited) -> Value {
             "worst": row.worst().map(Severity::name),
             "in_flight": row.in_flight,
             "findings": findings,
+            "lacks_prompt_length": row.lacks_prompt,
             "taken": measured.taken,
             "left": left,
         })

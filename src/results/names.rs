@@ -49,7 +49,7 @@ pub(super) const KNOWN: [&str; 38] = [
 ];
 
 /// Other names of columns. All lists of this file stand in docs/calibrate.md, too.
-pub(super) const OTHER_NAMES: [(&str, &str); 12] = [
+pub(super) const OTHER_NAMES: [(&str, &str); 22] = [
     ("request_throughput", "req_throughput"),
     ("output_throughput", "output_tok_s"),
     ("total_token_throughput", "total_tok_s"),
@@ -62,6 +62,16 @@ pub(super) const OTHER_NAMES: [(&str, &str); 12] = [
     ("request_rate_req_s", "request_rate"),
     ("input_len", "isl_mean"),
     ("output_len", "osl_mean"),
+    ("isl", "isl_mean"),
+    ("osl", "osl_mean"),
+    ("input_length", "isl_mean"),
+    ("output_length", "osl_mean"),
+    ("input_sequence_length", "isl_mean"),
+    ("output_sequence_length", "osl_mean"),
+    ("prompt_len", "isl_mean"),
+    ("mean_input_tokens", "isl_mean"),
+    ("mean_output_tokens", "osl_mean"),
+    ("prompt_length", "isl_mean"),
 ];
 
 /// The column that a name of vLLM's JSON means; that client puts the statistic first.

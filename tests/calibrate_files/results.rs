@@ -224,3 +224,19 @@ fn lengths_of_another_run_are_refused() {
         .set("workload.lengths.random.output_len", 128.into(), "--bench-cmd");
     assert_eq!(bench::runs(&file, &said, &NoFiles, 0).runs.len(), 1);
 }
+
+#[test]
+fn the_number_of_gpus_is_assumed_aloud_where_nobody_says_it() {
+    let path = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/data/results/vllm.json");
+    let file = results::read(&std::fs::read(path).unwrap(), "vllm.json").unwrap();
+    let took = |said: &Said| bench::runs(&file, said, &NoFiles, 0).took.join("\n");
+    let mut said = said("vllm", Load::Closed { clients: 8 });
+    let assumed = took(&said);
+    assert!(
+        assumed.contains("assumed: one GPU held the model, TP1"),
+        "{assumed}"
+    );
+    said.document
+        .set("cluster.tensor_parallel_size", 1.into(), "--tensor-parallel-size");
+    assert!(!took(&said).contains("TP1"));
+}

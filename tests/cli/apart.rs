@@ -217,10 +217,10 @@ fn what_cannot_be_counted_of_two_pools_says_so() {
     assert!(drawn.contains("--charts has no picture"), "{drawn}");
     // What is looked for cannot be given; a file's own numbers may stand, and are told.
     let given = told("knee pd-input-length --for-rate 10 --prefill 3 --decode 5");
-    for flag in ["--prefill", "--decode"] {
-        let refused = format!("`{flag}` has no effect with --for-rate");
-        assert!(given.contains(&refused), "{given}");
-    }
+    let refused = "--for-rate finds how many replicas prefill and decode need: `--prefill` and `--decode` cannot be given";
+    assert!(given.contains(refused), "{given}");
+    assert!(given.contains("write --prefill 1 --decode 1"), "{given}");
+    assert_eq!(given.matches("error:").count(), 1, "{given}");
     let planned = desk.run("knee pd-input-length --for-rate 10 --prefill 1 --dry-run");
     let planned = (planned.status.code(), text(&planned.stderr));
     assert_eq!(planned.0, Some(0), "{}", planned.1);

@@ -556,3 +556,67 @@ fn a_file_that_is_no_text_keeps_no_sweep() {
         "{told}"
     );
 }
+
+/// Each was once answered with a tip that misled, or with none.
+#[test]
+fn slips_of_the_command_line_are_told_what_to_type() {
+    let desk = Desk::new();
+    let shipped = include_str!("../../scenarios/quickstart.toml");
+    std::fs::write(desk.path().join("qs.txt"), shipped).unwrap();
+    let wide = shipped.encode_utf16().flat_map(u16::to_le_bytes);
+    let wide: Vec<u8> = [0xff, 0xfe].into_iter().chain(wide).collect();
+    std::fs::write(desk.path().join("wide.toml"), wide).unwrap();
+    for (words, told) in [
+        (
+            "sweep quickstart -L request-rate 2, 4",
+            "with commas: -L request-rate 2,4\n",
+        ),
+        (
+            "sweep quickstart -L request-rate=2,4",
+            "two words: -L request-rate 2,4\n",
+        ),
+        (
+            "run quickstart -request-rate 8",
+            "a long flag has two dashes: --request-rate",
+        ),
+        (
+            "run quickstart -input_len=8",
+            "a long flag has two dashes: --input-len",
+        ),
+        (
+            "quickstart",
+            "`quickstart` is a scenario: plimsoll run quickstart",
+        ),
+        ("mine.toml", "`mine.toml` is a scenario: plimsoll run mine.toml"),
+        (
+            "Qwen/Qwen3-8B",
+            "`Qwen/Qwen3-8B` is a model: plimsoll fit Qwen/Qwen3-8B",
+        ),
+        ("run quickstart –request-rate 8", "begins with an en dash, –"),
+        ("run quickstart —request-rate 8", "type --request-rate"),
+        ("audit t.csv –gpu h100", "type --gpu"),
+        ("run quickstart --request-rate “8”", "a curly quote, “"),
+        (
+            "run --gpu h100 --serve-cmd 'vllm serve Qwen/Qwen3-8B –tp 2'",
+            "type -tp",
+        ),
+        ("run wide.toml", "wide.toml is UTF-16 text: save it as UTF-8"),
+        (
+            "run qs.txt",
+            "`qs.txt` holds a scenario, whose name must end in .toml",
+        ),
+        ("run ./qs.txt", "write --scenario ./qs.txt"),
+        (
+            "compare quickstart 'a: -tp 2' graphs",
+            "`graphs: --max-num-seqs 8`",
+        ),
+    ] {
+        let output = desk.run(words);
+        let said = text(&output.stderr);
+        assert_eq!(output.status.code(), Some(2), "{words}: {said}");
+        assert!(said.contains(told), "{words}: {said}");
+        assert!(!said.contains("use '-- "), "{words}: {said}");
+    }
+    let taken = desk.run("run --scenario qs.txt --dry-run");
+    assert_eq!(taken.status.code(), Some(0), "{}", text(&taken.stderr));
+}

@@ -574,3 +574,38 @@ fn a_row_that_is_off_by_a_thousand_is_told_with_its_line() {
         "{audited}"
     );
 }
+
+#[test]
+fn a_table_s_lengths_have_many_names_and_an_audit_without_them_says_so() {
+    let desk = Desk::new();
+    let audited = |header: &str, format: &str| {
+        let row = "h100-sxm,meta-llama/Llama-3.1-8B-Instruct,8000,200,1,5,7";
+        let table = format!("gpu,model,{header},concurrency,ttft_mean_ms,tpot_mean_ms\n{row}\n");
+        std::fs::write(desk.path().join("t.csv"), table).unwrap();
+        text(&desk.run(&format!("audit t.csv --format {format}")).stdout)
+    };
+    for header in [
+        "isl,osl",
+        "ISL,OSL",
+        "input_len,output_len",
+        "input_sequence_length,output_sequence_length",
+    ] {
+        let told = audited(header, "text");
+        assert!(
+            told.contains("the first token comes faster than the peak computes the prompt"),
+            "{header}: {told}"
+        );
+        assert!(!told.contains("not checked"), "{header}: {told}");
+    }
+    let told = audited("in,out", "text");
+    let mut lines = told.lines();
+    assert_eq!(lines.next(), Some("nothing speaks against the result"));
+    assert!(
+        lines
+            .next()
+            .unwrap()
+            .starts_with("not checked: whether the first token may come so early"),
+        "{told}"
+    );
+    assert!(audited("in,out", "json").contains("\"lacks_prompt_length\": true"));
+}

@@ -452,7 +452,7 @@ fn a_typical_request_says_where_it_comes_from() {
 }
 
 #[test]
-fn where_heads_do_not_divide_the_cheapest_that_fits_comes_first() {
+fn where_heads_do_not_divide_the_nearest_groups_that_fit_are_told() {
     let change = |line: &str| {
         let (text, _) = fit(line);
         let mut lines = text
@@ -462,8 +462,9 @@ fn where_heads_do_not_divide_the_cheapest_that_fits_comes_first() {
     };
     assert_eq!(
         change("Llama-3.1-8B-Instruct --gpu h100-sxm -tp 3"),
-        "-tp 1   |   -tp 4"
+        "-tp 2   |   -tp 4"
     );
+    assert_eq!(change("Qwen/Qwen2.5-7B-Instruct --gpu h100-sxm -tp 8"), "-tp 4");
     let of_70b = change("meta-llama/Llama-3.1-70B-Instruct --gpu h100-sxm -tp 3");
     assert!(
         of_70b.ends_with("   |   -tp 4") && of_70b.contains("-tp 2 --max-model-len"),

@@ -41,9 +41,8 @@ pub(super) fn has_pair(resolved: &Resolved, document: &Document) -> bool {
 /// Flags that set what is looked for, replicas that fail, traffic without a rate, and charts.
 pub(super) fn check(resolved: &Resolved, document: &Document, outputs: &Outputs) -> anyhow::Result<()> {
     let several = roles::given(document).filter(|given| given.replicas > 1);
-    let several: Vec<Diagnostic> = several.filter_map(|given| refused(&given)).collect();
-    if !several.is_empty() {
-        return Err(Diagnostics(several).into());
+    if let Some(problem) = refused(several) {
+        return Err(Diagnostics::from(problem).into());
     }
     let cluster = &resolved.scenario.cluster;
     if cluster.outages.is_some() || !cluster.changes.is_empty() {
@@ -67,16 +66,21 @@ pub(super) fn check(resolved: &Resolved, document: &Document, outputs: &Outputs)
     Ok(())
 }
 
-/// One of each makes pools of a scenario that has none.
-fn refused(given: &Given) -> Option<Diagnostic> {
-    let Source::Flag(flag) = &given.source else {
-        return None;
+/// What is wrong with numbers that were given by flags; one of each makes pools of a scenario that has none.
+fn refused(several: impl Iterator<Item = Given>) -> Option<Diagnostic> {
+    let of_flag = |given: Given| match given.source {
+        Source::Flag(flag) => Some(flag),
+        _ => None,
     };
+    let flags: Vec<String> = several.filter_map(of_flag).collect();
+    let place = Place::Flag(flags.first()?.clone());
     let what = format!(
-        "`{flag}` has no effect with --for-rate, which looks for the numbers of prefill and decode replicas"
+        "--for-rate finds how many replicas prefill and decode need: `{}` cannot be given",
+        flags.join("` and `")
     );
-    let help = "leave it out, or see by `run` what so many do; --prefill 1 --decode 1 makes pools of a scenario that has none";
-    Some(Diagnostic::new(what).at(Place::Flag(flag.clone())).help(help))
+    let one = flags.iter().map(|flag| format!("{flag} 1"));
+    let help = format!("write {}", one.collect::<Vec<_>>().join(" "));
+    Some(Diagnostic::new(what).at(place).help(help))
 }
 
 /// What was given and has no effect beside it.

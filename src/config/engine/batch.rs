@@ -7,6 +7,7 @@ use crate::config::judge::Judge;
 use crate::config::profile::Profile;
 use crate::config::raw::{RawEngine, RawPerformanceMode, spelled};
 use crate::config::scalar::{Context, Count};
+use crate::config::yarn;
 use crate::hardware::Device;
 use crate::model::ModelShape;
 
@@ -38,8 +39,7 @@ pub(super) fn batch(
     exchanges_experts: bool,
 ) -> Batch {
     let is_batched = batches_experts(judge, raw, exchanges_experts);
-    let model_len = model.map(|model| model.max_position);
-    let max_model_len = max_model_len(judge, raw, profile, model_len);
+    let max_model_len = max_model_len(judge, raw, profile, model);
     let chunked = chunked(judge, raw, profile);
     let caching = match model.is_some_and(|model| model.recurrence().is_some()) {
         true => hybrid::caching(judge, raw, profile),
@@ -88,7 +88,8 @@ fn chunked(judge: &mut Judge, raw: &RawEngine, profile: &Profile) -> bool {
 }
 
 /// The longest that fits is known once memory is planned ([`crate::config::longest`]): until then it is what the model allows.
-fn max_model_len(judge: &mut Judge, raw: &RawEngine, profile: &Profile, model_len: Option<u32>) -> u32 {
+fn max_model_len(judge: &mut Judge, raw: &RawEngine, profile: &Profile, model: Option<&ModelShape>) -> u32 {
+    let model_len = model.map(|model| model.max_position);
     let key = "engine.max_model_len";
     if raw.max_model_len == Some(Context::Longest) && !profile.startup.fits_context {
         judge.wrong_help(
@@ -111,12 +112,10 @@ fn max_model_len(judge: &mut Judge, raw: &RawEngine, profile: &Profile, model_le
     };
     if value > allowed && given.is_some() && !judge.is_wrong(&[key]) {
         let label = format!("the model's context is {allowed} tokens");
-        judge.wrong_help(
-            key,
-            "is longer than the model allows",
-            label,
-            format!("write at most {allowed}"),
-        );
+        let longer = yarn::longer(model, value, "--hf-overrides");
+        let longer = longer.map(|longer| format!("{longer}; under vllm@0.11 YaRN makes it so by itself"));
+        let help = longer.unwrap_or_else(|| format!("write at most {allowed}"));
+        judge.wrong_help(key, "is longer than the model allows", label, help);
     }
     value
 }

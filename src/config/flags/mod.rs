@@ -8,6 +8,7 @@ mod disaggregation;
 mod editor;
 mod gsp;
 mod lengths;
+mod overrides;
 mod promises;
 mod server;
 mod speculation;
@@ -18,6 +19,7 @@ use clap::Args;
 use super::raw::{RawBatching, RawCluster, RawEngine, RawModel, RawSglang, RawTrtllm};
 
 pub use disaggregation::DisaggregationFlags;
+pub(crate) use overrides::OverrideFlags;
 pub use promises::SloFlags;
 pub(crate) use speculation::SpeculationFlags;
 pub use traffic::{ClientKind, Dataset, GroupDistribution, TrafficFlags};
@@ -46,6 +48,8 @@ pub struct ScenarioFlags {
     pub model: Option<String>,
     #[command(flatten)]
     pub(crate) shape: RawModel,
+    #[command(flatten)]
+    pub(crate) overrides: OverrideFlags,
     #[command(flatten)]
     pub(crate) cluster: RawCluster,
     #[command(flatten)]

@@ -38,6 +38,7 @@ pub(in crate::config) fn apply_serve(
     for (key, value) in flags.lmcache.clone() {
         editor.set(&format!("lmcache.{key}"), value, "serve-cmd");
     }
+    flags.overrides.apply(&mut editor);
     flags.speculation.apply(&mut editor);
     if let Some(json) = &flags.compilation_config {
         compilation_config(&mut editor, json);

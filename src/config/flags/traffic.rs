@@ -49,7 +49,7 @@ pub struct TrafficFlags {
     /// Which lengths to draw.
     #[arg(long, value_name = "NAME")]
     pub dataset_name: Option<Dataset>,
-    /// File of the data set; token counts, not text.
+    /// File of the data set; token counts, not text: any trace, or a CSV that begins num_prefill_tokens,num_decode_tokens.
     #[arg(long, value_name = "FILE")]
     pub dataset_path: Option<String>,
     /// Output tokens of every ShareGPT request.
@@ -91,7 +91,8 @@ pub struct TrafficFlags {
     /// Exponent of their popularity, for zipf.
     #[arg(long, value_name = "EXPONENT", allow_negative_numbers = true)]
     pub gsp_zipf_alpha: Option<f64>,
-    /// Replay a trace file: Mooncake, Azure, BurstGPT, vLLM --save-detailed and others, recognised by content.
+    /// Replay a trace file: Mooncake, Azure, BurstGPT, vLLM --save-detailed and others, recognised by content; a CSV of your
+    /// own begins arrived_at,num_prefill_tokens,num_decode_tokens.
     #[arg(long, value_name = "FILE")]
     pub trace: Option<String>,
     /// Factor on the trace's arrival times; 2 halves the rate.

@@ -486,3 +486,38 @@ fn a_range_of_captured_sizes_that_is_given_is_left_as_it_is() {
     let asked = r#"--compilation-config '{"max_cudagraph_capture_size": 24}'"#;
     assert_eq!(sizes(asked), [1, 2, 4, 8, 16, 24]);
 }
+
+#[test]
+fn a_bridge_that_nobody_mentions_is_assumed_missing_where_it_would_join_the_ranks() {
+    let is_told = |flags: &str| {
+        let run = resolve_line(&format!("Qwen/Qwen3-8B {TRAFFIC} {flags}")).unwrap();
+        let mut values = run.provenance.iter();
+        let is_assumed = values.any(|value| {
+            value.key == "cluster.nvlink_bridge" && value.value == "false" && value.is_assumed()
+        });
+        let is_noted = run
+            .notes
+            .iter()
+            .any(|note| note.contains("--nvlink-bridge if the pair has one"));
+        assert_eq!(is_assumed, is_noted, "{flags}");
+        is_assumed
+    };
+    for flags in [
+        "--gpu h100-nvl -tp 2",
+        "--gpu h200-nvl -tp 2",
+        "--gpu a100-pcie-80gb -tp 2",
+        "--gpu h100-nvl -pp 2",
+    ] {
+        assert!(is_told(flags), "{flags}");
+    }
+    for flags in [
+        "--gpu h100-nvl",
+        "--gpu h100-nvl -tp 4",
+        "--gpu h100-nvl -tp 2 --nvlink-bridge",
+        "--gpu h100-nvl -tp 2 --nvlink-bridge=false",
+        "--gpu h100-sxm -tp 2",
+        "--gpu l40s -tp 2",
+    ] {
+        assert!(!is_told(flags), "{flags}");
+    }
+}

@@ -92,7 +92,7 @@ pub struct RawQuantiles {
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct RawLengthFile {
-    /// The file: any trace format, or a CSV of prompt and output lengths.
+    /// The file: any trace format, or a CSV with the header `num_prefill_tokens,num_decode_tokens` over prompt and output lengths.
     pub path: String,
     /// Which rows a benchmark client would drop.
     #[serde(default, skip_serializing_if = "Option::is_none")]

@@ -39,7 +39,7 @@ pub use lengths::{
 pub use lmcache::{RawCachePolicy, RawLmcache};
 pub use server::{
     RawAll2All, RawDtype, RawEngine, RawGraphMode, RawKvDtype, RawModel, RawPerformanceMode, RawPolicy,
-    RawSpeculation,
+    RawRopeScaling, RawSpeculation,
 };
 pub use sglang::{RawBalanceMethod, RawQueuePolicy, RawSglang};
 pub use trtllm::{RawCapacityPolicy, RawTrtllm};

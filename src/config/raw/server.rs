@@ -28,6 +28,27 @@ pub struct RawModel {
     #[arg(long, value_name = "LAYERS", num_args = 1.., help_heading = "Model")]
     #[serde(skip_serializing_if = "Option::is_none")]
     pub kv_cache_dtype_skip_layers: Option<Vec<String>>,
+    /// `max_position_embeddings` that overrides the model's config: its longest context (--hf-overrides).
+    #[arg(skip)]
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub max_position_embeddings: Option<Count>,
+    /// Scaling of rotary positions that overrides the model's config (--hf-overrides, --rope-scaling): it decides the longest context.
+    #[arg(skip)]
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub rope_scaling: Option<RawRopeScaling>,
+}
+
+/// What of a scaling of rotary positions decides the longest context.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields, default)]
+pub struct RawRopeScaling {
+    /// yarn, linear, dynamic …; default is none.
+    pub rope_type: Option<String>,
+    /// Times that positions are stretched, 1 at least.
+    pub factor: Option<f64>,
+    /// Positions that the model was trained with.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub original_max_position_embeddings: Option<Count>,
 }
 
 /// vLLM's `--dtype`.

@@ -83,14 +83,13 @@ fn a_flag_that_is_to_blame_is_named() {
 }
 
 #[test]
-fn heads_that_do_not_divide_take_the_cheapest_group_that_fits_and_the_next_larger() {
+fn heads_that_do_not_divide_take_the_nearest_groups_that_fit() {
     let of = |flags: &str| proposed(&format!("meta-llama/Llama-3.1-8B --max-model-len 8192 {flags}"));
-    assert_eq!(of("--gpu h100 -tp 3"), "-tp 1 | -tp 4");
-    assert_eq!(of("--gpu h100 -tp 7"), "-tp 1 | -tp 8");
-    assert_eq!(
-        proposed("Qwen/Qwen2.5-7B --gpu h100 -tp 8 --max-model-len 8192"),
-        "-tp 1"
-    );
+    assert_eq!(of("--gpu h100 -tp 3"), "-tp 2 | -tp 4");
+    assert_eq!(of("--gpu h100 -tp 7"), "-tp 4 | -tp 8");
+    let of_28_heads = |flags: &str| proposed(&format!("Qwen/Qwen2.5-7B --max-model-len 8192 {flags}"));
+    assert_eq!(of_28_heads("--gpu h100 -tp 8"), "-tp 4");
+    assert_eq!(of_28_heads("--gpu h100 -tp 3"), "-tp 2 | -tp 4");
 }
 
 /// Of each of these something was once proposed that the engine refused, or that did not fit.

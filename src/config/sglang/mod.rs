@@ -22,6 +22,7 @@ use super::engine::note_chunks;
 use super::judge::Judge;
 use super::raw::{RawCluster, RawEngine, RawSglang};
 use super::scalar::Count;
+use super::yarn;
 use crate::cluster::router::Policy;
 use crate::engine::memory::MemoryPlan;
 use crate::engine::sglang::{QueuePolicy, SglangConfig};
@@ -258,13 +259,15 @@ fn find_profile(judge: &mut Judge, engine: &RawEngine) -> SglangProfile {
 fn context_length(judge: &mut Judge, raw: &RawSglang, model: Option<&ModelShape>) -> u32 {
     let most = model.map_or(TOKENS_MAX, |model| u64::from(model.max_position));
     let source = Source::Assumption("what the model allows".to_string());
-    judge.count(
-        "sglang.context_length",
-        raw.context_length,
-        (4, most.max(4)),
-        most.max(4),
-        source,
-    )
+    let key = "sglang.context_length";
+    let given = raw.context_length.and_then(|tokens| u32::try_from(tokens.0).ok());
+    let longer = given.and_then(|tokens| yarn::longer(model, tokens, "--json-model-override-args"));
+    if let Some(longer) = longer {
+        let label = format!("the model's context is {most} tokens");
+        judge.wrong_help(key, "is longer than the model allows", label, longer);
+        return most as u32;
+    }
+    judge.count(key, raw.context_length, (4, most.max(4)), most.max(4), source)
 }
 
 /// Whether the model keeps a compressed KV cache (multi-head latent attention).

@@ -26,6 +26,7 @@ use serde_json::Value;
 
 pub use self::quantization::MODELOPT_FILE;
 use self::reader::{Reader, shortened};
+pub use self::rope::{is_scaled_already, yarn_note};
 use super::families::{Hybrid, Unlike};
 use super::{Attention, Dtype, ModelShape, Vision};
 use crate::python::quote_bare_numbers;

@@ -76,10 +76,20 @@ impl<'a> Reader<'a> {
         let stretched = number("original_max_position_embeddings")? * number("factor").unwrap_or(1.0);
         let is_context = (1.0..=f64::from(POSITION_MAX)).contains(&stretched);
         let stretched = Some(stretched as u32).filter(|&stretched| is_context && stretched != trained)?;
-        self.notes.push(format!(
-            "under YaRN its context is `max_position_embeddings`, {trained}, to vLLM 0.33, and the original positions times the factor, \
-             {stretched}, to releases about 0.11: each profile takes its own"
-        ));
+        self.notes.push(yarn_note(trained, stretched));
         Some(stretched)
     }
+}
+
+/// What two readings of YaRN make of a model.
+pub fn yarn_note(trained: u32, stretched: u32) -> String {
+    format!(
+        "under YaRN its context is `max_position_embeddings`, {trained}, to vLLM 0.33, and the original positions times the factor, \
+         {stretched}, to releases about 0.11: each profile takes its own"
+    )
+}
+
+/// Whether `max_position_embeddings` is that after a scaling of the kind.
+pub fn is_scaled_already(kind: &str) -> bool {
+    SCALED_ALREADY.contains(&kind)
 }

@@ -225,7 +225,8 @@ fn has_key(text: &[u8], key: &str) -> bool {
 
 /// What to write over columns of one's own.
 pub(super) const OWN_HEADER: &str = "write `arrived_at,num_prefill_tokens,num_decode_tokens` over columns with seconds, prompt tokens and output \
-                          tokens, or `TIMESTAMP,ContextTokens,GeneratedTokens` where the first holds dates with times of day";
+                          tokens, `TIMESTAMP,ContextTokens,GeneratedTokens` where the first holds dates with times of day, or \
+                          `num_prefill_tokens,num_decode_tokens` over lengths without times";
 
 /// Tells the CSV formats apart by their header.
 fn sniff_header(first: &[u8]) -> Result<Format, Problem> {
@@ -339,8 +340,10 @@ mod tests {
         let header = sniff(b"a,b,c\n1,2,3").unwrap_err();
         assert!(header.what.contains("`a,b,c`"));
         // What it says to write is read.
-        let proposed: Vec<&str> = header.help.split('`').skip(1).step_by(2).take(2).collect();
-        for (header, format) in proposed.into_iter().zip([Format::VidurTrace, Format::Azure]) {
+        let proposed: Vec<&str> = header.help.split('`').skip(1).step_by(2).take(3).collect();
+        let formats = [Format::VidurTrace, Format::Azure, Format::VidurLengths];
+        assert_eq!(proposed.len(), formats.len());
+        for (header, format) in proposed.into_iter().zip(formats) {
             check(header, format);
         }
     }

@@ -3,8 +3,7 @@
 use super::Effect::{Ignored, NotModelled};
 use super::Takes::{Many, Nothing, One};
 use super::{
-    Family, KERNELS, LOADING, LOGS, LORA, MICROBATCHES, PROCESSES, SAMPLING, SERVER, SHAPES, SPECULATION,
-    TEXT,
+    Family, KERNELS, LOADING, LOGS, LORA, MICROBATCHES, PROCESSES, SAMPLING, SERVER, SPECULATION, TEXT,
 };
 use crate::config::lmcache::HICACHE;
 
@@ -194,5 +193,4 @@ pub(super) const SGLANG: &[Family] = &[
         "enable-two-batch-overlap enable-single-batch-overlap",
     ),
     (Many, NotModelled("", LORA), "lora-paths"),
-    (One, NotModelled("", SHAPES), "json-model-override-args"),
 ];

@@ -322,11 +322,7 @@ pub(super) const VLLM: &[Family] = &[
     (One, NotModelled("0", SPECULATION), "num-lookahead-slots"),
     (Nothing, NotModelled("false", LORA), "enable-lora"),
     (Many, NotModelled("", LORA), "lora-modules"),
-    (
-        One,
-        NotModelled("", SHAPES),
-        "hf-overrides rope-scaling model-class-overrides",
-    ),
+    (One, NotModelled("", SHAPES), "model-class-overrides"),
     (
         Nothing,
         NotModelled("false", "sliding windows cannot be switched off yet"),
