@@ -18,7 +18,7 @@ use super::{Exit, interrupt};
 use crate::config::flags::{OverrideFlags, ScenarioFlags, SpeculationFlags};
 use crate::config::raw::{RawCluster, RawEngine, RawModel, RawSglang, RawTrtllm};
 use crate::config::scalar::Count;
-use crate::config::{Capacity, assemble, capacity};
+use crate::config::{Capacity, Diagnostic, Diagnostics, Place, Source, assemble, capacity};
 use crate::engine::EngineSpec;
 use crate::engine::memory::{DoesNotFit, ESTIMATES_OFF, MemoryPlan};
 use crate::units::Bytes;
@@ -111,6 +111,11 @@ pub fn run(args: &Args, out: &mut dyn Write, terminal: &Terminal) -> anyhow::Res
     let has_pools = ["cluster.pools", "cluster.prefill", "cluster.decode"]
         .iter()
         .any(|key| input.document.get(key).is_some());
+    if let Some(Source::Flag(flag)) = input.document.source("cluster.price") {
+        let problem = Diagnostic::new("--price has no effect on fit, which tells no cost");
+        let help = "leave it out: `run`, `sweep` and `knee` say what GPUs cost, and take --price";
+        return Err(Diagnostics::from(problem.at(Place::Flag(flag)).help(help)).into());
+    }
     let input_has_step_time = input.document.get("cluster.step_time").is_some();
     let mut question = capacity(input.document, &Disk)?;
     question.notes.splice(0..0, input.notes);

@@ -80,8 +80,11 @@ pub fn run(args: &Args, out: &mut dyn Write, width: Option<usize>) -> anyhow::Re
             .ok_or_else(|| nowhere(words, &format!("`{name}` does not have")))?,
         (_, _, Some(_)) => return Err(no_page(&name)),
         ([_, words @ ..], Some(page), None) => {
-            // `KV cache` is a term, and no page begins like it.
-            sections(page, &words.join(" "), width).ok_or_else(|| no_section(page, &words.join(" ")))?
+            // `model ±` is a term, and `model` a page.
+            let words = words.join(" ");
+            explained(&name, width)
+                .or_else(|| sections(page, &words, width))
+                .ok_or_else(|| no_section(page, &words))?
         }
         (_, None, None) => explained(&name, width).ok_or_else(|| unknown(&name))?,
     };

@@ -31,7 +31,13 @@ pub(super) fn read_by(judge: &mut Judge, model: ModelShape, raw: &RawScenario) -
 
 fn overridden(judge: &mut Judge, mut model: ModelShape, raw: &RawModel, multiplies: bool) -> ModelShape {
     if let Some(positions) = raw.max_position_embeddings {
-        model.max_position = judge.required(POSITIONS, positions, (1, u64::from(MOST)));
+        let positions = judge.required(POSITIONS, positions, (1, u64::from(MOST)));
+        // The config's own scaling multiplies those, too.
+        let factor = model
+            .trained_position
+            .map_or(1.0, |trained| f64::from(model.max_position) / f64::from(trained));
+        model.trained_position = model.trained_position.map(|_| positions);
+        model.max_position = (f64::from(positions) * factor) as u32;
         let is_of_scaling = matches!(judge.document.source(POSITIONS), Some(Source::Flag(flag)) if flag.ends_with("--rope-scaling"));
         if is_of_scaling && !multiplies {
             judge.notes.push(format!(
@@ -49,6 +55,11 @@ fn overridden(judge: &mut Judge, mut model: ModelShape, raw: &RawModel, multipli
 
 /// Puts a scaling in the place of the config's.
 fn stretch(judge: &mut Judge, model: &mut ModelShape, rope: &RawRopeScaling) {
+    if let Some(stretched) = model.yarn_position.take() {
+        let note = model::yarn_note(model.max_position, stretched);
+        judge.notes.retain(|said| *said != note);
+    }
+    model.max_position = model.trained_position.take().unwrap_or(model.max_position);
     let kind = rope.rope_type.as_deref().unwrap_or("default");
     judge.given("model.rope_scaling.rope_type", kind);
     let factor = rope.factor.unwrap_or(1.0);
@@ -56,8 +67,8 @@ fn stretch(judge: &mut Judge, model: &mut ModelShape, rope: &RawRopeScaling) {
     let original = rope.original_max_position_embeddings;
     let original = original.map(|positions| judge.required(ORIGINAL, positions, (1, u64::from(MOST))));
     let longest = |positions: u32| f64::from(positions) * factor;
-    let original = longest(original.unwrap_or(model.max_position));
-    if !(factor >= 1.0 && original.max(longest(model.max_position)) <= f64::from(MOST)) {
+    let original = original.map(longest);
+    if !(factor >= 1.0 && original.unwrap_or(0.0).max(longest(model.max_position)) <= f64::from(MOST)) {
         let key = if rope.factor.is_some() { FACTOR } else { SCALING };
         judge.wrong(
             key,
@@ -66,14 +77,14 @@ fn stretch(judge: &mut Judge, model: &mut ModelShape, rope: &RawRopeScaling) {
         );
         return;
     }
-    model.yarn_position = None;
     if kind == "yarn" {
-        model.yarn_position = Some(original as u32).filter(|&stretched| stretched != model.max_position);
+        let stretched = original.map(|original| original as u32);
+        model.yarn_position = stretched.filter(|&stretched| stretched != model.max_position);
         let note = model
             .yarn_position
             .map(|stretched| model::yarn_note(model.max_position, stretched));
         judge.notes.extend(note);
-    } else if !model::is_scaled_already(kind) {
+    } else if !model::is_scaled_already(kind) && !model.architecture.starts_with("Gemma3") {
         model.max_position = longest(model.max_position) as u32;
     }
 }

@@ -66,6 +66,7 @@ pub(crate) fn llama_8b() -> ModelShape {
         vocab_size: 128_256,
         tied_embeddings: false,
         max_position: 131_072,
+        trained_position: None,
         yarn_position: None,
         dtype: Dtype::Bf16,
         quantization: Quantization::None,

@@ -209,8 +209,8 @@ impl Stretch {
         self.tally.latencies[metric as usize].exceeding(limit)
     }
 
-    /// The same with all answers of the instant at which it ends, of which those that follow have the others, and none of that at
-    /// which it begins.
+    /// The same where the counts of answers have all of the instant at which it ends, of which those that follow have the others, and
+    /// none of that at which it begins. Latencies stay those of the stretch.
     #[must_use]
     pub(super) fn with_whole_instants(mut self, following: &[Stretch]) -> Stretch {
         let at_end = following.iter().take_while(|next| next.tally.begin == self.end);

@@ -50,6 +50,8 @@ pub struct ModelShape {
     pub tied_embeddings: bool,
     /// Longest context that the config allows (`max_position_embeddings`), the default of `max_model_len`.
     pub max_position: u32,
+    /// The positions that the config's own scaling multiplies to that, where it does.
+    pub trained_position: Option<u32>,
     /// The same to engines that multiply the original positions of YaRN by its factor, where that is another number.
     pub yarn_position: Option<u32>,
     /// Format of weights that are not quantized, and of activations.

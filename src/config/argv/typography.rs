@@ -17,7 +17,7 @@ const DASHES: [(char, &str); 7] = [
 ];
 const CURLY: [char; 6] = ['“', '”', '„', '‘', '’', '‚'];
 /// Flags whose values are prose.
-const PROSE: [&str; 2] = ["--note", "--credit"];
+const PROSE: [&str; 3] = ["--note", "--credit", "--find"];
 
 /// The arguments as they were meant, and what is wrong with each that was not so.
 pub(in crate::config) fn meant(args: &[String]) -> (Vec<String>, Vec<Diagnostic>) {

@@ -251,7 +251,9 @@ impl AttentionTerms {
             let longest = longest_block_pairs(f64::from(largest), f64::from(keys));
             let tail = longest * absorbed * terms.tail_flops_per_pair;
             work.seconds += tail * terms.seconds_per_flop / self.derate;
-            let fresh = (new * (terms.kv_bytes + terms.query_bytes)).min(terms.resident_bytes);
+            // Keys that are gathered are not those of the chunk.
+            let kv_bytes = picks.map_or(terms.kv_bytes, |_| 0.0);
+            let fresh = (new * (kv_bytes + terms.query_bytes)).min(terms.resident_bytes);
             work.seconds +=
                 new * terms.seconds_per_token - terms.resident_share * fresh * terms.seconds_per_byte;
             for chunk in chunks {

@@ -131,9 +131,12 @@ impl Reader<'_> {
         let vocab_size = self.required("vocab_size", VOCABULARY_MAX);
         // Command R says how far it may be stretched (vLLM, `_get_and_verify_max_len`).
         let stretched = self.number("model_max_length", 1, POSITION_MAX);
+        let mut trained_position = None;
         let max_position = stretched.or_else(|| {
             let trained = self.required("max_position_embeddings", POSITION_MAX)?;
-            self.rope_stretched(trained)
+            let longest = self.rope_stretched(trained)?;
+            trained_position = Some(trained).filter(|&trained| trained != longest);
+            Some(longest)
         });
         let layer_count = self.layer_count();
         // No class of Nemotron-H, Kimi Linear and Ling 3 shares its tables, whatever the key says.
@@ -162,6 +165,7 @@ impl Reader<'_> {
             vocab_size: vocab_size?,
             tied_embeddings,
             max_position: max_position?,
+            trained_position,
             yarn_position: self.yarn_position(max_position?),
             dtype: dtype?,
             quantization: scheme.quantization,

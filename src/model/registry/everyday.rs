@@ -39,7 +39,7 @@ pub(super) fn meant(name: &str) -> Result<&'static Shipped, Vec<&'static str>> {
         newest.then(one.words.len().cmp(&other.words.len()))
     });
     match candidates.split_first() {
-        Some((first, rest)) if rest.iter().all(|other| first.is_as_large_as(other)) => Ok(first.shipped),
+        Some((first, rest)) if rest.iter().all(|other| first.is_like(other)) => Ok(first.shipped),
         _ => Err(one_of_each_shape(&candidates)),
     }
 }
@@ -83,12 +83,14 @@ impl Candidate {
         self.words.iter().find_map(number).unwrap_or(0.0)
     }
 
-    fn is_as_large_as(&self, other: &Candidate) -> bool {
-        let (one, other) = (read(self.shipped).0, read(other.shipped).0);
-        let ratio = one.parameters() as f64 / other.parameters() as f64;
-        one.hidden_size == other.hidden_size
-            && one.quantization == other.quantization
+    /// Whether both are of one size, and of one attention unless they are two versions.
+    fn is_like(&self, other: &Candidate) -> bool {
+        let (own, their) = (read(self.shipped).0, read(other.shipped).0);
+        let ratio = own.parameters() as f64 / their.parameters() as f64;
+        own.hidden_size == their.hidden_size
+            && own.quantization == their.quantization
             && (ratio - 1.0).abs() <= ONE_SIZE
+            && (own.layers == their.layers || self.version() != other.version())
     }
 }
 
@@ -186,6 +188,14 @@ mod tests {
         check(
             "mixtral",
             &["mistralai/Mixtral-8x7B-v0.1", "mistralai/Mixtral-8x22B-v0.1"],
+        );
+        // One has a window.
+        check(
+            "phi-3-mini",
+            &[
+                "microsoft/Phi-3-mini-4k-instruct",
+                "microsoft/Phi-3-mini-128k-instruct",
+            ],
         );
         // One is stored in fp8, the other is not.
         check(

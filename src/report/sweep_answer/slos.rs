@@ -42,7 +42,7 @@ pub(super) fn told(rows: &[SweepRow<'_>]) -> Option<String> {
         which_are_met(&under)
     } else if under.len() <= TOLD_MAX {
         let each = under.iter().map(|(slo, rows)| {
-            let [sure, open] = best(rows, "").map(|told| told.text);
+            let [sure, open] = best(rows, " within it").map(|told| told.text);
             let told = match sure + &open {
                 none if none.is_empty() => "; none meets it".to_owned(),
                 told => told,

@@ -22,19 +22,25 @@ impl Trace {
         find_grid(&times)
     }
 
-    /// Spreads the requests of each instant over the tick of `grid_s` seconds that begins there, uniformly. Their order stays, and the
-    /// same trace always gets the same times, whatever a run's seed.
+    /// Spreads the requests of each instant over the tick of `grid_s` seconds that begins there, uniformly, and no further than the next
+    /// instant, which need not be on the grid. Their order stays, and the same trace always gets the same times, whatever a run's seed.
     pub fn spread_ticks(&mut self, grid_s: f64) {
         let mut random = stream(0, Purpose::Ticks, 0);
-        for tick in self
-            .requests
-            .chunk_by_mut(|one, next| one.arrival == next.arrival)
-        {
-            let mut offsets: Vec<f64> = tick.iter().map(|_| random.random_range(0.0..grid_s)).collect();
+        let mut rest = &mut self.requests[..];
+        while let Some(first) = rest.first() {
+            let begin = first.arrival;
+            let size = rest.partition_point(|request| request.arrival == begin);
+            let (tick, later) = rest.split_at_mut(size);
+            let room = later
+                .first()
+                .map_or(grid_s, |next| (next.arrival - begin).seconds());
+            let room = room.min(grid_s);
+            let mut offsets: Vec<f64> = tick.iter().map(|_| random.random_range(0.0..room)).collect();
             offsets.sort_unstable_by(f64::total_cmp);
             for (request, offset) in tick.iter_mut().zip(offsets) {
                 request.arrival += Picos::from_seconds(offset);
             }
+            rest = later;
         }
     }
 }
@@ -72,5 +78,23 @@ mod tests {
             .sum::<f64>()
             / 2000.0;
         assert!((mean - 1.5).abs() < 0.1, "{mean}");
+    }
+
+    #[test]
+    fn an_instant_off_the_grid_is_not_overtaken() {
+        let at = |row: u32| if row == 1005 { 301_400 } else { row / 10 * 3000 };
+        let rows: String = (0..2000)
+            .map(|row| {
+                format!(
+                    "{{\"timestamp\": {}, \"input_length\": 1, \"output_length\": 2}}\n",
+                    at(row)
+                )
+            })
+            .collect();
+        let mut trace = read(rows.as_bytes(), "ticks.jsonl", &ReadOptions::default()).unwrap();
+        assert_eq!(trace.grid_s(), Some(3.0));
+        trace.spread_ticks(3.0);
+        let is_in_order = |pair: &[crate::workload::Request]| pair[0].arrival <= pair[1].arrival;
+        assert!(trace.requests.windows(2).all(is_in_order));
     }
 }

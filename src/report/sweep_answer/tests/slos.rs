@@ -42,7 +42,7 @@ fn settings_are_compared_under_one_slo() {
     ];
     assert_eq!(
         of_settings(&two, None),
-        "4 runs; 2 are unstable; under slo.goodput.ttft = 100 ms: none meets it; under slo.goodput.ttft = 500 ms: most output 1,720 \
+        "4 runs; 2 are unstable; under slo.goodput.ttft = 100 ms: none meets it; under slo.goodput.ttft = 500 ms: most output within it 1,720 \
          tok/s at gpu = a"
     );
     let many = ["1 s", "2 s", "3 s", "4 s", "5 s"];
