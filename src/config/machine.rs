@@ -84,15 +84,6 @@ fn model_by_name(judge: &mut Judge, name: &str, files: &dyn Files) -> Option<(Mo
     }
 }
 
-/// `8` and `h100` of `8xh100`, `8*H100` and `8 x h100`, where that card is known.
-fn several(name: &str) -> Option<(u32, &str)> {
-    let digits = name.find(|letter: char| !letter.is_ascii_digit())?;
-    let (count, rest) = name.split_at(digits);
-    let card = rest.trim_start().strip_prefix(['x', 'X', '*', '×'])?.trim_start();
-    hardware::find(card).is_ok().then_some(())?;
-    Some((count.parse().ok()?, card))
-}
-
 /// The text of the file that `key` names; `None` was reported.
 fn text_file(judge: &mut Judge, key: &str, path: &str, files: &dyn Files) -> Option<String> {
     let text = text_of(path, files);
@@ -184,7 +175,7 @@ fn card(judge: &mut Judge, raw: &RawCluster, files: &dyn Files) -> Option<Device
     let mut problem = Diagnostic::new(format!("unknown GPU `{name}`"))
         .at(judge.place(key))
         .of_value();
-    if let Some((count, card)) = several(name) {
+    if let Some((count, card)) = &unknown.counted {
         problem = problem.help(format!("`--gpu` names one card: write --gpu {card} -tp {count}"));
     }
     if !unknown.suggestions.is_empty() {

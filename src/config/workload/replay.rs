@@ -35,19 +35,46 @@ pub(super) fn replay(
         );
         return None;
     }
-    let spreads = raw.spread_ticks == Some(true);
+    let coarse_s = spread(judge, raw, &mut trace);
+    let time_scale = time_scale(judge, raw, &trace)?;
+    if let Some(grid_s) = coarse_s {
+        judge.notes.push(told_of_ticks(&trace, grid_s, time_scale));
+    }
+    let last = trace.requests.last().map_or(0.0, |last| last.arrival.seconds());
+    if Picos::try_from_seconds(last * time_scale).is_none() {
+        judge.wrong(
+            &key("time_scale"),
+            "stretches the trace past the end of the clock",
+            "a run can last 213 days",
+        );
+        return None;
+    }
+    Some(Arrivals::Replay {
+        requests: trace.requests.into(),
+        time_scale,
+    })
+}
+
+/// Spreads requests over the ticks of a coarse clock, where that is asked for; else the seconds of a tick, if the clock is one.
+fn spread(judge: &mut Judge, raw: &RawTrace, trace: &mut Trace) -> Option<f64> {
     if let Some(given) = raw.spread_ticks {
-        judge.given(&key("spread_ticks"), given);
+        judge.given("workload.arrivals.trace.spread_ticks", given);
     }
     let grid_s = trace.grid_s();
-    match grid_s.filter(|_| spreads) {
-        Some(grid_s) => trace.spread_ticks(grid_s),
-        None if spreads => {
-            judge.ignore("spread_ticks has no effect: the trace's times sit on no grid".to_string())
-        }
-        None => {}
+    if raw.spread_ticks != Some(true) {
+        return grid_s;
     }
-    let time_scale = match (raw.time_scale, raw.request_rate) {
+    match grid_s {
+        Some(grid_s) => trace.spread_ticks(grid_s),
+        None => judge.ignore("spread_ticks has no effect: the trace's times sit on no grid".to_string()),
+    }
+    None
+}
+
+/// The factor on arrival times; `None` was reported.
+fn time_scale(judge: &mut Judge, raw: &RawTrace, trace: &Trace) -> Option<f64> {
+    let key = |name: &str| format!("workload.arrivals.trace.{name}");
+    Some(match (raw.time_scale, raw.request_rate) {
         (Some(_), Some(_)) => {
             judge.wrong_help(
                 &key("request_rate"),
@@ -83,22 +110,6 @@ pub(super) fn replay(
             scale
         }
         (None, None) => 1.0,
-    };
-    let last = trace.requests.last().map_or(0.0, |last| last.arrival.seconds());
-    if let Some(grid_s) = grid_s.filter(|_| !spreads) {
-        judge.notes.push(told_of_ticks(&trace, grid_s, time_scale));
-    }
-    if Picos::try_from_seconds(last * time_scale).is_none() {
-        judge.wrong(
-            &key("time_scale"),
-            "stretches the trace past the end of the clock",
-            "a run can last 213 days",
-        );
-        return None;
-    }
-    Some(Arrivals::Replay {
-        requests: trace.requests.into(),
-        time_scale,
     })
 }
 
