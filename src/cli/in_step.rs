@@ -35,7 +35,8 @@ pub(super) fn in_step_at(rate: f64, resolved: &Resolved, outcome: &Outcome) -> O
     of_run(&scenario, outcome)
 }
 
-fn of_run(scenario: &Scenario, outcome: &Outcome) -> Option<String> {
+/// The same of a scenario's run.
+pub(super) fn of_run(scenario: &Scenario, outcome: &Outcome) -> Option<String> {
     let tokens = one_length(&scenario.workload)?;
     let summary = (outcome.result.quotable()).unwrap_or(&outcome.result.whole);
     let (wait_s, gap_s) = (summary.queue_time.mean_s()?, summary.itl.mean_s()?);

@@ -29,19 +29,47 @@ pub(super) fn limited_by(
     }
     let pool = pressure_at_knee(knee).and_then(|pressure| pools.get(pressure.pool?));
     let words = pool.map_or(words, |(_, words)| *words);
-    let of_pool = pool.map_or(String::new(), |(name, _)| format!(" of {name}"));
+    let of_pool = pool.map(|(name, _)| name.as_str());
     // What presses ranks that step together is not told: then the promise alone says what breaks.
     let pressed = knee.limiter.zip(pressure_at_knee(knee));
     let first = first_to_break(knee, classes, varies, words, pressed);
-    let Some((limiter, pressure)) = pressed else {
+    let Some(pressed) = pressed else {
         return Some(first);
     };
+    Some(format!("{first}. {}", hardest_pressed(pressed, words, of_pool)))
+}
+
+/// The promise that breaks first beyond the knee, which has its figure `at` a load, why it does, and what is pressed the hardest there.
+pub(super) fn breaks(
+    (binding, at): (&Binding, &str),
+    classes: &[ClassPromise],
+    pressed: Option<(Limiter, Pressure)>,
+    words: EngineWords,
+    pool: Option<&str>,
+) -> String {
+    let over = binding.class.map_or("", |_| " over the whole run");
+    let why = pressed.map(|(limiter, pressure)| why_late(binding, limiter, &pressure, words));
+    let first = binds(binding, classes, &format!("{over}{at}"), why.as_deref());
+    match pressed {
+        Some(pressed) => format!("{first}. {}", hardest_pressed(pressed, words, pool)),
+        None => first,
+    }
+}
+
+/// `Hardest pressed is the host (host 41 % of step time, …)`: the resource that limits, of a pool where there are several, and the shares
+/// of all.
+fn hardest_pressed(
+    (limiter, pressure): (Limiter, Pressure),
+    words: EngineWords,
+    pool: Option<&str>,
+) -> String {
+    let of_pool = pool.map_or(String::new(), |name| format!(" of {name}"));
     if let Some(used) = pressure.links {
         let links = resource(limiter, words);
-        return Some(format!(
-            "{first}. Hardest pressed are {links} ({} of their bandwidth used)",
+        return format!(
+            "Hardest pressed are {links} ({} of their bandwidth used)",
             percent(used)
-        ));
+        );
     }
     // A pool that is half full presses nobody: its share is no share of a step's time, and is told apart from those.
     let pool = format!("{} {} at most", words.pool_share, percent(pressure.kv_blocks));
@@ -70,10 +98,10 @@ pub(super) fn limited_by(
         }
         _ => format!("{step}; not full: {pool}"),
     };
-    Some(format!(
-        "{first}. Hardest pressed is {}{of_pool} ({shares})",
+    format!(
+        "Hardest pressed is {}{of_pool} ({shares})",
         resource(limiter, words)
-    ))
+    )
 }
 
 /// The promise that breaks first, or saturation before any does, in a word or two; nothing did where the highest rate allowed is

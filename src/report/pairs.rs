@@ -323,7 +323,8 @@ fn fate(point: &Point) -> String {
     format!("{}{share}", state(point))
 }
 
-fn state(point: &Point) -> &'static str {
+/// Whether a run meets the SLO, in words.
+pub(super) fn state(point: &Point) -> &'static str {
     match point {
         _ if point.is_sure() => "met",
         _ if point.is_within() => "met, by less than its sampling error",

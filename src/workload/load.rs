@@ -135,6 +135,35 @@ pub fn with_rate(spec: &WorkloadSpec, request_rate: f64) -> WorkloadSpec {
     scaled
 }
 
+/// How many a closed loop has in flight at most: requests under a limit, or users who wait for their answers; `None` of all other traffic
+/// and of several clients, each of whom may have a limit of its own.
+#[must_use]
+pub fn in_flight(spec: &WorkloadSpec) -> Option<u32> {
+    match spec.arrivals {
+        Arrivals::AllAtOnce => spec.client.max_concurrency,
+        Arrivals::Users { users, .. } => Some(users),
+        _ => None,
+    }
+}
+
+/// The same loop with so many in flight.
+///
+/// # Panics
+/// If `spec` is no closed loop of one client ([`in_flight`] is `None`), or nobody would be in flight.
+#[must_use]
+pub fn with_in_flight(spec: &WorkloadSpec, number: u32) -> WorkloadSpec {
+    assert!(
+        number > 0 && in_flight(spec).is_some(),
+        "a closed loop has somebody in flight"
+    );
+    let mut other = spec.clone();
+    match &mut other.arrivals {
+        Arrivals::Users { users, .. } => *users = number,
+        _ => other.client.max_concurrency = Some(number),
+    }
+    other
+}
+
 /// The rates of all streams that have one times `factor`.
 fn scaled_by(streams: &[Stream], factor: f64) -> Arc<[Stream]> {
     let scaled = |stream: &Stream| Stream {

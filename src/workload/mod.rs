@@ -21,7 +21,9 @@ pub mod trace;
 
 pub use bench::drawn_by_us;
 pub use generator::Generator;
-pub use load::{TrafficKind, endless, is_closed, mean_rate, traffic_kind, with_rate};
+pub use load::{
+    TrafficKind, endless, in_flight, is_closed, mean_rate, traffic_kind, with_in_flight, with_rate,
+};
 pub(crate) use load::{mean_starts, ramp_mean};
 pub use request::{Piece, Prompt, Request};
 pub(crate) use reuse::OCTAVES_MAX;

@@ -559,3 +559,91 @@ fn data_parallel_ranks_say_what_limits_them() {
         assert!(unfolded(&found).contains("Hardest pressed is "), "{found}");
     }
 }
+
+/// A server of the books that takes 100 ms for each has an answer for each of N in a loop every N × 100 ms.
+#[test]
+fn a_closed_loop_has_the_most_in_flight_for_its_knee() {
+    let desk = Desk::new();
+    let traffic = "ideal-queue --request-rate inf --max-concurrency 3 --goodput e2el:1050";
+    let found = json(&desk.expect(0, &format!("knee {traffic} --format json")));
+    let answer = &found["in_flight"];
+    assert_eq!(
+        (&answer["within_slo"], &answer["low"], &answer["high"]),
+        (&10.into(), &10.into(), &10.into()),
+        "{answer}"
+    );
+    let served = answer["request_throughput"].as_f64().unwrap();
+    assert!((served - 10.0).abs() < 1e-9, "{served}");
+    let printed = desk.expect(0, &format!("knee {traffic}"));
+    assert!(
+        printed.starts_with("10 in flight within SLO  (95 % [10, 10])   10.0 req/s"),
+        "{printed}"
+    );
+    assert!(unfolded(&printed).contains("with 11 in flight"), "{printed}");
+    let strict = desk.expect(
+        3,
+        "knee ideal-queue --request-rate inf --max-concurrency 3 --goodput e2el:99",
+    );
+    assert!(
+        strict.starts_with("NOT EVEN ONE request in flight meets the SLO"),
+        "{strict}"
+    );
+    let loose = desk.expect(
+        0,
+        "knee ideal-queue --request-rate inf --max-concurrency 3 --goodput tpot:50",
+    );
+    assert!(
+        loose.contains("within SLO  and no SLO is missed with more"),
+        "{loose}"
+    );
+    let wrong = text(
+        &desk
+            .run(&format!("knee {traffic} --min-rate 2 --charts pictures"))
+            .stderr,
+    );
+    assert!(
+        wrong.contains("--min-rate has no effect on a closed loop")
+            && wrong.contains("--charts has no picture"),
+        "{wrong}"
+    );
+}
+
+/// A machine's answer is a run that keeps the SLO, and one more is a run that does not.
+#[test]
+fn one_more_in_flight_than_the_knee_misses_the_slo() {
+    let desk = Desk::new();
+    let traffic =
+        format!("{MACHINE} --request-rate inf --input-len 512 --output-len 64 --random-range-ratio 0.5");
+    let found = json(&desk.expect(0, &format!("knee {traffic} --max-concurrency 16 --format json")));
+    let most = found["in_flight"]["within_slo"].as_u64().unwrap();
+    let tried = found["in_flight"]["tried"].as_array().unwrap();
+    let kept = |number: u64| {
+        tried
+            .iter()
+            .find(|run| run["in_flight"] == number)
+            .map(|run| run["kept"].clone())
+    };
+    assert_eq!(
+        (kept(most), kept(most + 1)),
+        (Some(true.into()), Some(false.into())),
+        "{found}"
+    );
+    let (low, high) = found["model_interval"]["factors_90"]
+        .as_array()
+        .map_or((1.0, 1.0), |ends| {
+            (ends[0].as_f64().unwrap(), ends[1].as_f64().unwrap())
+        });
+    assert!(low < 1.0 && high > 1.0, "{}", found["model_interval"]);
+    let run = |number: u64| {
+        let words = format!(
+            "run {traffic} --max-concurrency {number} --num-prompts {}",
+            40 * number
+        );
+        desk.run(&words).status.code()
+    };
+    assert_eq!(
+        (run(most - most / 4), run(most + most / 4)),
+        (Some(0), Some(3)),
+        "{most}"
+    );
+}

@@ -9,6 +9,7 @@
 //! More replicas are taken to serve no worse. Where that fails by a hair (round robin deals others to each), the answer is a
 //! number that meets the SLO while one less does not.
 
+use super::fewest::{Bounds, Question, Trials, Unfound};
 use super::point::Point;
 
 /// How to count.
@@ -74,13 +75,16 @@ impl Count {
 /// If no number is allowed.
 pub fn count(evaluate: impl FnMut(u64) -> Option<Point>, options: &CountOptions) -> Count {
     assert!(options.replicas_max > 0, "a service has a replica");
-    let mut tried = Tried {
-        evaluate,
-        crews: Vec::new(),
-        options: *options,
+    let bounds = Bounds {
+        most: options.replicas_max,
+        runs_max: options.runs_max,
+        is_last: |_| false,
     };
+    let mut tried = Trials::new(evaluate, bounds);
     let ending = match tried.fewest(options.start, KEEPS) {
-        Err(ending) => ending,
+        Err(Unfound::Nowhere) => CountEnding::TooMany,
+        Err(Unfound::Untold(replicas)) => CountEnding::Untold(replicas),
+        Err(Unfound::Stopped) => CountEnding::Stopped,
         // What cannot be told of the interval's ends leaves the number itself as it is.
         Ok(replicas) => CountEnding::Found {
             replicas,
@@ -88,18 +92,11 @@ pub fn count(evaluate: impl FnMut(u64) -> Option<Point>, options: &CountOptions)
             most: tried.fewest(replicas, SURELY_KEEPS).ok(),
         },
     };
+    let crew = |(replicas, point)| Crew { replicas, point };
     Count {
         ending,
-        tried: tried.crews,
+        tried: tried.into_points().into_iter().map(crew).collect(),
     }
-}
-
-/// What is asked of a number's run.
-#[derive(Clone, Copy)]
-struct Question {
-    holds: fn(&Point) -> bool,
-    /// The answer of a run that does not tell.
-    of_untold: bool,
 }
 
 const KEEPS: Question = Question {
@@ -114,81 +111,6 @@ const SURELY_KEEPS: Question = Question {
     holds: Point::is_sure,
     of_untold: false,
 };
-
-/// Numbers whose runs do not tell, after which no more are tried where none is seen to meet the SLO.
-const UNTOLD_MAX: usize = 4;
-
-/// Whether a run is too short, as long as it may be, to tell whether the SLO is met.
-fn is_untold(point: &Point) -> bool {
-    point.is_unknown && point.keeps_up()
-}
-
-struct Tried<F> {
-    evaluate: F,
-    crews: Vec<Crew>,
-    options: CountOptions,
-}
-
-impl<F: FnMut(u64) -> Option<Point>> Tried<F> {
-    /// The fewest of which it holds, looked for from a guess in steps that double, and then by halves.
-    fn fewest(&mut self, start: u64, question: Question) -> Result<u64, CountEnding> {
-        let most = self.options.replicas_max;
-        let mut step = 1;
-        let mut high = start.clamp(1, most);
-        let mut low = 0;
-        if self.holds(high, question)? {
-            while high > 1 {
-                let fewer = high.saturating_sub(step).max(1);
-                step *= 2;
-                if !self.holds(fewer, question)? {
-                    low = fewer;
-                    break;
-                }
-                high = fewer;
-            }
-        } else {
-            loop {
-                if high >= most {
-                    return Err(CountEnding::TooMany);
-                }
-                low = high;
-                high = (high + step).min(most);
-                step *= 2;
-                if self.holds(high, question)? {
-                    break;
-                }
-            }
-        }
-        while high - low > 1 {
-            let middle = low + (high - low) / 2;
-            match self.holds(middle, question)? {
-                true => high = middle,
-                false => low = middle,
-            }
-        }
-        Ok(high)
-    }
-
-    fn holds(&mut self, replicas: u64, question: Question) -> Result<bool, CountEnding> {
-        let place = self.crews.partition_point(|crew| crew.replicas < replicas);
-        if self.crews.get(place).is_none_or(|crew| crew.replicas != replicas) {
-            if self.crews.len() >= self.options.runs_max {
-                return Err(CountEnding::Stopped);
-            }
-            let point = (self.evaluate)(replicas).ok_or(CountEnding::Stopped)?;
-            self.crews.insert(place, Crew { replicas, point });
-        }
-        let point = &self.crews[place].point;
-        if !is_untold(point) {
-            return Ok((question.holds)(point));
-        }
-        let untold = self.crews.iter().filter(|crew| is_untold(&crew.point)).count();
-        match untold >= UNTOLD_MAX && !self.crews.iter().any(|crew| crew.point.is_within()) {
-            true => Err(CountEnding::Untold(replicas)),
-            false => Ok(question.of_untold),
-        }
-    }
-}
 
 #[cfg(test)]
 mod tests {

@@ -155,6 +155,17 @@ impl Objective {
         interval(run, "attainment").or_else(|| counted(steady))
     }
 
+    /// Whether nothing is promised but how fast tokens follow each other.
+    #[must_use]
+    pub fn is_of_pace(&self) -> bool {
+        let is_of_pace = |metric: Metric| matches!(metric, Metric::Tpot | Metric::Itl);
+        let limits = self.limits.iter().chain(self.classes.iter().flatten());
+        let mut metrics = limits
+            .map(|(metric, _)| *metric)
+            .chain(self.constraints.iter().map(|constraint| constraint.metric));
+        metrics.all(is_of_pace)
+    }
+
     /// Whether nothing is asked for but a steady state.
     #[must_use]
     pub fn is_empty(&self) -> bool {

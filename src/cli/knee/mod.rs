@@ -1,7 +1,8 @@
-//! `plimsoll knee`: the highest rate that meets the SLO.
+//! `plimsoll knee`: the highest rate that meets the SLO, or the most that a closed loop may have in flight.
 
 mod caveats;
 mod classes;
+mod in_flight;
 mod model;
 mod one;
 mod pairs;
@@ -50,8 +51,9 @@ use crate::workload::{Prefix, WorkloadSpec};
   plimsoll knee quickstart -L gpu h100,l40s -L tensor-parallel-size 1,2 --for-rate 100
   plimsoll knee pd-input-length --disaggregated --gpus 4   # which share of prefill and decode, or neither
   plimsoll knee pd-input-length --for-rate 40   # how many that prefill and how many that decode are the cheapest
+  plimsoll knee quickstart --request-rate inf --max-concurrency 32   # a closed loop: how many may be in flight
 
-Without arguments: the quickstart scenario. With -L and -S there is a knee for each combination of values, and they are ranked by cost; --charts draws all of them as one picture, and the search of each. With -o FILE.jsonl finished settings are kept as they come: after an interruption the same command goes on from there. A setting that does not fit, or whose values do not go together, is a row that says so; a value that is wrong by itself is an error. --precision is the half-width asked of each rate's mean latencies; the bracket on the rate gets narrower with it. Exit code 3 where no rate (with --for-rate, no number of replicas) meets the SLO, or the model does not fit: with -L and -S, in no setting.")]
+Without arguments: the quickstart scenario. Traffic without a rate, a closed loop, has the most in flight as its knee. With -L and -S there is a knee for each combination of values, and they are ranked by cost; --charts draws all of them as one picture, and the search of each. With -o FILE.jsonl finished settings are kept as they come: after an interruption the same command goes on from there. A setting that does not fit, or whose values do not go together, is a row that says so; a value that is wrong by itself is an error. --precision is the half-width asked of each rate's mean latencies; the bracket on the rate gets narrower with it. Exit code 3 where no rate (with --for-rate, no number of replicas) meets the SLO, or the model does not fit: with -L and -S, in no setting.")]
 pub struct Args {
     /// What to simulate.
     #[command(flatten)]
@@ -117,6 +119,10 @@ pub fn run(args: &Args, out: &mut dyn Write, terminal: &Terminal) -> anyhow::Res
     };
     rent::check_for_knee(&resolved)?;
     let outputs = args.output.resolve(&input.results, Writer::Knee)?;
+    let is_loop = splits.is_none() && in_flight::is_loop(&resolved);
+    if is_loop {
+        in_flight::check(args, &outputs)?;
+    }
     let pair_for = args
         .sizing
         .for_rate
@@ -134,6 +140,7 @@ pub fn run(args: &Args, out: &mut dyn Write, terminal: &Terminal) -> anyhow::Res
     let unread = unread(&input.document, &outputs, Writer::Knee);
     let ignored = match pair_for {
         Some(_) => pairs::without_effect(args, &resolved, &input.document),
+        None if is_loop => in_flight::without_effect(&resolved),
         None => set_by_the_search(&resolved),
     };
     let ignored = [unread, ignored].concat();
@@ -158,6 +165,9 @@ pub fn run(args: &Args, out: &mut dyn Write, terminal: &Terminal) -> anyhow::Res
     if let Some(rate) = pair_for {
         let asked = (&resolved, &input.document);
         return pairs::execute(asked, rate, &ignored, &outputs, out, terminal);
+    }
+    if is_loop {
+        return in_flight::execute(&resolved, &ignored, &outputs, out, terminal);
     }
     let asked = Asked {
         resolved: &resolved,
@@ -203,7 +213,7 @@ fn input_of(args: &Args) -> Result<(Common<'_>, Assembled), Diagnostics> {
 }
 
 fn no_promise() -> Diagnostic {
-    Diagnostic::new("no SLO is given: the knee is the highest rate that meets one")
+    Diagnostic::new("no SLO is given: the knee is the highest rate, or the most in flight, that meets one")
         .help("give --goodput ttft:500 tpot:50 (ms per request), --slo 'p99_ttft_ms<=500', or [slo.goodput]")
 }
 

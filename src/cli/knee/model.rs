@@ -9,7 +9,7 @@ use crate::config::Resolved;
 use crate::metrics::Records;
 use crate::report::figures::{count, significant, significant_down, time};
 use crate::sim::Scenario;
-use crate::workload::{Arrivals, WorkloadSpec, endless, with_rate};
+use crate::workload::{Arrivals, WorkloadSpec, endless, with_in_flight, with_rate};
 
 /// How far the knee may be off because the step time's parameters are. Of a load that varies each simulation runs through
 /// its span, of a long one through its first requests: what is told is a ratio of two rates under the same traffic.
@@ -31,7 +31,28 @@ pub(super) fn uncertainty(
             "no SLO is missed up to {highest} req/s, so that it is no knee but the highest rate tried"
         )));
     }
-    Some(about(resolved, objective, found.value, knee_interval))
+    Some(about(
+        resolved,
+        objective,
+        (Searched::Rate, found.value),
+        knee_interval,
+    ))
+}
+
+/// The same of a closed loop that may have so many in flight.
+///
+/// # Errors
+/// Why that cannot be told.
+pub(super) fn of_loop(
+    resolved: &Resolved,
+    objective: &Objective,
+    in_flight: u64,
+) -> Result<FigureInterval, String> {
+    if resolved.is_ideal() {
+        return Ok(FigureInterval::certain("knee"));
+    }
+    let found = (Searched::InFlight, in_flight as f64);
+    about(resolved, objective, found, knee_interval)
 }
 
 /// The same of replicas that meet the SLO at a rate: of their own knee, which may lie well above it.
@@ -51,21 +72,55 @@ pub(super) fn of_fleet(
             Err(Some(knee)) if knee > rate => knee_interval(resolved, knee, meets),
             found => found,
         };
-    about(resolved, objective, rate, interval)
+    about(resolved, objective, (Searched::Rate, rate), interval)
 }
 
-/// Simulates a scenario at a rate, and says whether it meets the SLO.
+/// What of a load is searched for.
+#[derive(Clone, Copy, PartialEq)]
+enum Searched {
+    /// Requests per second.
+    Rate,
+    /// How many a closed loop has in flight, of which there are whole numbers only.
+    InFlight,
+}
+
+impl Searched {
+    fn put(self, workload: &WorkloadSpec, value: f64) -> WorkloadSpec {
+        match self {
+            Searched::Rate => with_rate(workload, value),
+            Searched::InFlight => with_in_flight(workload, (value.round() as u32).max(1)),
+        }
+    }
+
+    /// Requests of a run that tells whether the SLO is met: of a loop several of each place in it.
+    fn requests(self, value: f64) -> u64 {
+        match self {
+            Searched::Rate => POINT.min_requests,
+            Searched::InFlight => POINT.min_requests.max(20 * value as u64),
+        }
+    }
+
+    fn told(self, value: f64) -> String {
+        match self {
+            Searched::Rate => format!("{} req/s", significant(value)),
+            Searched::InFlight => format!("{} in flight", count(value as u64)),
+        }
+    }
+}
+
+/// Simulates a scenario at a rate, or with so many in flight, and says whether it meets the SLO.
 type Meets<'a> = &'a (dyn Fn(&Scenario, f64) -> bool + Sync);
 
-/// The interval of a knee about a rate, by runs that are made alike for all that is tried.
+/// The interval of a knee about a rate or a number in flight, by runs that are made alike for all that is tried.
 fn about(
     resolved: &Resolved,
     objective: &Objective,
-    rate: f64,
+    (searched, found): (Searched, f64),
     interval: impl FnOnce(&Resolved, f64, Meets<'_>) -> Result<FigureInterval, Option<f64>>,
 ) -> Result<FigureInterval, String> {
-    let day = day_of(resolved, rate);
-    if let Some(requests) = too_long_a_span(resolved, rate).filter(|_| day.is_none()) {
+    let is_rate = searched == Searched::Rate;
+    let day = is_rate.then(|| day_of(resolved, found)).flatten();
+    if let Some(requests) = too_long_a_span(resolved, found).filter(|_| is_rate && day.is_none()) {
         let takes = match requests.is_finite() {
             true => format!("takes {} requests at this rate", count(requests.ceil() as u64)),
             // Classes end each in its own way, and a loop has no rate.
@@ -81,23 +136,24 @@ fn about(
         None => &resolved.scenario.workload,
     };
     let varies = LoadKind::of_scenario(&resolved.scenario) == LoadKind::Varying;
-    let meets = |scenario: &Scenario, rate: f64| {
+    let requests_max = searched.requests(found);
+    let meets = |scenario: &Scenario, tried: f64| {
         let mut scenario = scenario.clone();
-        scenario.workload = with_rate(workload, rate);
+        scenario.workload = searched.put(workload, tried);
         if !varies {
             scenario.workload = endless(&scenario.workload);
         }
         // The first requests of several clients tell how they begin together, not how they go on.
         let is_whole = day.is_some() || (varies && scenario.workload.parts().len() > 1);
         if !is_whole {
-            let own = scenario.workload.num_prompts.unwrap_or(POINT.min_requests);
-            scenario.workload.num_prompts = Some(own.min(POINT.min_requests));
+            let own = scenario.workload.num_prompts.unwrap_or(requests_max);
+            scenario.workload.num_prompts = Some(own.min(requests_max));
         }
         let mut experiment = present::experiment(resolved, Records::None);
         experiment.precision = POINT;
         experiment.stops_when_precise = false;
         // A rate that misses the SLO need not be simulated to its end.
-        experiment.bad_max = bad_max(objective).filter(|_| !is_whole);
+        experiment.bad_max = bad_max(objective).filter(|_| is_rate && !is_whole);
         let outcome = simulate(&scenario, &experiment, |_| {
             progress::goes_on(|| "how far the model may be off".to_owned())
         });
@@ -106,15 +162,19 @@ fn about(
         }
         // The SLO as it was met over all of the run, the same traffic at every rate: a verdict's own interval would
         // only add noise. Overload ends every knee, whatever was promised.
-        let is_kept = objective.is_empty() || objective.holds_over_whole(&outcome.result);
+        // A loop begins with as many prompts at once as it has places, which none that goes on sees again.
+        let is_kept = match searched {
+            Searched::Rate => objective.is_empty() || objective.holds_over_whole(&outcome.result),
+            Searched::InFlight => objective.is_kept(&outcome.result) == Some(true),
+        };
         is_kept && outcome.result.verdict != Verdict::Unstable
     };
-    let requests = count(day.as_ref().map_or(POINT.min_requests, |(_, requests)| *requests));
-    interval(resolved, rate, &meets).map_err(|here| match here {
+    let requests = count(day.as_ref().map_or(requests_max, |(_, requests)| *requests));
+    interval(resolved, found, &meets).map_err(|here| match here {
         Some(here) => format!(
             "it is looked for in runs of at most {requests} requests, their start included, and in those the SLO is missed at \
-             {} req/s",
-            significant(here)
+             {}",
+            searched.told(here)
         ),
         None => format!(
             "it is looked for in runs of at most {requests} requests, their start included, and those have no knee near this one"

@@ -10,7 +10,7 @@ use crate::config::Resolved;
 use crate::metrics::Records;
 use crate::report::counted;
 use crate::report::figures::significant;
-use crate::workload::{Arrivals, Prefix, endless, with_rate};
+use crate::workload::{Arrivals, Prefix, WorkloadSpec, endless, with_rate};
 
 /// Half-width that one point of the search asks for, and the requests that it may cost: a search looks at some twenty
 /// rates, and the bracket on the rate, not the latency at one rate, is its answer.
@@ -56,8 +56,23 @@ fn for_seldom(resolved: &Resolved, rate: f64) -> u64 {
 
 /// One rate.
 pub(super) fn run_at(resolved: &Resolved, rate: f64, precision: Precision) -> Outcome {
+    let precision = Precision {
+        max_requests: precision.max_requests.max(for_seldom(resolved, rate)),
+        ..precision
+    };
+    let workload = with_rate(&resolved.scenario.workload, rate);
+    run_under(resolved, workload, precision, |ended| at(rate, ended))
+}
+
+/// The same machines under a load of the same kind, of which `told` says where it is.
+pub(super) fn run_under(
+    resolved: &Resolved,
+    workload: WorkloadSpec,
+    precision: Precision,
+    told: impl Fn(u64) -> String,
+) -> Outcome {
     let mut scenario = resolved.scenario.clone();
-    scenario.workload = with_rate(&resolved.scenario.workload, rate);
+    scenario.workload = workload;
     // A load that varies has a span of its own, which every rate runs through once; a law of arrivals has none.
     let varies = LoadKind::of_scenario(&scenario) == LoadKind::Varying;
     if !varies {
@@ -65,14 +80,11 @@ pub(super) fn run_at(resolved: &Resolved, rate: f64, precision: Precision) -> Ou
     }
     let mut experiment = present::experiment(resolved, Records::None);
     experiment.precision = Precision {
-        max_requests: precision.max_requests.max(for_seldom(resolved, rate)),
         attainment: present::objective(resolved).attainment,
         ..precision
     };
     experiment.stops_when_precise = !varies;
-    simulate(&scenario, &experiment, |ended| {
-        progress::goes_on(|| at(rate, ended))
-    })
+    simulate(&scenario, &experiment, |ended| progress::goes_on(|| told(ended)))
 }
 
 /// `at 14.2 req/s 131,072 requests`: how far a run is.

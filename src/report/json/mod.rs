@@ -5,6 +5,7 @@
 //! figures are 0, as its own are. Leaves out: keys for audio.
 
 mod cost;
+mod in_flight;
 mod knee;
 mod knees;
 mod pairs;
@@ -15,6 +16,7 @@ mod tiers;
 mod value;
 mod waits;
 
+pub use self::in_flight::in_flight;
 pub use self::knee::knee;
 pub use self::knees::{cost_of, knee_setting, knee_settings};
 pub use self::pairs::pairs;

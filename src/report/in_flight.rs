@@ -1,0 +1,293 @@
+//! How many a closed loop may have in flight: the answer, what breaks beyond it, and a line a number that was tried.
+
+use super::figures::{count, counted, percent, significant, time};
+use super::knee_limit::breaks;
+use super::page::Page;
+use super::pairs::state;
+use super::tables::{Column, markdown};
+use super::text_caveats::{assumed, trust_lines};
+use super::text_cost;
+use super::text_knee::model_interval;
+use super::views::{ClassPromise, Style, verdict_word};
+use super::words::EngineWords;
+use crate::analysis::costs::Rent;
+use crate::analysis::knee::{InFlight, InFlightEnding, Point};
+use crate::calibrate::interval::FigureInterval;
+use crate::cost::Trust;
+use crate::metrics::Metric;
+
+/// A search for the most in flight.
+#[derive(Clone, Debug, PartialEq)]
+pub struct InFlightView {
+    /// What was found, and all that were tried.
+    pub found: InFlight,
+    /// Whether they are users, who think between an answer and the next request, and not requests alone.
+    pub are_users: bool,
+    /// What breaks first beyond the answer and why; `None` without an answer or one beyond.
+    pub limited_by: Option<String>,
+    /// How far the answer may be off because the step time's parameters are, or why that is not known; `None` without an answer.
+    pub model: Option<Result<FigureInterval, String>>,
+    /// What the GPUs cost, or why that is not known; `None` where there is nothing to pay.
+    pub rent: Option<Result<Rent, String>>,
+    /// All that is promised, one phrase each.
+    pub promises: Vec<String>,
+    /// What was simulated.
+    pub subject: String,
+    /// How well each component of the step time is known.
+    pub trust: Vec<(String, Trust)>,
+    /// Defaults and substitutions, as sentences.
+    pub assumptions: Vec<String>,
+    /// What else must be known, as sentences.
+    pub notes: Vec<String>,
+    /// What was given and has no effect, as sentences.
+    pub ignored: Vec<String>,
+    /// The user stopped it.
+    pub is_interrupted: bool,
+}
+
+impl InFlightView {
+    /// The run of the answer; `None` without one.
+    #[must_use]
+    pub fn best(&self) -> Option<&(u64, Point)> {
+        self.found.best()
+    }
+
+    /// Output tokens per second of the answer's run, and those of prompts.
+    #[must_use]
+    pub fn tokens_per_s(&self) -> Option<(f64, f64)> {
+        let (_, point) = self.best()?;
+        let (rate, (prompt, output)) = (point.throughput?.value, point.tokens_each?);
+        Some((rate * prompt, rate * output))
+    }
+
+    fn who(&self) -> &'static str {
+        match self.are_users {
+            true => "users",
+            false => "in flight",
+        }
+    }
+
+    /// `23 in flight within SLO  (95 % [22, 24])   14.6 req/s, 1,870 output tok/s`.
+    fn answer(&self) -> String {
+        let who = self.who();
+        let cut = match self.is_interrupted {
+            true => "INTERRUPTED, until then: ",
+            false => "",
+        };
+        let Some((most, point)) = self.best() else {
+            return match self.found.ending {
+                InFlightEnding::None => format!("NOT EVEN ONE {} meets the SLO", self.one()),
+                InFlightEnding::Untold(_) => {
+                    "NOT KNOWN: runs have too few requests to tell whether the SLO is met".to_owned()
+                }
+                _ if self.is_interrupted => {
+                    format!("INTERRUPTED before it was known how many {who} meet the SLO")
+                }
+                _ => "NOT FOUND: the search ran out of runs before it had an answer".to_owned(),
+            };
+        };
+        let known = match self.found.ending {
+            InFlightEnding::Found { surely, at_most, .. } => format!(
+                "(95 % [{}, {}])",
+                count(surely),
+                at_most.map_or("not bounded".to_owned(), count)
+            ),
+            _ => "and no SLO is missed with more".to_owned(),
+        };
+        let served = point.throughput.zip(point.output_tokens_per_s);
+        let served = served.map_or(String::new(), |(rate, tokens)| {
+            format!(
+                "   {} req/s, {} output tok/s",
+                significant(rate.value),
+                significant(tokens)
+            )
+        });
+        format!("{cut}{} {who} within SLO  {known}{served}", count(*most))
+    }
+
+    fn one(&self) -> &'static str {
+        match self.are_users {
+            true => "user",
+            false => "request in flight",
+        }
+    }
+
+    /// What qualifies the answer: (name, sentence).
+    fn lines(&self) -> Vec<(&'static str, String)> {
+        let mut lines = Vec::new();
+        lines.extend(self.limited_by.clone().map(|told| ("limited by", told)));
+        if let Some(rent) = &self.rent {
+            lines.push(("cost", text_cost::line(rent, self.tokens_per_s(), false)));
+        }
+        lines.push((
+            "supposes",
+            "that fewer in flight serve no worse: where answers of one length keep requests in step, a few more may do better than a few less"
+                .to_owned(),
+        ));
+        lines
+    }
+}
+
+/// What breaks first beyond the answer, in words: its figure there, why, and what is pressed the hardest within it.
+#[must_use]
+pub fn limited_by(
+    found: &InFlight,
+    are_users: bool,
+    classes: &[ClassPromise],
+    words: EngineWords,
+    pools: &[(String, EngineWords)],
+) -> Option<String> {
+    let (beyond, point) = found.first_beyond()?;
+    let within = found.best().map_or(point, |(_, point)| point);
+    let Some(binding) = point.binding else {
+        return Some(format!(
+            "what is lost: of {}, {}",
+            counted(*beyond, "request in flight"),
+            point.reason
+        ));
+    };
+    let pressed = within.pressure.map(|pressure| {
+        let is_of_pace = matches!(binding.metric, Metric::Tpot | Metric::Itl);
+        match is_of_pace {
+            true => (pressure.limiter_of_pace(), pressure),
+            false => (pressure.limiter(), pressure),
+        }
+    });
+    let pool = pressed.and_then(|(_, pressure)| pools.get(pressure.pool?));
+    let words = pool.map_or(words, |(_, words)| *words);
+    let who = if are_users { "users" } else { "in flight" };
+    let at = format!(" with {} {who}", count(*beyond));
+    let pool = pool.map(|(name, _)| name.as_str());
+    Some(breaks((&binding, &at), classes, pressed, words, pool))
+}
+
+/// Writes the answer, what it rests on, and every number that was tried.
+#[must_use]
+pub fn text(view: &InFlightView, style: Style) -> String {
+    let mut page = Page::new(style);
+    let code = if view.best().is_some() { 32 } else { 31 };
+    page.answer(&match style.color {
+        true => format!("\u{1b}[1;{code}m{}\u{1b}[0m", view.answer()),
+        false => view.answer(),
+    });
+    for (name, sentence) in view.lines() {
+        page.fact(name, &sentence);
+    }
+    page.fact("SLO", &view.promises.join(", "));
+    page.fact("simulated", &view.subject);
+    page.listed("trust", &trust_lines(&view.trust));
+    match &view.model {
+        None => {}
+        Some(Ok(model)) => page.fact("model ±", &model_interval(model)),
+        Some(Err(why)) => page.fact("model ±", &format!("not known: {why}")),
+    }
+    page.listed("note", &view.notes);
+    assumed(&mut page, &view.assumptions);
+    page.line("");
+    let (columns, rows) = cells(view);
+    page.table(&columns, &rows, 1);
+    page.into_text()
+}
+
+/// The same in Markdown.
+#[must_use]
+pub fn md(view: &InFlightView) -> String {
+    let (columns, rows) = cells(view);
+    format!("**{}**\n\n{}", view.answer(), markdown(&columns, &rows))
+}
+
+fn cells(view: &InFlightView) -> (Vec<Column>, Vec<Vec<String>>) {
+    let heads = [
+        view.who(),
+        "req/s",
+        "out tok/s",
+        "attain",
+        "TTFT p50",
+        "p99",
+        "TPOT p50",
+        "p99",
+        "E2EL p50",
+        "run",
+        "wait",
+        "KV",
+    ];
+    let mut columns: Vec<Column> = heads.iter().map(|head| Column::right(head)).collect();
+    columns.push(Column::left("SLO"));
+    let best = view.best().map(|(number, _)| *number);
+    let dash = || "–".to_owned();
+    let row = |(number, point): &(u64, Point)| {
+        let mark = if best == Some(*number) { "▶ " } else { "" };
+        let times = |pair: Option<(f64, f64)>| match pair {
+            Some((p50, p99)) => [time(p50), time(p99)],
+            None => [dash(), dash()],
+        };
+        let ([ttft, p99_ttft], [tpot, p99_tpot]) = (times(point.ttft_s), times(point.tpot_s));
+        let [e2el, _] = times(point.e2el_s);
+        let figure = |value: Option<f64>| value.map_or_else(dash, significant);
+        vec![
+            format!("{mark}{}", count(*number)),
+            figure(point.throughput.map(|rate| rate.value)),
+            figure(point.output_tokens_per_s),
+            point.attainment.map_or_else(dash, |share| percent(share.value)),
+            ttft,
+            p99_ttft,
+            tpot,
+            p99_tpot,
+            e2el,
+            figure(point.running),
+            figure(point.waiting),
+            point.kv_usage.map_or_else(dash, percent),
+            state(point).to_owned(),
+        ]
+    };
+    (columns, view.found.tried.iter().map(row).collect())
+}
+
+/// A row a number in flight, full precision.
+#[must_use]
+pub fn csv(view: &InFlightView) -> String {
+    let head = [
+        "in_flight",
+        "verdict",
+        "requests",
+        "request_throughput",
+        "output_throughput",
+        "attainment",
+        "p50_ttft_ms",
+        "p99_ttft_ms",
+        "p50_tpot_ms",
+        "p99_tpot_ms",
+        "p50_e2el_ms",
+        "p99_e2el_ms",
+        "running",
+        "waiting",
+        "kv_usage",
+        "kept",
+        "is_answer",
+    ];
+    let best = view.best().map(|(number, _)| *number);
+    let cell = |value: Option<f64>| value.map_or_else(String::new, |value| value.to_string());
+    let ms = |seconds: Option<f64>| cell(seconds.map(|seconds| seconds * 1e3));
+    let rows = view.found.tried.iter().map(|(number, point)| {
+        let mut row = vec![
+            number.to_string(),
+            verdict_word(point.verdict).to_owned(),
+            point.requests.to_string(),
+            cell(point.throughput.map(|rate| rate.value)),
+            cell(point.output_tokens_per_s),
+            cell(point.attainment.map(|share| share.value)),
+        ];
+        for pair in [point.ttft_s, point.tpot_s, point.e2el_s] {
+            row.push(ms(pair.map(|pair| pair.0)));
+            row.push(ms(pair.map(|pair| pair.1)));
+        }
+        row.extend([point.running, point.waiting, point.kv_usage].map(cell));
+        row.push(point.is_within().to_string());
+        row.push((best == Some(*number)).to_string());
+        row
+    });
+    super::csv::write(&head, rows)
+}
+
+#[cfg(test)]
+mod tests;
