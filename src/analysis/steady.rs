@@ -325,6 +325,14 @@ pub(super) fn throughput(batches: &[Stretch]) -> Option<Interval> {
     interval(batches, |batch| (batch.completed() as f64, batch.duration_s()))
 }
 
+/// Half-width of what Little's law makes of the rate of a closed loop, relative to it: that of the number inside, and of how long each
+/// stays. `None` where some left without an answer, of whose stays nothing is known.
+fn turn_of(batches: &[Stretch]) -> Option<f64> {
+    let is_known = batches.iter().all(|batch| batch.ended() == batch.completed());
+    let stay = mean_of(batches, Metric::E2el).filter(|_| is_known)?;
+    Some(mean_in_system(batches)?.relative().hypot(stay.relative()))
+}
+
 /// All intervals of a steady stretch by name.
 pub(super) fn intervals(
     seen: &Observation,
@@ -366,17 +374,33 @@ pub(super) fn intervals(
         }
     }
     add("in_system", mean_in_system(batches).map(estimate));
-    add("throughput", throughput(batches).map(estimate));
-    let tokens = interval(batches, |batch| {
-        (batch.output_tokens() as f64, batch.duration_s())
-    });
-    add("output_throughput", tokens.map(estimate));
+    // Batches may cut a wave of answers; the rate itself counts whole instants.
+    let about = |rate: Option<Interval>, counted: u64, by_little: Option<f64>| {
+        let value = counted as f64 / summary.duration_s;
+        let rate = rate?;
+        let half_width = by_little.map_or(rate.half_width, |relative| rate.half_width.min(relative * value));
+        Some(estimate(Interval { value, half_width }))
+    };
+    // Little's law gives the rate of a closed loop from what its answers take, and waves that batches cut are no chance of it.
+    let turn = (kind == LoadKind::Closed).then(|| turn_of(batches)).flatten();
+    add("throughput", about(throughput(batches), summary.completed, turn));
+    let per_s = |of: fn(&Stretch) -> u64| interval(batches, |batch| (of(batch) as f64, batch.duration_s()));
+    let each = |of: fn(&Stretch) -> u64| {
+        let each = interval(batches, |batch| (of(batch) as f64, batch.completed() as f64))?;
+        Some(turn?.hypot(each.relative()))
+    };
+    add(
+        "output_throughput",
+        about(
+            per_s(Stretch::output_tokens),
+            summary.output_tokens,
+            each(Stretch::output_tokens),
+        ),
+    );
     if seen.slo.any() {
         add("attainment", attainment::of(batches));
-        add(
-            "goodput",
-            interval(batches, |batch| (batch.good() as f64, batch.duration_s())).map(estimate),
-        );
+        let good = summary.good.unwrap_or_default();
+        add("goodput", about(per_s(Stretch::good), good, each(Stretch::good)));
     }
     named
 }
