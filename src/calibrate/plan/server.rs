@@ -277,7 +277,33 @@ impl Draft<'_> {
             shipped = own;
         }
         self.entry("name", &quoted(&shipped));
+        self.positions(&shipped);
         Ok(())
+    }
+
+    /// Positions for requests that are longer than the model's config allows: the row's were answered, so its server took more.
+    fn positions(&mut self, name: &str) {
+        const KEY: &str = "max_position_embeddings";
+        let setup = &self.row.setup;
+        let Some(prompt) = setup.input_tokens else { return };
+        let is_told = self.said.keys.contains_key(&format!("model.{KEY}"));
+        let Some((model, _)) = model::find_checkpoint(name).ok().filter(|_| !is_told) else {
+            return;
+        };
+        let (needed, allowed) = (
+            prompt + setup.output_tokens.unwrap_or(0.0).max(1.0),
+            model.max_position,
+        );
+        let holding = |room: f64| {
+            let tokens = (room as u32).checked_next_power_of_two();
+            tokens.filter(|_| room > f64::from(allowed))
+        };
+        if let Some(tokens) = holding(needed) {
+            self.assume(format!(
+                "requests of {needed:.0} tokens are longer than the model's {allowed}: {KEY} = {tokens}"
+            ));
+            self.entry(KEY, &tokens.to_string());
+        }
     }
 
     /// The server's section: its profile, its flags and the memory of its cache.

@@ -53,6 +53,33 @@ fn a_sweep_of_prefills_reaches_over_the_lengths_that_nobody_told() {
 }
 
 #[test]
+fn requests_longer_than_the_models_context_have_a_longer_one() {
+    let mut row = row(Load::Closed { clients: 1 });
+    row.setup.model = Some("01-ai/Yi-34B".into());
+    row.setup.engine_version = None;
+    for (prompt, answer, positions) in [
+        (4000.0, Some(96.0), None),
+        (4000.0, Some(97.0), Some(8192)),
+        (4096.0, Some(1.0), Some(8192)),
+        (16383.0, Some(1.0), Some(16384)),
+    ] {
+        (row.setup.input_tokens, row.setup.output_tokens) = (Some(prompt), answer);
+        row.setup.workload = "single prefill".into();
+        let plan = planned(&row);
+        let told = positions.map(|positions| format!("\nmax_position_embeddings = {positions}\n"));
+        match told {
+            Some(told) => assert!(plan.scenario.contains(&told), "{}", plan.scenario),
+            None => assert!(!plan.scenario.contains("max_position"), "{}", plan.scenario),
+        }
+        let is_assumed = plan
+            .assumptions
+            .iter()
+            .any(|told| told.contains("longer than the model's 4096"));
+        assert_eq!(is_assumed, positions.is_some(), "{prompt}");
+    }
+}
+
+#[test]
 fn an_open_loop_keeps_its_flags_its_law_and_the_limit_of_its_client() {
     let mut row = row(Load::Open { rate: 31.4 });
     row.setup.workload = "inference-perf shared_prefix: system 128 + question 64".into();
