@@ -409,7 +409,7 @@ fn charts(resolved: &Resolved, outcome: &Outcome) -> Vec<(String, Picture)> {
                 ),
             ),
         };
-        pictures.push((name, roofline(pool, server, sampled, subject)));
+        pictures.push((name, chart::roofline(&roofline(pool, server, sampled, subject))));
     }
     pictures
 }
@@ -423,16 +423,18 @@ fn file_part(name: &str, index: usize) -> String {
     }
 }
 
-fn roofline(pool: &Pool, server: &Server, sampled: &[(StepLoad, f64, u64)], subject: String) -> Picture {
+/// The roof of one GPU, as the cost model's parts are one GPU's.
+fn roofline(pool: &Pool, server: &Server, sampled: &[(StepLoad, f64, u64)], subject: String) -> RooflineView {
     let rates = work_rates(&server.device, &server.model, &server.placement);
-    let view = RooflineView {
+    let gpus = server.placement.gpus();
+    RooflineView {
         subject,
-        peak_flops_per_s: rates.peak().0,
+        gpus,
+        peak_flops_per_s: rates.peak().0 / f64::from(gpus),
         format: number_format(&server.model),
-        memory_bytes_per_s: rates.bandwidth.0,
+        memory_bytes_per_s: rates.bandwidth.0 / f64::from(gpus),
         steps: chart::roofline_steps(sampled, (pool.cost)().as_ref()),
-    };
-    chart::roofline(&view)
+    }
 }
 
 /// The number format that the linear layers multiply in.

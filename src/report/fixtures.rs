@@ -51,6 +51,7 @@ pub(super) fn roofline_view() -> RooflineView {
     steps.push(step(8192.0, 512.0, 60, Phase::Prefill));
     RooflineView {
         subject: "Llama-3.1-8B-Instruct on H100-SXM-80GB, vllm@0.33, 10.0 req/s".into(),
+        gpus: 1,
         peak_flops_per_s: 989.4e12,
         format: "bf16".into(),
         memory_bytes_per_s: 3.35e12,

@@ -63,3 +63,38 @@ fn the_blocks_in_use_are_those_that_who_runs_holds_however_far_ahead_steps_are_s
         );
     }
 }
+
+/// A prompt that fills a step is bound by compute, on one card and on each of several.
+#[test]
+fn a_replica_of_several_gpus_reaches_as_much_of_its_roof_as_one() {
+    let reached = |cluster: &str| {
+        let text = format!(
+            "[model]\nname = \"meta-llama/Llama-3.1-8B-Instruct\"\n[cluster]\ngpu = \"H100-SXM-80GB\"\n{cluster}\n\
+             [engine]\nprofile = \"vllm@0.33\"\n[workload]\nnum_prompts = 4\n[workload.arrivals.poisson]\nrequest_rate = 1.0\n\
+             [workload.lengths.fixed]\ninput_len = 8192\noutput_len = 2\n"
+        );
+        let resolved = resolve(Document::parse("test", &text).unwrap(), &NoFiles).unwrap();
+        let pool = resolved.scenario.first_pool();
+        let mut load = StepLoad::default();
+        load.add(0, 8192);
+        let seconds = (pool.cost)().step(&load).seconds();
+        let view = roofline(pool, &resolved.servers[0], &[(load, seconds, 1)], String::new());
+        (view.gpus, view.steps[0].flops / seconds / view.peak_flops_per_s)
+    };
+    let (gpus, alone) = reached("");
+    assert_eq!(gpus, 1);
+    assert!((0.5..1.0).contains(&alone), "{alone}");
+    for (cluster, number) in [
+        ("tensor_parallel_size = 4", 4),
+        ("pipeline_parallel_size = 2", 2),
+        ("tensor_parallel_size = 2\npipeline_parallel_size = 2", 4),
+    ] {
+        let (gpus, share) = reached(cluster);
+        assert_eq!(gpus, number);
+        // Less by what all-reduces and the way between stages take.
+        assert!(
+            (0.6 * alone..1.02 * alone).contains(&share),
+            "{cluster}: {share} of {alone}"
+        );
+    }
+}

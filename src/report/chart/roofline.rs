@@ -28,11 +28,13 @@ const LEADER_FROM: f64 = 16.0;
 pub struct RooflineView {
     /// What was simulated.
     pub subject: String,
-    /// Dense peak of one replica in FLOP/s, for the number format named in `format`.
+    /// GPUs of one replica, of which each runs every step: roof and dots are those of one of them.
+    pub gpus: u32,
+    /// Dense peak of one GPU in FLOP/s, for the number format named in `format`.
     pub peak_flops_per_s: f64,
     /// `bf16`, `fp8` …
     pub format: String,
-    /// Memory bandwidth of one replica in bytes per second.
+    /// Memory bandwidth of one GPU in bytes per second.
     pub memory_bytes_per_s: f64,
     /// The steps.
     pub steps: Vec<RooflineStep>,
@@ -41,9 +43,9 @@ pub struct RooflineView {
 /// One step, or several alike.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct RooflineStep {
-    /// Floating-point operations.
+    /// Floating-point operations on one GPU.
     pub flops: f64,
-    /// Bytes moved to and from memory.
+    /// Bytes moved to and from its memory.
     pub bytes: f64,
     /// Duration in seconds.
     pub seconds: f64,
@@ -109,7 +111,12 @@ impl RooflineStep {
 pub fn roofline(view: &RooflineView) -> Picture {
     let mut picture = Picture::new(&title(view), WIDTH, 0.0);
     let dots_are = "Each dot is a step, or several alike: its area grows with how many they are, and where it is darker more lie on each other.";
-    let top = head(&mut picture, LEFT, &format!("{}. {dots_are}", view.subject)) + 34.0;
+    let one_of = match view.gpus {
+        0 | 1 => String::new(),
+        gpus => format!(" Roof and dots are those of one of its {gpus} GPUs."),
+    };
+    let said = format!("{}. {dots_are}{one_of}", view.subject);
+    let top = head(&mut picture, LEFT, &said) + 34.0;
     let points = || view.steps.iter().filter_map(RooflineStep::point);
     let ridge = view.ridge();
     let x = Axis::log(

@@ -173,6 +173,15 @@ fn offered(series: &[SeriesPoint]) -> Vec<(f64, f64)> {
 
 /// What was sent per second in the stretch that averages are of.
 fn mean_rate(result: &RunResult) -> f64 {
+    // What follows the last arrival is drain; what is sent within one bar is drawn over all of it.
+    let highest = result
+        .series
+        .iter()
+        .map(|point| point.arrivals_per_s)
+        .fold(0.0, f64::max);
+    if result.steady_window_s.is_none() && result.offered_per_s <= highest {
+        return result.offered_per_s;
+    }
     let within = |point: &&SeriesPoint| {
         let window = result.steady_window_s;
         window.is_none_or(|(from, to)| (from..=to).contains(&point.t_s))
