@@ -193,7 +193,7 @@ mod tests {
         );
         check("mistral7b-awq", "mistralai/Mistral-7B-v0.3", "int4 (group 128)");
         check(
-            "nvidia/DeepSeek-R1-0528-FP4-v2",
+            "acme/DeepSeek-R1-0528-FP4-v2",
             "deepseek-ai/DeepSeek-R1-0528",
             "nvfp4",
         );

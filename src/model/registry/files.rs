@@ -39,6 +39,8 @@ pub(super) const FILES: &[(&str, &str)] = shapes![
     "deepseek-v2",
     "deepseek-v2-lite",
     "deepseek-v3",
+    "deepseek-v3-nvfp4",
+    "deepseek-v3-nvfp4-v2",
     "deepseek-v3.2",
     "devstral-2-123b",
     "dots.llm1",

@@ -17,6 +17,8 @@ pub(super) const PUBLISHED: &[(&str, u64)] = &[
     ("codellama-7b", 6_738_546_688),
     ("deepseek-v2-lite", 15_706_484_224),
     ("deepseek-v3", 671_026_419_200),
+    ("deepseek-v3-nvfp4", 671_026_419_200),
+    ("deepseek-v3-nvfp4-v2", 671_026_419_200),
     ("deepseek-v3.2", 671_877_929_216 + 58 * 256),
     ("gemma-2-27b", 27_227_128_320),
     ("gemma-2-2b", 2_614_341_888),
