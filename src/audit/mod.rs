@@ -49,6 +49,8 @@ pub struct AuditedRow {
     pub findings: Vec<Finding>,
     /// Its time to first token was held against no prompt, since nothing says how long prompts are.
     pub lacks_prompt: bool,
+    /// What nobody named of the machine, GPU and model, without which no physical bound is known.
+    pub lacks_machine: (bool, bool),
 }
 
 impl AuditedRow {
@@ -87,6 +89,7 @@ pub fn audit(rows: &[Measured], known: &Known) -> Vec<AuditedRow> {
             in_flight,
             findings,
             lacks_prompt: case.lacks_prompt(),
+            lacks_machine: (case.device.is_none(), case.model.is_none()),
         }
     };
     cases.iter().zip(found).map(audited).collect()

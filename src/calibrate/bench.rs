@@ -98,10 +98,11 @@ fn take(
     whole(row)?;
     let mut filled = row.clone();
     let mut assumptions = fill(&mut filled, said)?;
-    let impossible = impossible::check(&filled)?;
+    let mut impossible = impossible::check(&filled)?;
     let recorded = Recorded::of(&filled);
     let planned = plan(&filled, &|name| Some(name.to_owned())).map_err(|reason| remedy(&reason))?;
     let (resolved, planned) = resolved(&filled, planned, said, recorded.as_ref(), files)?;
+    impossible.extend(impossible::for_the_machine(&filled, &resolved));
     // Mean lengths and the law around them are the plan's guess, which the lists of all requests replace.
     let is_replaced = |what: &String| recorded.is_some() && what.contains("lengths");
     assumptions.extend(

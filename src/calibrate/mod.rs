@@ -87,7 +87,9 @@ impl Calibrated {
             true => 0,
             false => apart.max(host.narrowed),
         };
-        self.parameters - open - apart + decided
+        // What is named as open is not counted as decided, however many combinations are.
+        let most = self.parameters - usize::from(open > 0);
+        (self.parameters - open - apart + decided).min(most)
     }
 }
 

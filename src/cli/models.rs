@@ -25,7 +25,7 @@ use crate::report::{counted, folded, list_on};
 #[derive(clap::Args, Clone, Debug)]
 #[command(after_help = "Examples:
   plimsoll models
-  plimsoll models list qwen3 fp8
+  plimsoll models qwen3 fp8
   plimsoll models show Qwen/Qwen3-30B-A3B
   plimsoll models show mixtral-8x7b
   plimsoll models show ./my-model/config.json --format json")]
@@ -51,6 +51,9 @@ pub enum Action {
         /// Hugging Face id, its last part, or the path of a config.json or of its folder.
         name: String,
     },
+    /// A name without a word before it: that model in full or, where it is none, those with all of these in their names.
+    #[command(external_subcommand)]
+    Named(Vec<String>),
 }
 
 /// Lists or shows.
@@ -58,16 +61,21 @@ pub fn run(args: &Args, out: &mut dyn Write, width: Option<usize>) -> anyhow::Re
     match &args.action {
         None => list(&[], &args.format, out, width)?,
         Some(Action::List { words }) => list(words, &args.format, out, width)?,
-        Some(Action::Show { name }) => {
-            let (shape, notes) = inputs::model(name)?;
-            if args.format == "json" {
-                writeln!(out, "{:#}", model_json(&shape, &notes))?;
-            } else {
-                show_text(&shape, &notes, out)?;
-            }
-        }
+        Some(Action::Show { name }) => show(&inputs::model(name)?, &args.format, out)?,
+        Some(Action::Named(words)) => match words.as_slice() {
+            [name] if inputs::model(name).is_ok() => show(&inputs::model(name)?, &args.format, out)?,
+            words => list(words, &args.format, out, width)?,
+        },
     }
     Ok(ExitCode::SUCCESS)
+}
+
+fn show((shape, notes): &(ModelShape, Vec<String>), format: &str, out: &mut dyn Write) -> anyhow::Result<()> {
+    match format {
+        "json" => writeln!(out, "{:#}", model_json(shape, notes))?,
+        _ => show_text(shape, notes, out)?,
+    }
+    Ok(())
 }
 
 /// The shipped models whose ids have all of these words in them.

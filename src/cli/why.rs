@@ -4,6 +4,7 @@ use super::{balance, pools};
 use crate::analysis::RunResult;
 use crate::config::Resolved;
 use crate::cost::{Breakdown, StepLoad};
+use crate::engine::EngineSpec;
 use crate::metrics::{LittleCheck, ReplicaSummary, Summary, WorkCounters};
 use crate::report::drafts;
 use crate::report::figures::{bytes_per_s, flops_per_s, percent, significant, time};
@@ -104,6 +105,7 @@ fn sections(pool: &Pool, work: &WorkCounters, (cached, new): Prompt, ranks: u32)
         );
         text += &section(&title, &(pool.cost)().breakdown(&decode));
         text += &padded(pool, &decode);
+        text += &launched(pool, &decode);
     }
     if pool.role != Role::Decode {
         let of = match prefill.chunks.as_slice() {
@@ -135,6 +137,26 @@ fn padded(pool: &Pool, decode: &StepLoad) -> String {
         ),
         _ => String::new(),
     }
+}
+
+/// That no CUDA graph holds a decode step, where kernels are then launched one by one, and which flag would have one.
+fn launched(pool: &Pool, decode: &StepLoad) -> String {
+    let tokens = u32::try_from(decode.tokens()).expect("a step's tokens");
+    let cost = (pool.cost)();
+    let has_graphs = cost.replayed(1).is_some();
+    if !has_graphs || cost.replayed(tokens).is_some() {
+        return String::new();
+    }
+    let remedy = match pool.engine {
+        EngineSpec::Trtllm(_) => "--cuda-graph-padding or a larger --cuda-graph-max-batch-size",
+        EngineSpec::Sglang(_) => "a larger --cuda-graph-max-bs",
+        _ => "a larger --max-cudagraph-capture-size",
+    };
+    format!(
+        "  no CUDA graph holds {}, so kernels are launched one by one and the GPU waits for the host between them (host_bound_wait): {remedy} \
+         captures one that does\n",
+        counted(decode.tokens(), "token")
+    )
 }
 
 fn section(title: &str, breakdown: &Breakdown) -> String {

@@ -67,6 +67,8 @@ const DOTTED: [&str; 3] = ["compilation-config", "speculative-config", "hf-overr
 
 /// The key of `pass_config` whose effect on time is known.
 const PASS_MODELLED: &str = "fuse_allreduce_rms";
+/// What vLLM 0.11 and older call it.
+const PASS_MODELLED_OLDER: &str = "enable_fi_allreduce_fusion";
 /// Keys of vLLM's compilation config that say which kernels are fused and how they are compiled, and how fast the result is.
 const OF_COMPILATION: [&str; 12] = [
     "pass_config",
@@ -407,7 +409,10 @@ impl Normalised {
             return config;
         };
         let passes = keys.get_mut("pass_config").and_then(Value::as_object_mut);
-        let modelled = passes.and_then(|passes| Some((PASS_MODELLED, passes.remove(PASS_MODELLED)?)));
+        let modelled = passes.and_then(|passes| {
+            let older = passes.remove(PASS_MODELLED_OLDER);
+            Some((PASS_MODELLED, passes.remove(PASS_MODELLED).or(older)?))
+        });
         for key in OF_COMPILATION {
             if keys
                 .remove(key)

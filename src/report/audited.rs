@@ -132,6 +132,9 @@ pub fn text(files: &[Audited], with_notes: bool) -> String {
             "not checked: whether the first token{of} may come so early; how long prompts are is not known (a column isl_mean, or --input-len)"
         ));
     }
+    if let Some(told) = without_bounds(files, counts.rows) {
+        lines.insert(1, told);
+    }
     let left: usize = rows_of(files).map(|row| row.left.len()).sum();
     let hidden: Vec<String> = [
         (counts.notes, "note", "on how to read figures"),
@@ -146,6 +149,26 @@ pub fn text(files: &[Audited], with_notes: bool) -> String {
         lines.push(format!("{}: --notes shows them", hidden.join(", ")));
     }
     lines.join("\n") + "\n"
+}
+
+/// Which rows were held against no physical bound, for want of what.
+fn without_bounds(files: &[Audited], all: usize) -> Option<String> {
+    let rows = || files.iter().flat_map(|file| &file.rows);
+    let lacking = rows().filter(|row| row.lacks_machine != (false, false)).count();
+    let of = match (lacking, all) {
+        (0, _) => return None,
+        (_, 1) => String::new(),
+        (lacking, _) => format!(" of {}", counted(lacking as u64, "row")),
+    };
+    let lacks = |of: fn(&AuditedRow) -> bool| rows().any(of);
+    let what = match (lacks(|row| row.lacks_machine.0), lacks(|row| row.lacks_machine.1)) {
+        (true, true) => "GPU and model are not known (--gpu, --model)",
+        (true, false) => "the GPU is not known (--gpu)",
+        (false, _) => "the model is not known (--model)",
+    };
+    Some(format!(
+        "not checked: whether steps{of} are faster than memory and arithmetic allow; {what}"
+    ))
 }
 
 fn rows_of(files: &[Audited]) -> impl Iterator<Item = &Measured> {
@@ -319,6 +342,8 @@ fn file_json(file: &Audited) -> Value {
             "in_flight": row.in_flight,
             "findings": findings,
             "lacks_prompt_length": row.lacks_prompt,
+            "lacks_gpu": row.lacks_machine.0,
+            "lacks_model": row.lacks_machine.1,
             "taken": measured.taken,
             "left": left,
         })
@@ -368,7 +393,11 @@ mod tests {
             "b.csv (CSV table)",
             "  left   two is no column that is known",
         ];
-        assert_eq!(lines[1..], expected, "{told}");
+        assert!(
+            lines[1].starts_with("not checked: whether steps of 3 rows are faster"),
+            "{told}"
+        );
+        assert_eq!(lines[2..], expected, "{told}");
         assert!(!text(&files, false).contains(".csv"));
     }
 }

@@ -51,6 +51,9 @@ pub enum Action {
     },
     /// Write a profile for your own card.
     Add(Box<AddArgs>),
+    /// A GPU without a word before it: that one in full.
+    #[command(external_subcommand)]
+    Named(Vec<String>),
 }
 
 /// The numbers of a new profile. Each is a string with a unit, as in a datasheet.
@@ -138,6 +141,13 @@ pub fn run(args: &Args, out: &mut dyn Write, width: Option<usize>) -> anyhow::Re
         }
         None | Some(Action::List) => out.write_all(list(width).as_bytes())?,
         Some(Action::Show { id }) => show(id, &args.format, out)?,
+        Some(Action::Named(words)) => match words.as_slice() {
+            [id] => show(id, &args.format, out)?,
+            words => bail!(
+                "`{}` is not known to hw: it lists, shows one GPU (plimsoll hw show h100) or adds one",
+                words.join(" ")
+            ),
+        },
         Some(Action::Add(_)) if args.format != "text" => {
             bail!(
                 "`--format {}` has no effect on add, which writes a profile",

@@ -109,8 +109,18 @@ pub(super) fn told(words: &[String], flag: &str, starts: &[&[&str]]) -> Diagnost
         true => runs("serve") || runs("sglang.launch_server") || runs("trtllm-serve"),
         false => runs("bench") || runs("sglang.bench_serving"),
     };
-    let told = problem(format!("`{flag}` must hold a whole command"));
-    let told = told.help(format!("begin it with `{}`", starts[0].join(" ")));
+    let begins = format!("begin it with `{}`", starts[0].join(" "));
+    let module = words
+        .iter()
+        .position(|word| word == "-m")
+        .and_then(|at| words.get(at + 1));
+    let told = match module.filter(|_| !swapped) {
+        Some(module) => problem(format!("`python -m {module}` is not read")).help(match is_client {
+            true => format!("{begins}, or say what it sends by flags beside: --request-rate or --max-concurrency, --num-prompts, --input-len, --output-len"),
+            false => format!("{begins}, or say what it serves by flags beside: --model, --gpu, --engine, --tensor-parallel-size …"),
+        }),
+        None => problem(format!("`{flag}` must hold a whole command")).help(begins),
+    };
     match (swapped, is_client) {
         (true, true) => told.help("a server's command belongs into --serve-cmd"),
         (true, false) => told.help("a client's command belongs into --bench-cmd"),
