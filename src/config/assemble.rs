@@ -225,6 +225,7 @@ impl Layers {
             }
         };
         let from = "--bench-cmd ";
+        self.notes.extend(bench.notes);
         self.ignore(bench.ignored);
         self.problems.extend(bench.problems);
         let document = &mut self.document;

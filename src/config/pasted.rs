@@ -1,7 +1,8 @@
 //! Commands that people already run, taken apart: `vllm serve …`, `python -m sglang.launch_server …`, `trtllm-serve …`,
-//! `vllm bench serve …` and `python -m sglang.bench_serving …`.
+//! `vllm bench serve …` and `python -m sglang.bench_serving …`; what `aiperf`, `genai-perf` and `guidellm` send, in vLLM's words.
 
 mod around;
+mod clients;
 mod environment;
 mod options;
 mod others;
@@ -312,12 +313,31 @@ pub(super) struct Benchmark {
     pub(super) traffic: TrafficFlags,
     pub(super) slo: SloFlags,
     pub(super) results: ResultFlags,
+    /// How another client's words were read, as sentences.
+    pub(super) notes: Vec<String>,
     pub(super) ignored: Vec<String>,
     pub(super) problems: Vec<Diagnostic>,
 }
 
 /// A benchmark command, as far as it is understood.
 pub(super) fn bench(command: &str) -> Result<Benchmark, Vec<Diagnostic>> {
+    let words = shlex::split(&in_one_line(command).0).unwrap_or_default();
+    if let Some(read) = clients::in_vllms_words(&words) {
+        let read = read?;
+        let args = read.words.iter().map(String::as_str);
+        let args = shlex::try_join(args).expect("words of a command have no byte 0");
+        let mut said = bench(&format!("vllm bench serve {args}"))?;
+        // Nothing of vLLM's client but its words: it rescales no arrivals, and its clock starts when a request is sent.
+        said.client = ClientKind::Plain;
+        said.traffic.client = Some(ClientKind::Plain);
+        said.notes = read.notes;
+        let ignored = read
+            .ignored
+            .into_iter()
+            .map(|told| format!("in --bench-cmd: {told}"));
+        said.ignored.extend(ignored);
+        return Ok(said);
+    }
     let parsed = parse::<Bench>(command, "--bench-cmd", &BENCH, None)?;
     let bare = parsed.bare;
     let Bench {
@@ -348,6 +368,7 @@ pub(super) fn bench(command: &str) -> Result<Benchmark, Vec<Diagnostic>> {
         traffic,
         slo,
         results,
+        notes: Vec::new(),
         ignored: parsed.ignored,
         problems: parsed.problems,
     })

@@ -99,7 +99,10 @@ pub(super) fn told(words: &[String], flag: &str, starts: &[&[&str]]) -> Diagnost
     }
     if let Some(client) = CLIENTS.into_iter().find(|name| runs(name)) {
         return problem(format!("`{client}` is a client that is not read"))
-            .help("vllm bench serve, benchmark_serving.py and python -m sglang.bench_serving are read")
+            .help(
+                "vllm bench serve, benchmark_serving.py, python -m sglang.bench_serving, aiperf profile, genai-perf profile and guidellm \
+                 benchmark are read",
+            )
             .help(format!(
                 "say what {client} sends by flags beside: --request-rate or --max-concurrency, --num-prompts, --input-len, --output-len"
             ));
@@ -236,8 +239,8 @@ mod tests {
             "{prefixes}"
         );
         for (command, name) in [
-            ("guidellm benchmark --target http://localhost:8000", "guidellm"),
-            ("genai-perf profile -m x", "genai-perf"),
+            ("guidellm config", "guidellm"),
+            ("inference-perf --config x.yml", "inference-perf"),
             (
                 "python -m sglang.bench_one_batch_server --model x",
                 "sglang.bench_one_batch_server",

@@ -1,0 +1,167 @@
+use super::*;
+
+fn read_as(command: &str) -> Result<Translated, Vec<Diagnostic>> {
+    let words = shlex::split(command).unwrap();
+    in_vllms_words(&words).expect("a client that is read")
+}
+
+fn words(command: &str) -> String {
+    match read_as(command) {
+        Ok(read) => read.words.join(" "),
+        Err(problems) => panic!("{problems:?}"),
+    }
+}
+
+fn refused(command: &str) -> String {
+    let problems = read_as(command).unwrap_err();
+    problems
+        .iter()
+        .map(|problem| problem.message.as_str())
+        .collect::<Vec<_>>()
+        .join("; ")
+}
+
+#[test]
+fn aiperf_says_its_load_and_lengths_in_vllms_words() {
+    let flags =
+        "--model Qwen/Qwen3-8B --url localhost:8000 --endpoint-type chat --streaming --isl 1024 --osl 128";
+    assert_eq!(
+        words(&format!(
+            "aiperf profile {flags} --concurrency 64 --request-count 640"
+        )),
+        "--dataset-name random --model Qwen/Qwen3-8B --num-prompts 640 --max-concurrency 64 --random-input-len 1024 --random-output-len 128"
+    );
+    assert_eq!(
+        words(&format!(
+            "aiperf profile {flags} --request-rate 5.5 --arrival-pattern gamma --arrival-smoothness 0.5 --benchmark-duration 60"
+        )),
+        "--dataset-name random --model Qwen/Qwen3-8B --request-rate 5.5 --burstiness 0.5 --duration 60s --random-input-len 1024 \
+         --random-output-len 128"
+    );
+    let read =
+        read_as("aiperf profile -m x --osl 100 --goodput 'time_to_first_token:500 inter_token_latency:50'")
+            .unwrap();
+    assert_eq!(
+        read.words.join(" "),
+        "--dataset-name random --model x --goodput time_to_first_token:500 inter_token_latency:50 --max-concurrency 1 \
+         --random-input-len 550 --random-output-len 100"
+    );
+    assert!(read.notes[0].starts_with("aiperf is read as `vllm bench serve --dataset-name random --model x"));
+    assert!(
+        read.notes.iter().any(|note| note.contains("550 tokens")),
+        "{:?}",
+        read.notes
+    );
+    let read = read_as("aiperf profile -m x --isl 600 --isl-stddev 60 --osl 100 --concurrency=8 --extra-inputs ignore_eos:true top_p:1").unwrap();
+    // 60 / 600 · √3.
+    assert!(
+        read.words
+            .contains(&r#"{"input": 0.1732, "output": 0.0000}"#.to_owned()),
+        "{:?}",
+        read.words
+    );
+    assert_eq!(read.ignored.len(), 1, "{:?}", read.ignored);
+    assert_eq!(
+        words(
+            "aiperf profile -m x --input-file t.jsonl --custom-dataset-type mooncake_trace --fixed-schedule"
+        ),
+        "--trace t.jsonl"
+    );
+}
+
+#[test]
+fn genai_perf_sends_at_constant_gaps() {
+    let read = "genai-perf profile -m x --service-kind openai --synthetic-input-tokens-mean 200 --output-tokens-mean 100 --request-rate 4 -v";
+    assert_eq!(
+        words(read),
+        "--dataset-name random --model x --request-rate 4 --burstiness inf --random-input-len 200 --random-output-len 100"
+    );
+}
+
+#[test]
+fn guidellm_says_its_profile_and_data_in_vllms_words() {
+    let of = |load: &str| {
+        words(&format!(
+            "guidellm benchmark --target http://localhost:8000 {load} --data prompt_tokens=256,output_tokens=128"
+        ))
+    };
+    let lengths = "--random-input-len 256 --random-output-len 128";
+    for (load, expected) in [
+        (
+            "--rate-type constant --rate 10",
+            "--request-rate 10 --burstiness inf ",
+        ),
+        (
+            "--profile poisson --rate 2.5 --max-seconds 30",
+            "--request-rate 2.5 --duration 30s ",
+        ),
+        ("--rate-type concurrent --rate 16", "--max-concurrency 16 "),
+        ("--rate-type synchronous", "--max-concurrency 1 "),
+        ("run --rate-type throughput", "--request-rate inf "),
+    ] {
+        let (action, load) = load
+            .strip_prefix("run ")
+            .map_or(("", load), |load| ("run ", load));
+        let command = format!(
+            "guidellm benchmark {action}--target http://x {load} --data prompt_tokens=256,output_tokens=128"
+        );
+        assert_eq!(
+            words(&command),
+            format!("--dataset-name random {expected}{lengths}"),
+            "{load}"
+        );
+    }
+    assert!(of("--rate-type concurrent --rate 4 --max-requests 100").contains("--num-prompts 100"));
+    let json = r#"guidellm benchmark --profile synchronous --data '{"prompt_tokens": 300, "prompt_tokens_stdev": 30, "output_tokens": 50}'"#;
+    assert!(
+        words(json).contains(r#"{"input": 0.1732, "output": 0.0000}"#),
+        "{}",
+        words(json)
+    );
+}
+
+#[test]
+fn what_is_not_read_is_refused_by_name() {
+    for (command, told) in [
+        (
+            "guidellm benchmark --data prompt_tokens=1,output_tokens=2",
+            "`--profile` of guidellm is sweep",
+        ),
+        (
+            "guidellm benchmark --profile constant --rate 1,2 --data prompt_tokens=1,output_tokens=2",
+            "several rates",
+        ),
+        (
+            "guidellm benchmark --profile constant --data prompt_tokens=1,output_tokens=2",
+            "`--rate` of guidellm is not given",
+        ),
+        (
+            "guidellm benchmark --profile synchronous --data some/dataset",
+            "has not both lengths",
+        ),
+        ("aiperf profile -m x --isl 100", "`--osl` of aiperf is not given"),
+        (
+            "aiperf profile -m x --osl 9 --isl many",
+            "`--isl` of aiperf is `many`",
+        ),
+        (
+            "aiperf profile -m x --osl 9 --frobnicate 3",
+            "`--frobnicate` of aiperf is not known here",
+        ),
+        (
+            "aiperf profile -m x --osl 9 --session-turns-mean 4",
+            "`--session-turns-mean` of aiperf is 4",
+        ),
+        (
+            "aiperf profile -m x --osl 9 --isl 100 --isl-stddev 90",
+            "more than 58 %",
+        ),
+        ("aiperf profile -m x --input-file p.jsonl", "is a file of prompts"),
+    ] {
+        let said = refused(command);
+        assert!(said.contains(told), "{command}: {said}");
+    }
+    let other = shlex::split("vllm bench serve --model aiperf").unwrap();
+    assert!(in_vllms_words(&shlex::split("vllm bench serve --model x").unwrap()).is_none());
+    assert!(in_vllms_words(&other).is_none(), "a value is no program");
+}
