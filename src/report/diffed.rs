@@ -276,6 +276,11 @@ fn between((low, high): (f64, f64)) -> String {
     if low.abs().max(high) < LEAST {
         return "<0.1 %".to_owned();
     }
+    /// A factor from which on nothing is known.
+    const NOTHING_KNOWN: f64 = 10.0;
+    if 1.0 + high >= NOTHING_KNOWN {
+        return format!("over ×{NOTHING_KNOWN:.0} either way");
+    }
     let text = |change: f64| format!("{:.1}", 100.0 * change.abs());
     match text(low) == text(high) {
         true => format!("±{} %", text(high)),
@@ -422,5 +427,6 @@ mod tests {
         assert!(line(1.0, 1.49).ends_with("+48.3 %") && line(1.49, 1.0).ends_with("+48.3 %"));
         assert_eq!(between((-0.009, 0.009)), "±0.9 %");
         assert_eq!(between((-1e-6, 1e-6)), "<0.1 %");
+        assert_eq!(between((-0.99, 99.0)), "over ×10 either way");
     }
 }
