@@ -189,6 +189,16 @@ fn the_model_s_interval_is_in_every_form_for_programs() {
         table.lines().next().unwrap().contains("p99_ttft_ms_model_high"),
         "{table}"
     );
+    // In the figure's own unit, around the figure.
+    let row: Vec<&str> = table.lines().nth(1).unwrap().split(',').collect();
+    let column = |name: &str| {
+        let at = table.lines().next().unwrap().split(',').position(|head| head == name);
+        row[at.unwrap_or_else(|| panic!("no {name}: {table}"))].parse::<f64>().unwrap()
+    };
+    for figure in ["mean_tpot_ms", "p99_ttft_ms"] {
+        let ends = ["low", "high"].map(|end| column(&format!("{figure}_model_{end}")));
+        assert!(ends[0] < column(figure) && column(figure) < ends[1], "{figure}: {table}");
+    }
     let bare = desk.expect(0, &format!("{sweep} csv --no-interval"));
     assert!(!bare.contains("_model_high"), "{bare}");
     let runs = json(&desk.expect(0, &format!("{sweep} json")));
