@@ -265,7 +265,7 @@ fn simulate_all(
         cells,
         finished,
         |cell| match plan.run(cell.index) {
-            Some(planned) => one(planned, told.outputs, told.with_interval),
+            Some(planned) => one(planned, told),
             None => Ok(plan.refused(cell.index).map(Refused::result).unwrap_or_default()),
         },
         |done| {
@@ -334,7 +334,12 @@ impl From<serde_json::Error> for CellError {
 const OVERLOADED: u64 = 10_000;
 
 /// One run, as vLLM's client would report it; saved where that was asked for.
-fn one(cell: &Planned, outputs: &Outputs, with_interval: bool) -> Result<serde_json::Value, CellError> {
+fn one(cell: &Planned, told: &Told<'_>) -> Result<serde_json::Value, CellError> {
+    let Told {
+        outputs,
+        with_interval,
+        ..
+    } = *told;
     if interrupt::is_asked() {
         return Err(CellError::Interrupted);
     }
@@ -358,10 +363,16 @@ fn one(cell: &Planned, outputs: &Outputs, with_interval: bool) -> Result<serde_j
         },
         false => None,
     };
-    let meta = ResultMeta {
+    let mut meta = ResultMeta {
         model_interval,
         ..present::meta_of(&cell.resolved, &outcome)
     };
+    // What a file has does not depend on the columns of a table.
+    if matches!(outputs.format, Format::Table | Format::Md) {
+        let more = told.columns.percentiles().into_iter();
+        let known = meta.percentiles.clone();
+        meta.percentiles.extend(more.filter(|one| !known.contains(one)));
+    }
     if outputs.save_result {
         let name = file_name(cell.index, outputs, &report::json::file_name(&meta));
         let name = match outputs.result_filename {

@@ -6,6 +6,7 @@ use jiff::civil::DateTime;
 
 use crate::analysis::costs::Rent;
 use crate::analysis::knee::{ClientLimit, Count, Demand, Fleet, Sending, WhenFull};
+use crate::analysis::textbook::Foretold;
 use crate::analysis::{Estimate, Verdict};
 use crate::calibrate::interval::{FigureInterval, ModelInterval};
 use crate::cluster::LockStepAccount;
@@ -118,6 +119,8 @@ pub struct ResultMeta {
     pub notes: Vec<String>,
     /// Every setting of the scenario that a figure depends on, under its key path.
     pub settings: Vec<(String, String)>,
+    /// What the closed form says of it, where it is a queue that has one.
+    pub closed_form: Option<Foretold>,
     /// How much of the machine was used.
     pub utilisation: Option<Utilisation>,
     /// Who waited for whom, where that was watched.
