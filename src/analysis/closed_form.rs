@@ -13,7 +13,7 @@ use crate::sim::Scenario;
 use crate::workload::Arrivals;
 
 /// First come, first served; of a scheduler of one's own nobody knows.
-fn serves_as_they_come(engine: &EngineSpec) -> bool {
+pub(super) fn serves_as_they_come(engine: &EngineSpec) -> bool {
     match engine {
         // A loop that decides ahead sleeps between its passes, and who comes meanwhile waits for no server.
         EngineSpec::Vllm(config) => config.policy == Policy::Fcfs && !config.is_asynchronous(),

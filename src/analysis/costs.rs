@@ -101,6 +101,12 @@ impl Cost {
         (self.usd / cheaper.usd).ln() > chance.hypot(doubt.unwrap_or_else(|| self.unknown_apart(cheaper)))
     }
 
+    /// Whether it costs more than a cheaper one beyond chance, whatever the model's doubt.
+    #[must_use]
+    pub fn is_dearer_by_chance(&self, cheaper: &Cost) -> bool {
+        (self.usd / cheaper.usd).ln() > self.chance.0.hypot(cheaper.chance.1)
+    }
+
     /// How far the ratio of two costs may be off because parameters of the step time are, with 90 % confidence: those that both
     /// rest on move both. `None` where the doubt of either is not known.
     fn doubt_apart(&self, other: &Cost) -> Option<f64> {
@@ -192,6 +198,13 @@ impl Rent {
     #[must_use]
     pub fn gpus(&self) -> f64 {
         self.pools.iter().map(|(_, gpus, _)| gpus).sum()
+    }
+
+    /// US dollars an hour of each pool that has a name.
+    #[must_use]
+    pub fn by_pool(&self) -> Vec<(String, f64)> {
+        let named = self.pools.iter().filter(|(name, ..)| !name.is_empty());
+        named.map(|(name, _, usd)| (name.clone(), *usd)).collect()
     }
 
     /// US dollars an hour of all.

@@ -27,6 +27,7 @@ mod refusals;
 mod saturation;
 mod silent;
 mod steady;
+pub mod textbook;
 mod users;
 mod verdict;
 mod working_set;

@@ -1,6 +1,6 @@
 //! Writing results: to the screen or to files, whole or not at all.
 
-use std::io::{Read, Write};
+use std::io::{Read, Seek, SeekFrom, Write};
 use std::path::Path;
 
 use anyhow::Context;
@@ -100,14 +100,33 @@ pub(super) fn write(path: &Path, bytes: &[u8]) -> anyhow::Result<()> {
     written.with_context(|| format!("cannot write {}", path.display()))
 }
 
-/// What a file holds with `text` on a line behind it, as vLLM's client appends a result; `text` alone where there is no file.
-pub(super) fn behind(path: &Path, text: &str) -> anyhow::Result<String> {
-    match std::fs::read_to_string(path) {
-        Ok(held) if held.is_empty() => Ok(text.to_owned()),
-        Ok(held) => Ok(format!("{}\n{text}", held.trim_end_matches('\n'))),
-        Err(error) if error.kind() == std::io::ErrorKind::NotFound => Ok(text.to_owned()),
-        Err(error) => Err(error).with_context(|| format!("cannot append to {}", path.display())),
+/// Puts `text` on a line behind what a file holds, as vLLM's client appends a result; it begins a file that is not there. Commands that
+/// append to one file at once wait for each other, and each of their lines is there and whole.
+///
+/// # Errors
+/// If it cannot be written; a half of it is taken back.
+pub(super) fn append(path: &Path, text: &str) -> anyhow::Result<()> {
+    ledger::spares_inputs(path, "this")?;
+    make_folder(path)?;
+    appended(path, text).with_context(|| format!("cannot append to {}", path.display()))
+}
+
+fn appended(path: &Path, text: &str) -> std::io::Result<()> {
+    let mut options = std::fs::OpenOptions::new();
+    let mut file = options.read(true).append(true).create(true).open(path)?;
+    // Where a file system has no locks a line is still one write at the end.
+    let _ = file.lock();
+    let length = file.metadata()?.len();
+    let mut last = [0];
+    if length > 0 {
+        file.seek(SeekFrom::Start(length - 1))?;
+        file.read_exact(&mut last)?;
     }
+    let is_open = length > 0 && last != *b"\n";
+    let line = [if is_open { "\n" } else { "" }, text].concat();
+    file.write_all(line.as_bytes()).inspect_err(|_| {
+        let _ = file.set_len(length);
+    })
 }
 
 /// Whether a path names an open file of this process, as `>(command)` of a shell does.
@@ -234,6 +253,27 @@ mod tests {
             .unwrap_err()
             .to_string();
         assert!(told.starts_with("/dev/zero has more than 3 MiB"), "{told}");
+    }
+
+    #[test]
+    fn those_who_append_to_one_file_at_once_lose_nothing() {
+        let path = std::env::temp_dir().join(format!("plimsoll-append-{}", std::process::id()));
+        let line = |who: usize| who.to_string().repeat(5000);
+        std::thread::scope(|scope| {
+            for who in 0..8 {
+                let (path, line) = (&path, line(who));
+                scope.spawn(move || (0..20).for_each(|_| append(path, &line).unwrap()));
+            }
+        });
+        let held = std::fs::read_to_string(&path).unwrap();
+        let of = |who: usize| held.lines().filter(|held| *held == line(who)).count();
+        assert_eq!((0..8).map(of).collect::<Vec<_>>(), [20; 8]);
+        assert_eq!(held.lines().count(), 160);
+        // What ends with a line is followed on the next.
+        std::fs::write(&path, "a\n").unwrap();
+        append(&path, "b").unwrap();
+        assert_eq!(std::fs::read(&path).unwrap(), b"a\nb");
+        std::fs::remove_file(&path).unwrap();
     }
 
     #[cfg(unix)]

@@ -22,6 +22,14 @@ const SPREAD: f64 = 0.05;
 /// Of the mean TTFT of lengths so spread, from which on equal ones are worth a word.
 const WORTH: f64 = 1.1;
 
+/// How a note on such a run begins.
+const EQUAL: &str = "every answer has ";
+
+/// Whether a run's note says that its TTFT is one of equal lengths.
+pub(super) fn is_on_equal_lengths(note: &str) -> bool {
+    note.starts_with(EQUAL)
+}
+
 /// Says where a run's TTFT holds for answers of one length alone.
 pub(super) fn in_step(resolved: &Resolved, outcome: &Outcome) -> Option<String> {
     of_run(&resolved.scenario, outcome)
@@ -66,7 +74,7 @@ pub(super) fn of_run(scenario: &Scenario, outcome: &Outcome) -> Option<String> {
     let (equal_s, spread_s) = (as_is.ttft.mean_s()?, changed.ttft.mean_s()?);
     (equal_s > WORTH * spread_s).then(|| {
         format!(
-            "every answer has {tokens} tokens, so {brought_by}: this TTFT is one of equal lengths. Of the first {} requests its mean is {}, \
+            "{EQUAL}{tokens} tokens, so {brought_by}: this TTFT is one of equal lengths. Of the first {} requests its mean is {}, \
              and {} with lengths 5 % apart (--random-range-ratio {SPREAD})",
             as_is.sent,
             time(equal_s),

@@ -78,6 +78,7 @@ impl Plan {
         mut judge: impl FnMut(usize, &Resolved) -> Result<(), Diagnostics>,
     ) -> Result<Option<Plan>, Diagnostics> {
         let mut plan = Plan::default();
+        let price = cells.first().map(|cell| cell.document.place(PRICE));
         for (index, Cell { labels, document }) in cells
             .into_iter()
             .enumerate()
@@ -106,7 +107,9 @@ impl Plan {
         if plan.runs.is_empty() && plan.refused.iter().any(|cell| !cell.is_misfit) {
             return Err(refused::told(&plan.refused));
         }
-        match one_card_twice(&plan.runs).or_else(|| one_price_for_unlike_cards(&plan.runs)) {
+        match one_card_twice(&plan.runs)
+            .or_else(|| one_price_for_unlike_cards(&plan.runs, price.unwrap_or_default()))
+        {
             Some(wrong) => Err(wrong.into()),
             None => Ok(Some(plan)),
         }
@@ -211,10 +214,12 @@ fn one_card_twice(runs: &[Planned]) -> Option<Diagnostic> {
     None
 }
 
-/// That one price which was given is that of unlike cards; none where the price varies, too.
-fn one_price_for_unlike_cards(runs: &[Planned]) -> Option<Diagnostic> {
-    let is_of_price =
-        |(axis, _): &(String, String)| ["price", "cluster.price"].contains(&axis.trim_start_matches('-'));
+/// The key of what a GPU-hour costs.
+const PRICE: &str = "cluster.price";
+
+/// That one price which was given, there, is that of unlike cards; none where the price varies, too.
+fn one_price_for_unlike_cards(runs: &[Planned], given_at: Place) -> Option<Diagnostic> {
+    let is_of_price = |(axis, _): &(String, String)| ["price", PRICE].contains(&axis.trim_start_matches('-'));
     let is_given = |run: &&Planned| {
         let price = run.resolved.scenario.first_pool().price.as_ref();
         price.is_some_and(|price| price.listed.is_none()) && !run.labels.iter().any(is_of_price)
@@ -223,10 +228,14 @@ fn one_price_for_unlike_cards(runs: &[Planned]) -> Option<Diagnostic> {
     let mut given = runs.iter().filter(is_given).map(device);
     let first = given.next()?;
     given.any(|other| other != first).then(|| {
-        Diagnostic::new(
-            "--price is one price for every GPU-hour, and these are cards that cost unlike amounts",
-        )
-        .at(Place::Flag("--price".to_owned()))
+        let name = match &given_at {
+            Place::Flag(flag) => flag.clone(),
+            Place::File(..) | Place::Nowhere => format!("`{PRICE}`"),
+        };
+        Diagnostic::new(format!(
+            "{name} is one price for every GPU-hour, and these are cards that cost unlike amounts"
+        ))
+        .at(given_at)
         .help(format!("leave it out: {OF_EACH_CARD}"))
     })
 }

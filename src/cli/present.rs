@@ -2,7 +2,7 @@
 
 use super::components::{component, host_share};
 use super::used::{used, utilisation};
-use super::{fronts, mix, pools, remarks, rent};
+use super::{fronts, mix, pools, remarks, rent, theory};
 use crate::analysis::costs::Rent;
 use crate::analysis::knee::{Constraint, EngineLimits, Objective, Pressure, Statistic};
 use crate::analysis::{Experiment, Outcome, Precision, RunResult, Scaling, heard};
@@ -222,6 +222,7 @@ fn meta(resolved: &Resolved, result: &RunResult) -> ResultMeta {
         goodput: printed_limits(&resolved.slo),
         seed: resolved.scenario.seed,
         version: env!("CARGO_PKG_VERSION").to_owned(),
+        closed_form: theory::closed_form(resolved, result),
         trust: trust(resolved),
         model_interval: None,
         assumptions: assumptions(resolved),

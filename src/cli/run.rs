@@ -354,11 +354,11 @@ pub(super) fn save(
         Name::Own(name) => outputs.free_to_save(name)?,
     };
     let is_replaced = matches!(name, Name::Chosen(_)) && !outputs.append_result && path.exists();
-    let mut text = report::json::run(result, meta, arrays);
-    if outputs.append_result {
-        text = files::behind(&path, &text)?;
-    }
-    let written = files::write(&path, text.as_bytes());
+    let text = report::json::run(result, meta, arrays);
+    let written = match outputs.append_result {
+        true => files::append(&path, &text),
+        false => files::write(&path, text.as_bytes()),
+    };
     if written.is_err() && matches!(name, Name::Own(_)) {
         // The place that was kept for it. Why it could not be written is told.
         drop(std::fs::remove_file(&path));

@@ -15,7 +15,7 @@ use super::progress::{self, Progress};
 use super::reported::unread;
 use super::run::{Name, records, save};
 use super::terminal::Terminal;
-use super::{cells, files, fronts, interrupt, memory, present};
+use super::{cells, files, fronts, in_step, interrupt, memory, present};
 use crate::analysis::{Experiment, simulate};
 use crate::calibrate::interval::model_interval_while;
 use crate::report::json::Arrays;
@@ -161,14 +161,30 @@ struct Told<'a> {
     with_interval: bool,
 }
 
+/// The first note of each run that is one of these.
+fn noted(runs: &[serde_json::Value], is_one: fn(&str) -> bool) -> Vec<&str> {
+    let notes = runs.iter().filter_map(|run| run["plimsoll"]["notes"].as_array());
+    let first = notes.filter_map(|notes| {
+        let mut texts = notes.iter().filter_map(serde_json::Value::as_str);
+        texts.find(|text| is_one(text))
+    });
+    first.collect()
+}
+
+/// That the TTFT of some cells is one of equal lengths, whose sequences are in step, with what is said of the last of them.
+fn of_equal_lengths(runs: &[serde_json::Value]) -> Option<String> {
+    let equal = noted(runs, in_step::is_on_equal_lengths);
+    let last = equal.last()?;
+    Some(format!(
+        "the TTFT is one of equal lengths in {} of {}; of one of these: {last}",
+        equal.len(),
+        counted(runs.len() as u64, "run")
+    ))
+}
+
 /// That some cells are held up by API servers and not by what is varied, with what is said of the last of those that are behind, if any.
 fn of_front_ends(runs: &[serde_json::Value]) -> Vec<String> {
-    let notes = runs.iter().filter_map(|run| run["plimsoll"]["notes"].as_array());
-    let busy = notes.filter_map(|notes| {
-        let mut texts = notes.iter().filter_map(serde_json::Value::as_str);
-        texts.find(|text| fronts::is_on_busy_ones(text))
-    });
-    let busy: Vec<&str> = busy.collect();
+    let busy = noted(runs, fronts::is_on_busy_ones);
     let behind = busy.iter().rev().find(|note| fronts::is_on_those_behind(note));
     let last = behind.or(busy.last()).map(|last| {
         format!(
@@ -193,11 +209,13 @@ fn execute(
     let is_jsonl = outputs.format == Format::Jsonl;
     let cells: Vec<sweep::Cell> = plan.cells(is_jsonl.then_some(""));
     let kept = outputs.file.as_deref().filter(|_| is_jsonl);
-    let (all, is_interrupted, unkept) = simulate_all(plan, &cells, kept, told, terminal)?;
+    // Nobody else writes the file until it is whole.
+    let (all, is_interrupted, keeper) = simulate_all(plan, &cells, kept, told, terminal)?;
     if outputs.save_result {
         terminal.notes(&[format!("saved one result a cell into {}", outputs.result_dir)]);
     }
     terminal.notes(&of_front_ends(&all));
+    terminal.notes(&of_equal_lengths(&all).into_iter().collect::<Vec<_>>());
     let row = |(cell, run)| plan.row(cell, run);
     let rows = report::sweep::alike(cells.iter().zip(&all).map(row).collect());
     if !is_interrupted || kept.is_none() {
@@ -206,7 +224,7 @@ fn execute(
             files::save_pictures(folder, &charts::pictures(plan, &rows, layout), terminal)?;
         }
     }
-    if let Some(error) = unkept {
+    if let Some(error) = keeper.error {
         let path = kept.unwrap_or_default();
         return Err(anyhow::Error::new(error).context(format!("cannot keep every finished run in {path}")));
     }
@@ -229,7 +247,7 @@ fn execute(
     Ok(exit.into())
 }
 
-/// Every cell's result, `null` where it was not run, whether the user stopped it, and why finished runs could not be kept.
+/// Every cell's result, `null` where it was not run, whether the user stopped it, and the file that finished runs were kept in.
 /// With `kept` what that file already holds is not simulated again.
 fn simulate_all(
     plan: &Plan,
@@ -237,7 +255,7 @@ fn simulate_all(
     kept: Option<&str>,
     told: &Told<'_>,
     terminal: &Terminal,
-) -> anyhow::Result<(Vec<serde_json::Value>, bool, Option<std::io::Error>)> {
+) -> anyhow::Result<(Vec<serde_json::Value>, bool, Keeper<std::fs::File>)> {
     let (finished, mut keeper) = match kept {
         Some(path) => Kept::RUNS.resume(path, cells, terminal)?,
         None => (Finished::default(), Keeper::new(None)),
@@ -247,7 +265,7 @@ fn simulate_all(
         cells,
         finished,
         |cell| match plan.run(cell.index) {
-            Some(planned) => one(planned, told.outputs, told.with_interval),
+            Some(planned) => one(planned, told),
             None => Ok(plan.refused(cell.index).map(Refused::result).unwrap_or_default()),
         },
         |done| {
@@ -269,7 +287,7 @@ fn simulate_all(
             Err(CellError::Unsaved(error)) => return Err(error),
         });
     }
-    Ok((all, is_interrupted, keeper.error))
+    Ok((all, is_interrupted, keeper))
 }
 
 /// Writes all results, in the order of the cells; a cell that was not run has `null`.
@@ -316,7 +334,12 @@ impl From<serde_json::Error> for CellError {
 const OVERLOADED: u64 = 10_000;
 
 /// One run, as vLLM's client would report it; saved where that was asked for.
-fn one(cell: &Planned, outputs: &Outputs, with_interval: bool) -> Result<serde_json::Value, CellError> {
+fn one(cell: &Planned, told: &Told<'_>) -> Result<serde_json::Value, CellError> {
+    let Told {
+        outputs,
+        with_interval,
+        ..
+    } = *told;
     if interrupt::is_asked() {
         return Err(CellError::Interrupted);
     }
@@ -340,10 +363,16 @@ fn one(cell: &Planned, outputs: &Outputs, with_interval: bool) -> Result<serde_j
         },
         false => None,
     };
-    let meta = ResultMeta {
+    let mut meta = ResultMeta {
         model_interval,
         ..present::meta_of(&cell.resolved, &outcome)
     };
+    // What a file has does not depend on the columns of a table.
+    if matches!(outputs.format, Format::Table | Format::Md) {
+        let more = told.columns.percentiles().into_iter();
+        let known = meta.percentiles.clone();
+        meta.percentiles.extend(more.filter(|one| !known.contains(one)));
+    }
     if outputs.save_result {
         let name = file_name(cell.index, outputs, &report::json::file_name(&meta));
         let name = match outputs.result_filename {
@@ -352,11 +381,9 @@ fn one(cell: &Planned, outputs: &Outputs, with_interval: bool) -> Result<serde_j
         };
         save(&cell.resolved, result, &meta, outputs, &name).map_err(CellError::Unsaved)?;
     }
-    Ok(serde_json::from_str(&report::json::run(
-        result,
-        &meta,
-        Arrays::None,
-    ))?)
+    let mut run: serde_json::Value = serde_json::from_str(&report::json::run(result, &meta, Arrays::None))?;
+    run["plimsoll"]["cell"] = sweep::object_of(&cell.labels);
+    Ok(run)
 }
 
 /// The name of a cell's own file: cells may share the rate, the model and the second that vLLM's name is made of.

@@ -1,26 +1,60 @@
 //! What a closed form says of a run that has one, beside what was simulated.
 
-use crate::analysis::closed_form::SingleServer;
-use crate::analysis::{Estimate, Outcome};
+use crate::analysis::textbook::{Foretold, foretold};
+use crate::analysis::{Estimate, Outcome, RunResult};
 use crate::config::Resolved;
 use crate::report::figures::{significant, time};
 
-/// The wait that Pollaczek and Khinchine foretell, and the simulated one.
+/// The queue of the books that a run is, if it is one.
+pub(super) fn closed_form(resolved: &Resolved, result: &RunResult) -> Option<Foretold> {
+    let steps = resolved
+        .servers
+        .first()
+        .and_then(|server| server.step_time.as_ref());
+    foretold(&resolved.scenario, steps.map(|law| law.cost()), result)
+}
+
+/// What the closed form foretells, and what was simulated.
 pub(super) fn of_run(resolved: &Resolved, outcome: &Outcome) -> Option<String> {
     let result = &outcome.result;
-    let served = SingleServer::of_run(&resolved.scenario, result)?;
-    let seen_s = result.steady.as_ref()?.queue_time.mean_s()?;
-    let interval = result.intervals.iter().find(|(name, _)| name == "queue_time");
-    let known = interval.map_or(String::new(), |(_, Estimate { low, high, .. })| {
-        format!(" (95 % {} to {})", time(*low), time(*high))
-    });
+    let told = closed_form(resolved, result)?;
+    let seen = result.steady.as_ref().unwrap_or(&result.whole);
+    let known = |name: &str| {
+        let interval = result.intervals.iter().find(|(of, _)| name == of.as_str());
+        interval.map_or(String::new(), |(_, Estimate { low, high, .. })| {
+            format!(" (95 % {} to {})", time(*low), time(*high))
+        })
+    };
+    let load = match told.service_cv {
+        Some(cv) => format!(
+            "one sequence at a time and Poisson arrivals are M/G/1: at ρ = {} and a service time of {} (cv {})",
+            significant(told.utilisation),
+            time(told.service_s),
+            significant(cv)
+        ),
+        None => format!(
+            "this is {}: at ρ = {} and a mean service time of {}",
+            told.queue,
+            significant(told.utilisation),
+            time(told.service_s)
+        ),
+    };
+    let stay = || Some(format!("{}{}", time(seen.e2el.mean_s()?), known("e2el")));
+    let (what, foretold, simulated) = match (told.per_s, told.wait_s) {
+        (Some(per_s), _) => {
+            let served = seen.completed as f64 / seen.duration_s;
+            let foretold = format!("{} req/s and {}", significant(per_s), time(told.stay_s));
+            let simulated = format!("{} req/s and {}", significant(served), stay()?);
+            ("throughput and mean stay are", foretold, simulated)
+        }
+        (None, Some(wait_s)) => {
+            let simulated = format!("{}{}", time(seen.queue_time.mean_s()?), known("queue_time"));
+            ("the mean wait is", time(wait_s), simulated)
+        }
+        (None, None) => ("the mean stay is", time(told.stay_s), stay()?),
+    };
+    let (formula, note) = (told.formula, told.note);
     Some(format!(
-        "one sequence at a time and Poisson arrivals are M/G/1: at ρ = {} and a service time of {} (cv {}) the mean wait is \
-         λ·E[S²]/(2·(1 − ρ)) = {} by Pollaczek and Khinchine; simulated {}{known}",
-        significant(served.utilisation),
-        time(served.service_s),
-        significant(served.service_cv()),
-        time(served.wait_s()),
-        time(seen_s),
+        "{load} {what} {formula} = {foretold}{note}; simulated {simulated}"
     ))
 }

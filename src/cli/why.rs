@@ -27,6 +27,9 @@ pub(super) fn explain(resolved: &Resolved, result: &RunResult) -> String {
         );
     }
     let mut text = balance::explain(resolved, result);
+    if result.steady.is_some() {
+        text += "\nwhat follows is of each pool over the whole run, warm-up and drain included\n";
+    }
     for (pool, done) in all.iter().zip(pools::by_pool(resolved, result)) {
         let Some(done) = done.filter(|done| done.work.steps > 0) else {
             text += &format!("\n{}: none of its replicas ran a step\n", pool.name);

@@ -83,6 +83,7 @@ shipped!(
     "chunk-sizes",
     "burst",
     "ideal-queue",
+    "memoryless-queue",
     "dp-router",
     "dp-attention",
     "kv-events",

@@ -89,6 +89,16 @@ impl Resolved {
             .filter(|provenance| provenance.is_assumed())
     }
 
+    /// What the scenario is called that the run is of, as it was given or ships; `None` where all of it is spelt out in flags.
+    #[must_use]
+    pub fn scenario_name(&self) -> Option<String> {
+        let mut given = self.provenance.iter();
+        given.find_map(|value| match &value.source {
+            Source::File { name, .. } => Some(name.clone()),
+            _ => None,
+        })
+    }
+
     /// Whether steps last what was said, and not what a machine takes.
     #[must_use]
     pub fn is_ideal(&self) -> bool {

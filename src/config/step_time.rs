@@ -69,6 +69,12 @@ pub(super) fn step_time(judge: &mut Judge, raw: &RawScenario, beside: Beside) ->
 }
 
 impl StepTime {
+    /// How long steps last.
+    #[must_use]
+    pub fn cost(&self) -> LinearCost {
+        self.cost
+    }
+
     /// Makes the cost of one replica.
     pub(super) fn factory(&self) -> CostFactory {
         let cost = self.cost;

@@ -11,6 +11,7 @@ use super::version::{EngineKind, Scheduled};
 use crate::model::{self, ModelShape};
 
 const POSITIONS: &str = "model.max_position_embeddings";
+const KIND: &str = "model.rope_scaling.rope_type";
 const SCALING: &str = "model.rope_scaling";
 const FACTOR: &str = "model.rope_scaling.factor";
 const ORIGINAL: &str = "model.rope_scaling.original_max_position_embeddings";
@@ -19,6 +20,7 @@ const MOST: u32 = (1 << 30) - 1;
 /// The model with the context that the asked engine takes, overrides of its config included.
 pub(super) fn read_by(judge: &mut Judge, model: ModelShape, raw: &RawScenario) -> ModelShape {
     let multiplies = multiplies(&raw.engine);
+    refuse_foreign(judge, &raw.engine);
     let model = overridden(judge, model, &raw.model, multiplies);
     match model.yarn_position.filter(|_| multiplies) {
         Some(stretched) => ModelShape {
@@ -26,6 +28,42 @@ pub(super) fn read_by(judge: &mut Judge, model: ModelShape, raw: &RawScenario) -
             ..model
         },
         None => model,
+    }
+}
+
+/// Flags that override a model's config, and which engine has them.
+const FLAGS: [(&str, &str); 3] = [
+    ("--hf-overrides", "vLLM"),
+    ("--rope-scaling", "vLLM"),
+    ("--json-model-override-args", "SGLang"),
+];
+
+/// Refuses a flag of an engine that does not serve; policies that are no engine's take those of vLLM.
+fn refuse_foreign(judge: &mut Judge, engine: &RawEngine) {
+    let serves = match engine.kind() {
+        EngineKind::Vllm | EngineKind::Scheduled(_) => "vLLM",
+        EngineKind::Sglang => "SGLang",
+        EngineKind::Trtllm => "TensorRT-LLM",
+    };
+    let mut refused = Vec::new();
+    for key in [KIND, POSITIONS] {
+        let Some(Source::Flag(given)) = judge.document.source(key) else {
+            continue;
+        };
+        let known = FLAGS.iter().find(|(flag, _)| given.ends_with(flag));
+        let Some((flag, owner)) = known.filter(|(flag, owner)| *owner != serves && !refused.contains(flag))
+        else {
+            continue;
+        };
+        refused.push(*flag);
+        let help = match (serves, *flag) {
+            ("SGLang", "--rope-scaling") => "SGLang takes it in --json-model-override-args with rope_scaling",
+            ("SGLang", _) => "SGLang calls it --json-model-override-args",
+            ("vLLM", _) => "vLLM calls it --hf-overrides",
+            _ => "TensorRT-LLM has no such flag: write the config.json with it and give its path",
+        };
+        let problem = format!("is a flag of {owner}, and {serves} serves");
+        judge.wrong_help(key, &problem, "not of this engine", help);
     }
 }
 
@@ -61,7 +99,7 @@ fn stretch(judge: &mut Judge, model: &mut ModelShape, rope: &RawRopeScaling) {
     }
     model.max_position = model.trained_position.take().unwrap_or(model.max_position);
     let kind = rope.rope_type.as_deref().unwrap_or("default");
-    judge.given("model.rope_scaling.rope_type", kind);
+    judge.given(KIND, kind);
     let factor = rope.factor.unwrap_or(1.0);
     judge.given(FACTOR, factor);
     let original = rope.original_max_position_embeddings;

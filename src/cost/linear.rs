@@ -32,6 +32,12 @@ impl LinearCost {
         }
     }
 
+    /// Seconds of a step, for each token in it, and for each attended pair.
+    #[must_use]
+    pub fn seconds(&self) -> [f64; 3] {
+        [self.per_step, self.per_token, self.per_attended_token].map(Picos::seconds)
+    }
+
     /// Takes no time.
     pub const NOTHING: LinearCost = LinearCost {
         per_step: Picos::ZERO,

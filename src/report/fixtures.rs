@@ -68,6 +68,7 @@ pub(super) fn meta() -> ResultMeta {
         model_id: "meta-llama/Llama-3.1-8B-Instruct".into(),
         precision: Some("bfloat16".into()),
         gpu: "H100-SXM-80GB".into(),
+        closed_form: None,
         gpus_per_replica: 1,
         stages: 1,
         replicas: 1,

@@ -104,25 +104,80 @@ fn hardest_pressed(
     )
 }
 
-/// The promise that breaks first, or saturation before any does, in a word or two; nothing did where the highest rate allowed is
-/// kept.
-pub fn breaks_first(knee: &Knee) -> String {
-    let lowest = || knee.points.iter().find(|point| !point.is_blind())?.binding;
-    let of_none = || knee.within_slo.is_none().then(lowest).flatten();
-    let highest_is_within = knee.points.last().is_some_and(Point::is_within);
-    match knee.binding.or_else(of_none) {
-        _ if knee.client.is_some_and(|client| client.is_within) => "the client".to_owned(),
-        _ if highest_is_within => "nothing yet".to_owned(),
-        _ if knee.loss.is_some() => "lost requests".to_owned(),
-        Some(binding) => {
-            let metric = binding.metric.name().to_uppercase();
-            match binding.statistic {
-                Statistic::Mean => format!("mean {metric}"),
-                quantile => format!("{} {metric}", statistic(quantile)),
-            }
+/// What breaks first above a knee.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub enum First {
+    /// The client holds requests back, and the server's knee was not seen.
+    Client,
+    /// The highest rate allowed is kept.
+    Nothing,
+    /// Requests that nobody answers.
+    LostRequests,
+    /// A promise.
+    Promise(Metric, Statistic),
+    /// The queue, before any promise does.
+    Saturation,
+}
+
+impl First {
+    /// Of a search.
+    #[must_use]
+    pub fn of(knee: &Knee) -> First {
+        let lowest = || knee.points.iter().find(|point| !point.is_blind())?.binding;
+        let of_none = || knee.within_slo.is_none().then(lowest).flatten();
+        let highest_is_within = knee.points.last().is_some_and(Point::is_within);
+        match knee.binding.or_else(of_none) {
+            _ if knee.client.is_some_and(|client| client.is_within) => First::Client,
+            _ if highest_is_within => First::Nothing,
+            _ if knee.loss.is_some() => First::LostRequests,
+            Some(binding) => First::Promise(binding.metric, binding.statistic),
+            None => First::Saturation,
         }
-        None => "saturation".to_owned(),
     }
+
+    /// In a word or two: `p99 TTFT`.
+    #[must_use]
+    pub fn words(self) -> String {
+        match self {
+            First::Client => "the client".to_owned(),
+            First::Nothing => "nothing yet".to_owned(),
+            First::LostRequests => "lost requests".to_owned(),
+            First::Promise(metric, of) => format!("{} {}", statistic(of), metric.name().to_uppercase()),
+            First::Saturation => "saturation".to_owned(),
+        }
+    }
+
+    /// As files spell it: `p99_ttft`.
+    #[must_use]
+    pub fn code(self) -> String {
+        match self {
+            First::Client => "client".to_owned(),
+            First::Nothing => "nothing".to_owned(),
+            First::LostRequests => "lost_requests".to_owned(),
+            First::Promise(metric, of) => format!("{}_{}", statistic(of), metric.name()),
+            First::Saturation => "saturation".to_owned(),
+        }
+    }
+}
+
+/// The resource that is pressed the hardest at the knee, as files spell it; `None` where no rate meets the SLO, and where what presses
+/// is not told.
+pub(super) fn hardest_pressed(knee: &Knee) -> Option<&'static str> {
+    if knee.client.is_some_and(|client| client.is_within) {
+        return None;
+    }
+    pressure_at_knee(knee)?;
+    knee.limiter.map(|limiter| match limiter {
+        Limiter::PrefillCompute => "compute",
+        Limiter::HbmBandwidth => "memory_bandwidth",
+        Limiter::KvBlocks => "kv_blocks",
+        Limiter::MaxNumSeqs => "max_num_seqs",
+        Limiter::TokenBudget => "max_num_batched_tokens",
+        Limiter::Host => "host",
+        Limiter::Loads => "kv_loads",
+        Limiter::FrontEnd => "front_end",
+        Limiter::KvLinks => "kv_links",
+    })
 }
 
 /// The client as the limit, with what it leaves to the server.

@@ -1,7 +1,7 @@
 //! A knee search's outcome in the shape that printers and charts take.
 
 use super::figures::{counted, significant, time};
-use super::knee_limit::{breaks_first, limited_by};
+use super::knee_limit::{First, hardest_pressed, limited_by};
 use super::views::{
     ClassPromise, ClassTails, Counted, KneePoint, KneeView, Limit, Promise, Quantiles, Sizing,
 };
@@ -16,6 +16,10 @@ use crate::cost::Trust;
 pub struct KneeContext {
     /// What was simulated: `Llama-3.1-8B-Instruct on H100-SXM-80GB`.
     pub subject: String,
+    /// What the scenario is called, where it is a file or ships.
+    pub scenario: Option<String>,
+    /// Seed of every random stream.
+    pub seed: u64,
     /// The limits on each request.
     pub limits: Vec<Limit>,
     /// The classes of requests and what is promised to each.
@@ -68,6 +72,8 @@ impl KneeView {
     pub fn new(knee: &Knee, context: KneeContext) -> KneeView {
         let KneeContext {
             subject,
+            scenario,
+            seed,
             limits,
             classes,
             promises,
@@ -116,7 +122,10 @@ impl KneeView {
             client: knee.client,
             max_concurrency,
             limited_by: limited_by(knee, &classes, load_varies, words, &pools),
-            breaks_first: breaks_first(knee),
+            breaks_first: First::of(knee),
+            hardest_pressed: hardest_pressed(knee),
+            scenario,
+            seed,
             prompt_tokens_per_s: at_knee.map(|(prompt, _)| prompt),
             output_tokens_per_s: at_knee.map(|(_, output)| output),
             answers_cut: share_at_knee(knee, |point| point.answers_cut),

@@ -12,7 +12,7 @@ mod table;
 
 pub use self::exact::csv;
 pub use self::ranking::{Measure, Ranked, Ranking, place};
-use self::standing::{Rank, Standing, standings};
+use self::standing::{Doubt, Rank, Standing, standings};
 pub use self::table::{md, text};
 use super::undone::Undone;
 use super::views::KneeView;
@@ -322,11 +322,11 @@ impl Knees {
         standings(&self.rows.iter().map(rank).collect::<Vec<_>>())
     }
 
-    /// The settings that cannot be told from the best, the best of them first.
-    fn alike(&self) -> Vec<&KneeRow> {
+    /// The settings that cannot be told from the best for this reason, the best of them first.
+    fn alike(&self, doubt: Doubt) -> Vec<&KneeRow> {
         let standings = self.rows.iter().zip(self.standings());
         let alike: Vec<&KneeRow> = standings
-            .filter(|(_, standing)| *standing == Some(Standing::Alike))
+            .filter(|(_, standing)| *standing == Some(Standing::Alike(doubt)))
             .map(|(row, _)| row)
             .collect();
         let mut ranked = self.ranked();
@@ -338,6 +338,12 @@ impl Knees {
     pub(super) fn standing_words(&self) -> Vec<Option<&'static str>> {
         let words = self.standings().into_iter();
         words.map(|standing| standing.map(Standing::word)).collect()
+    }
+
+    /// Why each row's setting cannot be told from the best, where it cannot, as files spell it.
+    pub(super) fn doubt_words(&self) -> Vec<Option<&'static str>> {
+        let words = self.standings().into_iter();
+        words.map(|standing| standing?.doubt().map(Doubt::word)).collect()
     }
 
     /// The cheapest first, then those whose cost is not known, most served first, then those that keep no promise, those whose

@@ -24,6 +24,7 @@ pub(crate) mod prose;
 mod sparkline;
 pub mod splits;
 mod standing;
+mod style;
 pub mod sweep;
 mod sweep_answer;
 pub mod sweep_layout;
@@ -59,16 +60,17 @@ mod words;
 pub mod working_set;
 
 pub use figures::counted;
-pub use knee_limit::breaks_first;
+pub use knee_limit::First;
 pub use knee_view::KneeContext;
 pub(crate) use page::{folded, glossary, list_on, table_on, wrapped};
 pub use sparkline::sparkline;
+pub use style::Style;
 pub use text_knee::{answer as knee_answer, knee as knee_text, promised};
 pub use trust::{trust_mark, trust_word};
 pub use turns::Turns;
 pub use views::{
     ClassPromise, Counted, Interrupted, KneePoint, KneeView, Limit, PoolMeta, Promise, Quantiles, RampUp,
-    ResultMeta, ScalingMeta, Sizing, Style, Utilisation, verdict_word,
+    ResultMeta, ScalingMeta, Sizing, Utilisation, verdict_word,
 };
 pub use words::EngineWords;
 

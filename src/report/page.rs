@@ -1,7 +1,7 @@
 //! Text as wide as the screen it goes to: sentences are wrapped, and what is too wide for a table is told in several.
 
+use super::style::Style;
 use super::tables::{Column, table, table_within};
-use super::views::Style;
 
 /// Widest sentences in columns, however wide the screen.
 pub(super) const WIDTH: usize = 100;

@@ -3,11 +3,11 @@
 
 use super::figures::{count, counted, percent, significant, time};
 use super::page::Page;
+use super::style::Style;
 use super::tables::{Column, markdown};
 use super::text_caveats::{assumed, trust_lines};
 use super::text_knee::model_interval;
 use super::text_sizing::{IF_OFF, at_model_ends, dollars};
-use super::views::Style;
 use crate::analysis::costs::usd_per_million;
 use crate::analysis::knee::{Pair, PairEnding, Point, scales};
 use crate::calibrate::interval::FigureInterval;
@@ -77,6 +77,10 @@ pub struct PairSizing {
     pub beside: Vec<String>,
     /// What was simulated.
     pub subject: String,
+    /// What the scenario is called, where it is a file or ships.
+    pub scenario: Option<String>,
+    /// Seed of every random stream.
+    pub seed: u64,
     /// How well each component of the step time is known.
     pub trust: Vec<(String, Trust)>,
     /// What the model's doubt makes of the answer, or why that is not known; `None` where there is no answer.

@@ -2,6 +2,7 @@
 
 use std::fmt::Write;
 
+use super::First;
 use super::figures::{interval_outwards, percent, significant, significant_down, time};
 use super::text_sizing::dollars;
 use crate::analysis::Estimate;
@@ -17,7 +18,7 @@ pub struct SplitRow {
     /// Rate above which not all that is offered is served.
     pub saturation: Option<Estimate>,
     /// The promise that breaks first, or `saturation`.
-    pub breaks: Option<String>,
+    pub breaks: Option<First>,
     /// Share of time in which a step ran, at the highest rate within the SLO: of the prefill pool, of the decode
     /// pool; twice the same where all do both.
     pub busy: Option<(f64, f64)>,
@@ -27,6 +28,8 @@ pub struct SplitRow {
     pub costs: Option<Costs>,
     /// US dollars an hour of its GPUs, where all have a price.
     pub usd_per_hour: Option<f64>,
+    /// The same of each pool that has a name.
+    pub usd_by_pool: Vec<(String, f64)>,
     /// A rate that it cannot exceed, where that is below what another way reaches: it was not searched.
     pub bound: Option<f64>,
 }
@@ -61,6 +64,7 @@ impl SplitRow {
             transfer_share: None,
             costs: None,
             usd_per_hour: None,
+            usd_by_pool: Vec::new(),
             bound: Some(bound),
         }
     }
@@ -111,6 +115,10 @@ pub struct Splits {
     pub price_source: String,
     /// What is simulated.
     pub subject: String,
+    /// What the scenario is called, where it is a file or ships.
+    pub scenario: Option<String>,
+    /// Seed of every random stream.
+    pub seed: u64,
     /// The arithmetic is asked for.
     pub explains: bool,
 }
@@ -180,7 +188,7 @@ impl Splits {
     /// Why it helps or hurts here.
     fn why(&self) -> Option<String> {
         let (best, together) = (self.best_split()?, self.together()?);
-        let limit = |row: &SplitRow| row.breaks.clone().unwrap_or_else(|| "nothing".to_owned());
+        let limit = |row: &SplitRow| row.breaks.map_or_else(|| "nothing".to_owned(), First::words);
         if best.rate() > together.rate() {
             let gap = |row: &SplitRow| row.costs.map(|costs| time(costs.itl_s[1]));
             let gaps = gap(together)
@@ -321,6 +329,7 @@ pub fn text(splits: &Splits) -> String {
             || (dash(), dash()),
             |(prefill, decode)| (percent(prefill), percent(decode)),
         );
+        let breaks = row.breaks.map_or_else(String::new, First::words);
         let line = format!(
             "{mark} {:<22} {:>8}  {:>16}  {:>9}  {:>6} {:>6}  {:>8}  {:>7}  {}",
             row.name(),
@@ -333,7 +342,7 @@ pub fn text(splits: &Splits) -> String {
             row.usd_per_million_output_tokens().map_or_else(dash, dollars),
             match row.bound {
                 Some(_) => "cannot win",
-                None => row.breaks.as_deref().unwrap_or(""),
+                None => breaks.as_str(),
             },
         );
         let _ = writeln!(text, "{}", line.trim_end());
@@ -394,7 +403,7 @@ pub fn csv(splits: &Splits) -> String {
             cell(row.busy.map(|busy| busy.0)),
             cell(row.busy.map(|busy| busy.1)),
             cell(row.transfer_share),
-            row.breaks.as_deref().unwrap_or(""),
+            row.breaks.map_or_else(String::new, First::words),
             cell(row.bound),
             cell(row.usd_per_hour),
             cell(row.usd_per_million_output_tokens()),

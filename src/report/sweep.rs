@@ -143,18 +143,21 @@ fn costs_differ(rows: &[SweepRow<'_>]) -> bool {
     most > least * (1.0 + 1e-9)
 }
 
-/// The factors that a run's figures lie within with 90 % confidence by the model alone, under `FIGURE_model_low` and
-/// `FIGURE_model_high`.
-fn model_factors(run: &Value) -> Vec<(String, f64)> {
-    let figures = run.pointer("/plimsoll/model_interval").and_then(Value::as_object);
-    let factors = figures.into_iter().flatten().flat_map(|(figure, interval)| {
+/// Between what a run's figures lie with 90 % confidence by the model alone, under `FIGURE_model_low` and `FIGURE_model_high`: in
+/// the figure's own unit and of the same stretch, as a knee's are in [`super::knees::csv`]. The factors themselves are in JSON.
+fn model_ends(row: &SweepRow<'_>) -> Vec<(String, Option<f64>)> {
+    let figures = row.run.pointer("/plimsoll/model_interval");
+    let figures = figures.and_then(Value::as_object).into_iter().flatten();
+    let ends = figures.flat_map(|(figure, interval)| {
+        let value = row.named_of_whole(figure);
         let end = |at: usize, name: &str| {
             let factor = interval.get("factors_90")?.get(at)?.as_f64()?;
-            Some((format!("{figure}_model_{name}"), factor))
+            let end = value.map(|value| value * factor);
+            Some((format!("{figure}_model_{name}"), end))
         };
         [end(0, "low"), end(1, "high")]
     });
-    factors.flatten().collect()
+    ends.flatten().collect()
 }
 
 /// Columns of a promise.
@@ -183,7 +186,8 @@ fn promise(row: &SweepRow<'_>) -> [String; 4] {
 /// Writes one line a run: the axes, then every plain key of its object, which is of the whole run, then what else is known of the
 /// whole run (`columns::OWN_OF_CSV`: the KV cache, preemptions, hours and what they cost; MFU and the cost of tokens are of what
 /// `shares_of` says), then
-/// `prefix_cache_hit_rate` where anything was found there, and `found_anywhere` where tiers of KV were asked, then the factors of the model's intervals where they were asked for, then what became of the promise
+/// `prefix_cache_hit_rate` where anything was found there, and `found_anywhere` where tiers of KV were asked, then both ends of the model's
+/// intervals where they were asked for, in their figures' units, then what became of the promise
 /// where there is one (`slo`: `kept`, `broken` or `not_decided`; `good_share` with its 95 % interval), then `shares_of`, which says of
 /// what these shares are (`steady` stretch or `whole` run, as in the table), then the verdict; a run that was not made
 /// has its axes and the verdict `not_run`, one whose model does not fit `does_not_fit`, and one that cannot be run for another reason
@@ -208,8 +212,8 @@ pub fn csv(rows: &[SweepRow<'_>]) -> String {
                 .collect()
         })
         .unwrap_or_default();
-    let factors: Vec<String> = finished
-        .map(|row| model_factors(row.run))
+    let model: Vec<String> = finished
+        .map(model_ends)
         .into_iter()
         .flatten()
         .map(|(name, _)| name)
@@ -227,7 +231,7 @@ pub fn csv(rows: &[SweepRow<'_>]) -> String {
         .chain(own.iter().copied())
         .chain(shares_prefixes.then_some("prefix_cache_hit_rate"))
         .chain(finds_elsewhere.then_some("found_anywhere"))
-        .chain(factors.iter().map(String::as_str))
+        .chain(model.iter().map(String::as_str))
         .chain(is_promised.then_some(PROMISE).into_iter().flatten())
         .chain((is_promised || has_shares).then_some("shares_of"))
         .chain(["verdict"]);
@@ -240,17 +244,17 @@ pub fn csv(rows: &[SweepRow<'_>]) -> String {
         };
         let settings = row.settings.iter().map(|(_, value)| value.clone());
         let number = |value: Option<f64>| value.map_or(String::new(), |value| value.to_string());
-        let own_factors = model_factors(row.run);
-        let factor = |name: &String| {
-            let found = own_factors.iter().find(|(own, _)| own == name);
-            found.map_or(String::new(), |(_, factor)| factor.to_string())
+        let own_ends = model_ends(row);
+        let end = |name: &String| {
+            let found = own_ends.iter().find(|(own, _)| own == name);
+            number(found.and_then(|(_, end)| *end))
         };
         let record = settings
             .chain(keys.iter().map(plain))
             .chain(own.iter().map(|key| number(row.named_of_whole(key))))
             .chain(shares_prefixes.then(|| number(row.hit_rate())))
             .chain(finds_elsewhere.then(|| number(row.found_anywhere())))
-            .chain(factors.iter().map(factor))
+            .chain(model.iter().map(end))
             .chain(is_promised.then(|| promise(row)).into_iter().flatten())
             .chain((is_promised || has_shares).then(|| row.shares_of().to_owned()))
             .chain([row.verdict().to_owned()]);

@@ -6,9 +6,10 @@
 use super::figures::{count, counted, percent, significant, time};
 use super::page::Page;
 use super::standing::{collapsed_s, has_no_answers};
+use super::style::Style;
 use super::text_answer::{Answer, answered, paint};
 use super::text_latency::{interval, latencies};
-use super::views::{ResultMeta, Style, Utilisation};
+use super::views::{ResultMeta, Utilisation};
 use super::{text_caveats, text_parts, text_promise, text_whole};
 use crate::analysis::{RunResult, Verdict};
 use crate::metrics::{Occupancy, Summary};

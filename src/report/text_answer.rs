@@ -2,10 +2,11 @@
 
 use super::figures::{count, counted, percent, significant, time};
 use super::standing::{collapsed_s, has_no_answers};
+use super::style::Style;
 use super::text::per_second;
 use super::text_latency::{bounds, interval, is_too_wide};
 use super::undone::answers_cut;
-use super::views::{ResultMeta, Style};
+use super::views::ResultMeta;
 use crate::analysis::{RunResult, Verdict};
 use crate::metrics::{Distribution, Summary};
 

@@ -6,9 +6,10 @@ use super::figures::{
 };
 use super::page::Page;
 use super::sparkline::sparkline;
+use super::style::Style;
 use super::tables::{Column, markdown};
 use super::undone::{answers_cut, too_long};
-use super::views::{ClassPromise, KneePoint, KneeView, Limit, Promise, Quantiles, Style};
+use super::views::{ClassPromise, KneePoint, KneeView, Limit, Promise, Quantiles};
 use super::{text_cost, text_sizing};
 use crate::analysis::knee::{Sending, WhenFull};
 use crate::analysis::{Estimate, Verdict};

@@ -132,7 +132,7 @@ fn parts(report: &WaitReport) -> Option<String> {
     })
 }
 
-/// The longest waits and the prefixes that waited longest.
+/// The longest waits and the prefixes that waited longest, over the whole run.
 #[must_use]
 pub fn waits(report: &WaitReport) -> String {
     if report.longest.is_empty() {
@@ -153,7 +153,8 @@ pub fn waits(report: &WaitReport) -> String {
             format!("{share} of requests were overtaken by later ones{of}")
         }
     };
-    let mut text = format!("\nwho waited longest: {overtaken}\n");
+    let mut text =
+        format!("\nwho waited longest, over the whole run, its first seconds included: {overtaken}\n");
     text += &parts(report).unwrap_or_default();
     let columns = [
         Column::right("request"),

@@ -32,9 +32,11 @@ pub(super) fn facts(page: &mut Page, result: &RunResult, meta: &ResultMeta) {
             &format!("{} of cached prefixes", counted(evicted, "token")),
         );
     }
-    // Latencies that stand beside those of a steady stretch, and are none of it, say so themselves.
+    // Figures that stand beside those of a steady stretch, and are none of it, say so themselves: latencies and shares of what is cached,
+    // which in the first seconds are unlike those after them.
     let of = |name: &str| match name {
         "TTFT" | "waiting" if result.steady.is_some() => "whole run: ",
+        _ if name.starts_with("kv ") && result.steady.is_some() => "whole run: ",
         _ => "",
     };
     for (name, sentence) in text_tiers::lines(result) {

@@ -6,11 +6,13 @@ use jiff::civil::DateTime;
 
 use crate::analysis::costs::Rent;
 use crate::analysis::knee::{ClientLimit, Count, Demand, Fleet, Sending, WhenFull};
+use crate::analysis::textbook::Foretold;
 use crate::analysis::{Estimate, Verdict};
 use crate::calibrate::interval::{FigureInterval, ModelInterval};
 use crate::cluster::LockStepAccount;
 use crate::cost::Trust;
 use crate::metrics::WaitReport;
+use crate::report::First;
 
 /// How far a run came that was stopped before its end.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -117,6 +119,8 @@ pub struct ResultMeta {
     pub notes: Vec<String>,
     /// Every setting of the scenario that a figure depends on, under its key path.
     pub settings: Vec<(String, String)>,
+    /// What the closed form says of it, where it is a queue that has one.
+    pub closed_form: Option<Foretold>,
     /// How much of the machine was used.
     pub utilisation: Option<Utilisation>,
     /// Who waited for whom, where that was watched.
@@ -239,6 +243,10 @@ impl Utilisation {
 pub struct KneeView {
     /// What was simulated: `Llama-3.1-8B-Instruct on H100-SXM-80GB`.
     pub subject: String,
+    /// What the scenario is called, where it is a file or ships.
+    pub scenario: Option<String>,
+    /// Seed of every random stream.
+    pub seed: u64,
     /// Simulated rates, ascending.
     pub points: Vec<KneePoint>,
     /// Highest rate that meets the objectives, requests per second; `None` where none does.
@@ -268,8 +276,10 @@ pub struct KneeView {
     pub is_of_one_traffic: bool,
     /// What binds first at the knee, as a phrase: `TTFT p99 reaching 490 ms of 500 ms: …`.
     pub limited_by: Option<String>,
-    /// The same in a word or two: `TTFT p99`.
-    pub breaks_first: String,
+    /// What breaks first, for programs, and in a word or two.
+    pub breaks_first: First,
+    /// The resource that is pressed the hardest at the knee, as files spell it.
+    pub hardest_pressed: Option<&'static str>,
     /// Prompt tokens per second at the knee, those that are answered beside its rate with them.
     pub prompt_tokens_per_s: Option<f64>,
     /// Output tokens per second at the knee, those that are answered beside its rate with them.
@@ -472,15 +482,6 @@ pub struct Quantiles {
     pub p50_s: f64,
     /// 99th percentile.
     pub p99_s: f64,
-}
-
-/// Whether and how to decorate text.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct Style {
-    /// Write ANSI colour codes.
-    pub color: bool,
-    /// Columns of the screen, where there is one.
-    pub width: Option<usize>,
 }
 
 /// The word for a verdict, as JSON and CSV write it.

@@ -61,6 +61,13 @@ pub struct Cell {
     pub settings: Vec<(String, String)>,
 }
 
+/// Axes and their values as an object, in their order.
+#[must_use]
+pub fn object_of(settings: &[(String, String)]) -> serde_json::Value {
+    let pairs = settings.iter().cloned();
+    serde_json::Value::Object(pairs.map(|(axis, value)| (axis, value.into())).collect())
+}
+
 impl Cell {
     /// The cell's name in files: `max-num-seqs=64 request-rate=8`, in the order of the axes. JSON quoting keeps
     /// values with spaces apart.

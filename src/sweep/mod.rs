@@ -11,7 +11,7 @@ mod rows;
 mod run;
 
 pub use best::{Best, Candidate, best};
-pub use grid::{Axis, Cell, Grid, GridError};
+pub use grid::{Axis, Cell, Grid, GridError, object_of};
 pub use matrix::matrix;
 pub use rows::{Finished, RowError, to_jsonl};
 pub use run::{Progress, run};

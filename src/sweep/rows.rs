@@ -1,4 +1,5 @@
-//! A sweep's file: one line of JSON for each finished cell, `{"cell": …, "result": …}`.
+//! A sweep's file: one line of JSON for each finished cell, `{"cell": {"AXIS": "VALUE"}, "key": …, "result": …}`. The key names the cell and
+//! the scenario; in a file of an earlier version it is what stands under `cell`.
 //!
 //! While a sweep runs, lines are appended as cells finish; a complete one is written again in the order of the
 //! cells, so that equal sweeps make equal files.
@@ -7,19 +8,38 @@ use std::collections::BTreeMap;
 
 use serde::de::DeserializeOwned;
 use serde::{Deserialize, Serialize};
+use serde_json::Value;
 
-use super::Cell;
+use super::{Cell, object_of};
 
-#[derive(Serialize, Deserialize)]
+#[derive(Serialize)]
 struct Row<T> {
-    cell: String,
+    cell: Value,
+    key: String,
     result: T,
 }
 
+#[derive(Deserialize)]
+struct RowRead<T> {
+    cell: Value,
+    key: Option<String>,
+    result: T,
+}
+
+/// What is no axis of a cell: the name of all that its result depends on.
+const SCENARIO: &str = "scenario";
+
 /// The line of a finished cell, with its line break.
 pub(super) fn row<T: Serialize>(cell: &Cell, result: &T) -> Result<String, serde_json::Error> {
+    let axes: Vec<_> = cell
+        .settings
+        .iter()
+        .filter(|(axis, _)| axis != SCENARIO)
+        .cloned()
+        .collect();
     serde_json::to_string(&Row {
-        cell: cell.name(),
+        cell: object_of(&axes),
+        key: cell.name(),
         result,
     })
     .map(|line| line + "\n")
@@ -27,7 +47,7 @@ pub(super) fn row<T: Serialize>(cell: &Cell, result: &T) -> Result<String, serde
 
 /// The result in a line.
 pub(super) fn result_of<T: DeserializeOwned>(line: &str) -> Result<T, serde_json::Error> {
-    serde_json::from_str::<Row<T>>(line).map(|row| row.result)
+    serde_json::from_str::<RowRead<T>>(line).map(|row| row.result)
 }
 
 /// What an earlier, interrupted sweep finished.
@@ -70,8 +90,13 @@ impl<T: DeserializeOwned> Finished<T> {
             .filter(|(_, line)| !line.trim().is_empty());
         let mut results = BTreeMap::new();
         for (index, line) in lines {
-            let row: Row<T> = serde_json::from_str(line).map_err(|why| RowError { line: index + 1, why })?;
-            results.insert(row.cell, row.result);
+            let wrong = |why| RowError { line: index + 1, why };
+            let row: RowRead<T> = serde_json::from_str(line).map_err(wrong)?;
+            let key = match row.key {
+                Some(key) => key,
+                None => serde_json::from_value(row.cell).map_err(wrong)?,
+            };
+            results.insert(key, row.result);
         }
         Ok(Finished {
             results,
@@ -122,4 +147,28 @@ pub fn to_jsonl<T: Serialize>(cells: &[Cell], results: &[T]) -> Result<String, s
         .zip(results)
         .map(|(cell, result)| row(cell, result))
         .collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_row_names_its_cell_by_axes_and_its_scenario_by_a_key() {
+        let setting = |axis: &str, value: &str| (axis.to_owned(), value.to_owned());
+        let cell = Cell {
+            index: 0,
+            settings: vec![setting("gpu", "l40s"), setting(SCENARIO, "0f")],
+        };
+        let line = row(&cell, &1.5).unwrap();
+        assert_eq!(
+            line,
+            "{\"cell\":{\"gpu\":\"l40s\"},\"key\":\"gpu=l40s scenario=0f\",\"result\":1.5}\n"
+        );
+        assert_eq!(Finished::<f64>::read(&line).unwrap().take(&cell), Some(1.5));
+        // As it was written before.
+        let before = "{\"cell\":\"gpu=l40s scenario=0f\",\"result\":1.5}\n";
+        assert_eq!(Finished::<f64>::read(before).unwrap().take(&cell), Some(1.5));
+        assert!(Finished::<f64>::read("{\"cell\":{},\"result\":1.5}\n").is_err());
+    }
 }

@@ -8,9 +8,9 @@ use std::sync::Arc;
 
 use rand::RngExt;
 use rand::rngs::ChaCha8Rng;
-use rand_distr::{Distribution, StandardNormal};
+use rand_distr::{Distribution, Exp1, StandardNormal};
 
-use super::{Lengths, LognormalLength};
+use super::{Lengths, LognormalLength, MemorylessLength};
 use crate::rng::{Purpose, stream};
 use crate::stats::{normal_cdf_drawn, quantile_sorted};
 use crate::units::{TEXT_TOKENS_MAX as TOKENS_MAX, rounded};
@@ -33,6 +33,10 @@ enum Law {
         input: LognormalLength,
         output: LognormalLength,
         normals: NormalPair,
+    },
+    Memoryless {
+        input: Memoryless,
+        output: Memoryless,
     },
     Quantiles {
         input: Arc<[f64]>,
@@ -84,6 +88,14 @@ impl LengthSampler {
                     normals: NormalPair::new(*correlation),
                 }
             }
+            Lengths::Memoryless {
+                input,
+                output,
+                is_geometric,
+            } => Law::Memoryless {
+                input: Memoryless::new(*input, *is_geometric),
+                output: Memoryless::new(*output, *is_geometric),
+            },
             Lengths::Quantiles {
                 input,
                 output,
@@ -135,6 +147,7 @@ impl LengthSampler {
                     return (input, output);
                 }
             },
+            Law::Memoryless { input, output } => (input.draw(rng), output.draw(rng)),
             Law::Quantiles {
                 input,
                 output,
@@ -227,6 +240,59 @@ fn quantile(values: &[f64], p: f64) -> f64 {
 
 fn tokens(length: f64) -> u32 {
     (rounded(length) as u32).max(1)
+}
+
+/// A law without memory, ready to be drawn from. A standard exponential number E makes both: `mean · E`, rounded, is the exponential
+/// law, and `1 + ⌊E / −ln(1 − 1/mean)⌋` the geometric one on 1, 2, …, by inversion.
+#[derive(Debug)]
+enum Memoryless {
+    Constant(u32),
+    Exponential { mean: f64, max: u32 },
+    Geometric { scale: f64, max: u32 },
+}
+
+impl Memoryless {
+    fn new(length: MemorylessLength, is_geometric: bool) -> Memoryless {
+        let (mean, max) = match length {
+            MemorylessLength::Constant(tokens) => return Memoryless::Constant(valid(tokens)),
+            MemorylessLength::Drawn { mean, max } => (mean, valid(max)),
+        };
+        assert!(
+            mean >= 1.0 && mean <= f64::from(max),
+            "a mean length lies between 1 and max"
+        );
+        match is_geometric {
+            // At a mean of 1 every number is 1, whatever is drawn.
+            true => Memoryless::Geometric {
+                scale: if mean > 1.0 {
+                    -1.0 / (-1.0 / mean).ln_1p()
+                } else {
+                    0.0
+                },
+                max,
+            },
+            false => Memoryless::Exponential { mean, max },
+        }
+    }
+
+    fn draw(&self, rng: &mut ChaCha8Rng) -> u32 {
+        loop {
+            let (length, max) = match *self {
+                Memoryless::Constant(tokens) => return tokens,
+                Memoryless::Exponential { mean, max } => (exponential(mean, rng).round().max(1.0), max),
+                Memoryless::Geometric { scale, max } => (1.0 + exponential(scale, rng).floor(), max),
+            };
+            if length <= f64::from(max) {
+                return length as u32;
+            }
+        }
+    }
+}
+
+/// An exponential number of this mean.
+fn exponential(mean: f64, rng: &mut ChaCha8Rng) -> f64 {
+    let standard: f64 = Exp1.sample(rng);
+    mean * standard
 }
 
 /// Two standard normals with a given correlation.
@@ -339,6 +405,42 @@ mod tests {
         assert!((output - 500_f64.ln()).abs() < 4.0 * 0.5 / root, "{output}");
         let rho = correlation(&logs);
         assert!((rho + 0.4).abs() < 4.0 * 0.84 / root, "{rho}");
+    }
+
+    #[test]
+    fn lengths_without_memory_have_their_mean_and_forget_what_was() {
+        let law = |is_geometric, mean, max| Lengths::Memoryless {
+            input: MemorylessLength::Constant(1),
+            output: MemorylessLength::Drawn { mean, max },
+            is_geometric,
+        };
+        let drawn = |lengths: &Lengths| {
+            let mut sampler = LengthSampler::new(lengths, 3);
+            (0..200_000).map(|_| sampler.draw()).collect::<Vec<_>>()
+        };
+        for (is_geometric, scv) in [(true, 0.99), (false, 1.0)] {
+            let pairs = drawn(&law(is_geometric, 100.0, 2000));
+            assert!(
+                pairs
+                    .iter()
+                    .all(|pair| pair.0 == 1 && (1..=2000).contains(&pair.1))
+            );
+            let outputs: Vec<f64> = pairs.iter().map(|pair| f64::from(pair.1)).collect();
+            let mean = |values: &[f64]| values.iter().sum::<f64>() / values.len() as f64;
+            let of_all = mean(&outputs);
+            assert!((of_all / 100.0 - 1.0).abs() < 0.01, "{of_all}");
+            let squares: Vec<f64> = outputs.iter().map(|tokens| (tokens - of_all).powi(2)).collect();
+            assert!((mean(&squares) / of_all.powi(2) / scv - 1.0).abs() < 0.03);
+            // Of those that are longer than 150 as much is still to come.
+            let rest: Vec<f64> = outputs
+                .iter()
+                .filter(|&&tokens| tokens > 150.0)
+                .map(|tokens| tokens - 150.0)
+                .collect();
+            assert!((mean(&rest) / 100.0 - 1.0).abs() < 0.03, "{}", mean(&rest));
+        }
+        assert!(drawn(&law(true, 1.0, 9)).iter().all(|pair| *pair == (1, 1)));
+        assert!(drawn(&law(true, 9.0, 9)).iter().all(|pair| pair.1 <= 9));
     }
 
     #[test]

@@ -9,6 +9,7 @@ mod generator;
 mod groups;
 mod lengths;
 mod load;
+mod memoryless;
 mod modulation;
 mod request;
 mod reuse;
@@ -25,6 +26,7 @@ pub use load::{
     TrafficKind, endless, in_flight, is_closed, mean_rate, traffic_kind, with_in_flight, with_rate,
 };
 pub(crate) use load::{mean_starts, ramp_mean};
+pub use memoryless::MemorylessLength;
 pub use request::{Piece, Prompt, Request};
 pub(crate) use reuse::OCTAVES_MAX;
 pub use reuse::ReuseLaw;

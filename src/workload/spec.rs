@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use super::lengths::{sglang_range, vllm_range};
-use super::{Request, ReuseLaw};
+use super::{MemorylessLength, Request, ReuseLaw};
 use crate::units::Picos;
 
 /// A whole workload. Resolved: every field is valid and meant.
@@ -228,6 +228,15 @@ pub enum Lengths {
         /// Correlation of the two logarithms, in (−1, 1).
         correlation: f64,
     },
+    /// Laws without memory: of the tokens that an answer still has to come its length so far says nothing. The service times of M/M/1.
+    Memoryless {
+        /// Prompt.
+        input: MemorylessLength,
+        /// Output.
+        output: MemorylessLength,
+        /// The geometric law, whole numbers from 1; else the exponential one, rounded to whole tokens and at least 1.
+        is_geometric: bool,
+    },
     /// Piecewise-linear quantile functions joined by a Gaussian copula: what `trace --fit` writes.
     Quantiles {
         /// Prompt length at equally spaced probabilities from 0 to 1, non-decreasing.
@@ -275,6 +284,7 @@ impl Lengths {
                 sglang_range(*output_len, *range_ratio),
             ],
             Lengths::Lognormal { input, output, .. } => [(1, input.max), (1, output.max)],
+            Lengths::Memoryless { input, output, .. } => [input.range(), output.range()],
             Lengths::Quantiles { input, output, .. } => [ends(input), ends(output)],
             Lengths::Empirical { pairs } => {
                 let range = |part: fn(&(u32, u32)) -> u32| {
@@ -314,6 +324,7 @@ impl Lengths {
                     is_constant.then_some(output_len),
                 )
             }
+            Lengths::Memoryless { input, output, .. } => (input.constant(), output.constant()),
             Lengths::Lognormal { .. } | Lengths::Quantiles { .. } | Lengths::Empirical { .. } => (None, None),
         }
     }

@@ -117,7 +117,16 @@ fn every_cost_in_json_has_one_shape() {
         "{}",
         all[3]
     );
-    assert_eq!(all[5]["usd_per_hour_by_pool"].as_object().unwrap().len(), 2);
+    for apart in &all[5..] {
+        let pools = &apart["usd_per_hour_by_pool"];
+        let of = |pool: &str| {
+            pools[pool]
+                .as_f64()
+                .unwrap_or_else(|| panic!("{pool} of {apart}"))
+        };
+        let both = of("prefill") + of("decode");
+        assert_eq!(Some(both), apart["usd_per_hour"].as_f64(), "{apart}");
+    }
 }
 
 /// Tokens that come late cost less than those in time.

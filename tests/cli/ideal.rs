@@ -31,6 +31,153 @@ fn an_ideal_server_waits_as_the_books_say_and_claims_no_machine() {
     assert!((stay_ms / 200.0 - 1.0).abs() < 0.1, "{stay_ms}");
 }
 
+/// Each queue of the books beside its closed form, which is the simulated figure within a few per cent.
+#[test]
+fn queues_of_the_books_have_their_closed_forms_beside_them() {
+    let desk = Desk::new();
+    let near = |told: &Value, seen: &Value, words: &str| {
+        let (told, seen) = (told.as_f64().unwrap(), seen.as_f64().unwrap());
+        assert!(
+            (told / seen - 1.0).abs() < 0.06,
+            "{words}: {told} foretold, {seen} simulated"
+        );
+    };
+    for (flags, queue, load, key) in [
+        ("", "M/G/1", 0.8, "mean_queue_time_ms"),
+        (
+            "--max-num-seqs 4 --request-rate 32",
+            "M/M/4",
+            0.8,
+            "mean_queue_time_ms",
+        ),
+        (
+            "--max-num-seqs 1024 --step-time 1ms/token",
+            "M/G/1-PS",
+            0.8,
+            "mean_e2el_ms",
+        ),
+        (
+            "--users 12 --think-time 1s",
+            "M/M/1//12",
+            0.88,
+            "request_throughput",
+        ),
+        ("--users 12 --think-time 1s", "M/M/1//12", 0.88, "mean_e2el_ms"),
+        (
+            "--users 12 --think-time 1s --max-num-seqs 3",
+            "M/M/3//12",
+            0.36,
+            "mean_e2el_ms",
+        ),
+    ] {
+        let words = format!("run memoryless-queue --num-prompts 60000 {flags}");
+        let run = json(&desk, &words);
+        let told = &run["plimsoll"]["closed_form"];
+        assert_eq!(told["queue"], queue, "{words}");
+        let utilisation = told["utilisation"].as_f64().unwrap();
+        assert!((utilisation - load).abs() < 0.03, "{words}: {utilisation}");
+        let seen = match run["plimsoll"]["steady"].is_null() {
+            true => &run["plimsoll"]["whole"],
+            false => &run["plimsoll"]["steady"],
+        };
+        near(&told[key], &seen[key], &words);
+    }
+    let printed = desk.expect(
+        0,
+        "run memoryless-queue --num-prompts 20000 --max-num-seqs 4 --request-rate 32",
+    );
+    let printed = printed.split_whitespace().collect::<Vec<_>>().join(" ");
+    assert!(printed.contains("this is M/M/4: at ρ = "), "{printed}");
+    // What is none of them has none beside it: lengths that remember, an engine, steps that do both.
+    for words in [
+        "run ideal-queue --max-num-seqs 4 --request-rate 32",
+        "run memoryless-queue --step-time 1ms+1us/token --max-num-seqs 4",
+        "run memoryless-queue --async-scheduling --max-num-seqs 4",
+        "run quickstart",
+    ] {
+        let run = json(&desk, &format!("{words} --num-prompts 2000"));
+        assert!(run["plimsoll"]["closed_form"].is_null(), "{words}");
+    }
+}
+
+/// `sweep` has the closed forms, the mean wait and any percentile as columns.
+#[test]
+fn a_sweep_shows_the_books_and_any_percentile_where_it_is_asked() {
+    let desk = Desk::new();
+    let sweep = "sweep memoryless-queue --num-prompts 20000 --no-interval -L request-rate 2,5";
+    let told = desk.expect(0, &format!("{sweep} --columns theory"));
+    assert!(
+        told.contains("queue by the books") && told.contains("E2EL by the books"),
+        "{told}"
+    );
+    let told = desk.expect(0, &format!("{sweep} --columns p99.9_ttft_ms,p99.9_e2el,queue"));
+    let lines: Vec<&str> = told.lines().filter(|line| line.starts_with("  ")).collect();
+    assert!(
+        lines[0].contains("TTFT p99.9") && lines[0].contains("E2EL p99.9") && lines[0].contains("queue mean"),
+        "{told}"
+    );
+    assert!(!lines[1].contains('–'), "{told}");
+    let csv = desk.expect(0, &format!("{sweep} --format csv"));
+    let head: Vec<&str> = csv.lines().next().unwrap().split(',').collect();
+    let row: Vec<&str> = csv.lines().nth(2).unwrap().split(',').collect();
+    let of = |name: &str| {
+        row[head.iter().position(|one| *one == name).unwrap()]
+            .parse::<f64>()
+            .unwrap()
+    };
+    let (told, seen) = (of("closed_form_mean_queue_time_ms"), of("mean_queue_time_ms"));
+    assert!((told / seen - 1.0).abs() < 0.1, "{told} {seen}");
+}
+
+/// A law of lengths without memory says what is wrong with it.
+#[test]
+fn a_law_of_lengths_without_memory_is_judged() {
+    let desk = Desk::new();
+    let law = "[workload.lengths.geometric]\ninput_len = 1\noutput_mean = 100";
+    let shipped = include_str!("../../scenarios/memoryless-queue.toml");
+    let told = |other: &str| {
+        let text = shipped.replace(law, other);
+        assert_ne!(text, shipped);
+        std::fs::write(desk.path().join("law.toml"), text).unwrap();
+        text_of(&desk.run("run law.toml --num-prompts 200"))
+    };
+    for (other, said) in [
+        (
+            "[workload.lengths.geometric]\noutput_mean = 100",
+            "does not say how long prompts are",
+        ),
+        (
+            "[workload.lengths.geometric]\ninput_len = 1\ninput_mean = 2\noutput_mean = 100",
+            "stands beside `input_len`",
+        ),
+        (
+            "[workload.lengths.exponential]\ninput_len = 1\noutput_mean = 0.5",
+            "must be at least 1",
+        ),
+        (
+            "[workload.lengths.exponential]\ninput_len = 1\noutput_mean = 100\noutput_max = 50",
+            "must be at most the longest",
+        ),
+        (
+            "[workload.lengths.geometric]\ninput_len = 1\ninput_max = 9\noutput_mean = 100",
+            "stands beside `input_len`",
+        ),
+        (
+            "[workload.lengths.geometric]\ninput_len = 1\noutput_mean = 9000",
+            "max_model_len",
+        ),
+    ] {
+        let error = told(other);
+        assert!(error.contains(said), "{other}: {error}");
+    }
+    let fine = told("[workload.lengths.exponential]\ninput_mean = 2\noutput_mean = 100");
+    assert!(!fine.contains("error"), "{fine}");
+}
+
+fn text_of(output: &std::process::Output) -> String {
+    text(&output.stderr)
+}
+
 #[test]
 fn a_law_that_is_none_or_stands_beside_another_is_an_error() {
     let desk = Desk::new();

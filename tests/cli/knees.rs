@@ -195,12 +195,34 @@ fn settings_have_the_knees_that_each_has_alone() {
     for (row, gpu) in all.iter().zip(["h100", "l40s"]) {
         let alone = json(&desk.expect(0, &format!("knee {SETTINGS} --gpu {gpu} --format json")));
         assert_eq!(row["cell"]["gpu"], gpu);
+        // One shape, of one search, of a setting, and of one that is not searched.
+        let keys = |object: &serde_json::Value| {
+            let keys = object.as_object().unwrap().keys().cloned();
+            keys.collect::<std::collections::BTreeSet<String>>()
+        };
+        assert_eq!(keys(&alone), keys(row), "{gpu}");
+        assert_eq!(keys(&all[2]), keys(row), "t4");
+        assert_eq!(row["version"], env!("CARGO_PKG_VERSION"));
+        assert_eq!(row["scenario"], serde_json::json!({"name": null, "seed": 0}));
+        let prose = row["limited_by"].as_str().unwrap();
+        let (metric, first) = match row["breaks_first"].as_str().unwrap() {
+            "p99_ttft" => ("TTFT p99", true),
+            "p99_tpot" => ("TPOT p99", true),
+            other => (other, false),
+        };
+        assert!(first && prose.starts_with(metric), "{prose}");
+        let pressed = row["hardest_pressed"].as_str().unwrap();
+        let pressed = pressed.replace("memory_", "memory ");
+        assert!(
+            prose.contains(&format!("Hardest pressed is {pressed} (")),
+            "{prose}"
+        );
         // What it is ranked by stands in its cost, too.
         for (key, value) in alone
             .as_object()
             .unwrap()
             .iter()
-            .filter(|(key, _)| *key != "cost")
+            .filter(|(key, _)| !["cost", "cell", "standing", "alike_by"].contains(&key.as_str()))
         {
             assert_eq!(&row[key], value, "{gpu}: {key}");
         }
@@ -457,6 +479,18 @@ fn what_a_search_does_not_take_is_told_with_its_remedy() {
     let told = refused("knee quickstart -L gpu h100,l40s --price 2");
     assert!(
         told.contains("one price for every GPU-hour") && told.contains("--format toml"),
+        "{told}"
+    );
+    // Where a file has the price it is the file that is pointed at.
+    let priced =
+        include_str!("../../scenarios/quickstart.toml").replace("[cluster]\n", "[cluster]\nprice = 2\n");
+    std::fs::write(desk.path().join("priced.toml"), priced).unwrap();
+    let told = refused("knee priced.toml -L gpu h100,l40s");
+    assert!(
+        told.contains("`cluster.price` is one price for every GPU-hour")
+            && told.contains("priced.toml:")
+            && told.contains("| price = 2")
+            && !told.contains("--price"),
         "{told}"
     );
     let told = refused(&format!("fit {} --gpu h100", "x".repeat(20_000)));

@@ -100,11 +100,21 @@ fn a_cell_that_does_not_fit_is_a_row_and_the_others_run() {
         "{json}"
     );
     assert_eq!(json[1]["completed"], 200);
+    // Every cell says which it is.
+    for (at, gpu) in ["t4", "h100"].into_iter().enumerate() {
+        assert_eq!(json[at]["plimsoll"]["cell"]["gpu"], gpu);
+    }
     let kept = format!("{sweep} --format jsonl -o kept.jsonl --charts pictures");
     desk.expect(0, &kept);
     let lines = || std::fs::read_to_string(desk.path().join("kept.jsonl")).unwrap();
     let first = lines();
     assert_eq!(first.lines().count(), 2, "{first}");
+    let row: serde_json::Value = serde_json::from_str(first.lines().next().unwrap()).unwrap();
+    assert_eq!(row["cell"], serde_json::json!({"gpu": "t4"}));
+    assert!(
+        row["key"].as_str().unwrap().starts_with("gpu=t4 scenario="),
+        "{first}"
+    );
     desk.expect(0, &kept);
     assert_eq!(lines(), first);
     desk.expect(0, "audit kept.jsonl");

@@ -173,6 +173,7 @@ fn the_columns_of_a_sweep_are_the_keys_of_its_json() {
     assert_eq!(head[head.len() - 6..head.len() - 1], promise);
     // What is known beside vLLM's keys stands deeper in the JSON.
     let own = [
+        ("mean_queue_time_ms", "whole/mean_queue_time_ms"),
         ("preemptions", "whole/preemptions"),
         ("kv_usage", "whole/occupancy/kv_usage"),
         ("kv_usage_max", "whole/occupancy/kv_usage_max"),

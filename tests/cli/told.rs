@@ -2,7 +2,7 @@
 
 use serde_json::Value;
 
-use crate::{Desk, SMALL, text};
+use crate::{Desk, SMALL, text, unfolded};
 
 /// Two pools of unlike GPUs behind one router.
 const MIXED: &str = r#"
@@ -180,6 +180,27 @@ fn the_knee_of_unlike_pools_names_the_one_that_is_pressed() {
     assert!(limited.join(" ").contains(" of old"), "{printed}");
 }
 
+/// Clients whose answers are of one length fall into step: `sweep` says so of its cells as `run` does.
+#[test]
+fn a_sweep_says_which_cells_are_of_equal_lengths() {
+    let desk = Desk::new();
+    let line = "meta-llama/Llama-3.1-8B-Instruct --gpu h100 --max-model-len 4096 --request-rate inf --input-len 1024 --output-len 256 \
+                --num-prompts 1500 --no-interval -L max-concurrency 1,64";
+    let told = |more: &str| {
+        let output = desk.run(&format!("sweep {line} {more}"));
+        unfolded(&text(&output.stderr))
+    };
+    let equal = told("");
+    assert!(
+        equal.contains(
+            "the TTFT is one of equal lengths in 1 of 2 runs; of one of these: every answer has 256 tokens"
+        ),
+        "{equal}"
+    );
+    let spread = told("--random-range-ratio 0.1");
+    assert!(!spread.contains("equal lengths"), "{spread}");
+}
+
 #[test]
 fn the_model_s_interval_is_in_every_form_for_programs() {
     let desk = Desk::new();
@@ -189,6 +210,26 @@ fn the_model_s_interval_is_in_every_form_for_programs() {
         table.lines().next().unwrap().contains("p99_ttft_ms_model_high"),
         "{table}"
     );
+    // In the figure's own unit, around the figure.
+    let row: Vec<&str> = table.lines().nth(1).unwrap().split(',').collect();
+    let column = |name: &str| {
+        let at = table
+            .lines()
+            .next()
+            .unwrap()
+            .split(',')
+            .position(|head| head == name);
+        row[at.unwrap_or_else(|| panic!("no {name}: {table}"))]
+            .parse::<f64>()
+            .unwrap()
+    };
+    for figure in ["mean_tpot_ms", "p99_ttft_ms"] {
+        let ends = ["low", "high"].map(|end| column(&format!("{figure}_model_{end}")));
+        assert!(
+            ends[0] < column(figure) && column(figure) < ends[1],
+            "{figure}: {table}"
+        );
+    }
     let bare = desk.expect(0, &format!("{sweep} csv --no-interval"));
     assert!(!bare.contains("_model_high"), "{bare}");
     let runs = json(&desk.expect(0, &format!("{sweep} json")));

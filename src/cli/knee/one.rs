@@ -257,6 +257,8 @@ fn view(
     };
     let context = KneeContext {
         subject: subject::subject(resolved),
+        scenario: resolved.scenario_name(),
+        seed: resolved.scenario.seed,
         limits: present::printed_limits(&resolved.slo),
         promises: present::promises(&resolved.slo),
         classes: present::class_promises(resolved),

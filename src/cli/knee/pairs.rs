@@ -351,6 +351,8 @@ impl Sought<'_> {
             promises: report::promised(&limits, &classes, &present::promises(slo), slo.attainment),
             beside: mix::beside(&resolved.scenario.workload),
             subject: subject::subject(answer.as_ref().unwrap_or(one)),
+            scenario: one.scenario_name(),
+            seed: one.scenario.seed,
             trust: present::trust(resolved),
             doubt,
             // The link between them, for one, is that of as many GPUs.

@@ -59,7 +59,7 @@ impl From<serde_json::Error> for Unkept {
     }
 }
 
-/// Every setting in the order of the axes, whatever the number of cores, and why what was finished could not be kept. With `kept`
+/// Every setting in the order of the axes, whatever the number of cores, and the file that what was finished is kept in. With `kept`
 /// what that file already holds is not searched again.
 ///
 /// # Errors
@@ -69,7 +69,7 @@ pub(super) fn search_all(
     asked: &[(&Planned, Asked<'_>)],
     (cells, kept): (&[sweep::Cell], Option<&str>),
     terminal: &Terminal,
-) -> anyhow::Result<(Vec<Setting>, Option<std::io::Error>)> {
+) -> anyhow::Result<(Vec<Setting>, Keeper<std::fs::File>)> {
     let (finished, mut keeper) = match kept {
         Some(path) => Kept::SETTINGS.resume(path, cells, terminal)?,
         None => (Finished::default(), Keeper::new(None)),
@@ -109,7 +109,7 @@ pub(super) fn search_all(
             (None, Err(Unkept::Cut)) => unreachable!("what was cut has its row"),
         });
     }
-    Ok((settings, keeper.error))
+    Ok((settings, keeper))
 }
 
 fn search((cell, asked): &(&Planned, Asked<'_>), goes_on: &(impl Fn() -> bool + Sync)) -> Found {

@@ -125,7 +125,8 @@ fn search(
     // What decides a knee and its cost beside the scenario.
     let beside = format!("{:?}", (args.min_rate, args.max_rate, args.sizing));
     let cells = plan.cells(is_jsonl.then_some(&beside));
-    let (settings, unkept) = search_all(plan, asked, (&cells, kept), terminal)?;
+    // Nobody else writes the file until it is whole.
+    let (settings, keeper) = search_all(plan, asked, (&cells, kept), terminal)?;
     let mut objects: Vec<Value> = settings.iter().map(Setting::object).collect::<Result<_, _>>()?;
     knees::place(&mut objects);
     if let Some(why) = nothing_searched(plan, &objects) {
@@ -137,7 +138,7 @@ fn search(
         true => files::put(&sweep::to_jsonl(&cells, &objects)?, outputs.file.as_deref(), out)?,
         false => put(plan, &settings, outputs, out, terminal)?,
     }
-    if let Some(error) = unkept {
+    if let Some(error) = keeper.error {
         let path = kept.unwrap_or_default();
         return Err(
             anyhow::Error::new(error).context(format!("cannot keep every finished setting in {path}"))

@@ -12,10 +12,11 @@ use super::one::{find, options};
 use super::roles::{self, Given, busy, split};
 use super::{Args, Bracket, Disk, Terminal, precision, run_at};
 use crate::analysis::Outcome;
+use crate::analysis::costs::Rent;
 use crate::analysis::knee::{Objective, SearchOptions, Statistic};
 use crate::config::{Diagnostic, Diagnostics, Document, Place, Resolved, Source, resolve};
 use crate::metrics::Stage;
-use crate::report::breaks_first;
+use crate::report::First;
 use crate::report::splits::{self, Costs, SplitRow, Splits};
 use crate::report::{ClassPromise, Limit, json};
 use crate::workload::{Arrivals, Prefix, mean_rate};
@@ -134,6 +135,8 @@ pub(super) fn execute(
         rows,
         price_source: rent::prices(pair.scenario.pools.iter().chain(&together.scenario.pools)),
         subject: subject::subject(&together),
+        scenario: together.scenario_name(),
+        seed: together.scenario.seed,
     };
     let text = match outputs.format {
         Format::Table => splits::text(&splits),
@@ -305,18 +308,20 @@ fn row(
     let there = knee
         .within_slo
         .map(|rate| run_at(resolved, rate.value, precision));
+    let rent = rent::of(resolved).ok();
     Ok(SplitRow {
         split,
         within_slo: knee.within_slo,
         saturation: knee.saturation,
-        breaks: Some(breaks_first(&knee)),
+        breaks: Some(First::of(&knee)),
         busy: there.as_ref().map(|there| busy(there, split)),
         transfer_share: there
             .as_ref()
             .and_then(|there| there.result.relays.as_ref())
             .map(|relays| relays.stage_s(Stage::Transfer) / relays.ttft_s().max(f64::MIN_POSITIVE)),
         costs: there.as_ref().and_then(|there| costs(there, split)),
-        usd_per_hour: rent::of(resolved).ok().map(|rent| rent.usd_per_hour()),
+        usd_per_hour: rent.as_ref().map(Rent::usd_per_hour),
+        usd_by_pool: rent.map_or_else(Vec::new, |rent| rent.by_pool()),
         bound: None,
     })
 }

@@ -6,6 +6,7 @@ use serde_json::{Value, json};
 use super::Labels;
 use crate::config::{Diagnostic, Diagnostics};
 use crate::report::knees::{self, Found};
+use crate::sweep::object_of;
 
 /// A cell that cannot be run, which is no reason against the others.
 pub(in crate::cli) struct Refused {
@@ -63,9 +64,7 @@ impl Refused {
 
     /// In the place of a run's object.
     pub(in crate::cli) fn result(&self) -> Value {
-        let cell: serde_json::Map<String, Value> = (self.labels.iter())
-            .map(|(axis, value)| (axis.clone(), Value::from(value.as_str())))
-            .collect();
+        let cell = object_of(&self.labels);
         let verdict = self.verdict();
         json!({"plimsoll": {"verdict": verdict, "cell": cell, "in_short": self.in_short, "why": self.why}})
     }

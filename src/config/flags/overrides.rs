@@ -7,6 +7,7 @@ use serde_json::{Map, Value as Json};
 use toml::Value;
 
 use super::editor::Editor;
+use crate::config::document::Source;
 
 /// Overrides as vLLM and SGLang take them.
 #[derive(Args, Clone, Debug, Default, PartialEq)]
@@ -30,13 +31,19 @@ struct Flag<'a, 'b> {
 }
 
 const POSITIONS: &str = "max_position_embeddings";
+const ROPE_SCALING: &str = "rope-scaling";
 
 impl OverrideFlags {
     /// Sets what is given.
     pub(super) fn apply(&self, editor: &mut Editor<'_>) {
         if let Some(json) = &self.rope_scaling {
-            let name = "rope-scaling";
+            let name = ROPE_SCALING;
             Flag { name, editor }.rope_scaling(json);
+        }
+        if self.hf_overrides.is_some() && self.json_model_override_args.is_some() {
+            let what = "--json-model-override-args and --hf-overrides both override the model's config";
+            let help = "keep one: --hf-overrides is vLLM's, and --json-model-override-args SGLang's";
+            return editor.wrong("json-model-override-args", what, help);
         }
         for (name, json) in [
             ("hf-overrides", &self.hf_overrides),
@@ -128,6 +135,13 @@ impl Flag<'_, '_> {
             Some(Json::Object(first)) if rope.values().all(Json::is_object) => first,
             _ => rope,
         };
+        let before = self.editor.document.source("model.rope_scaling.rope_type");
+        if matches!(&before, Some(Source::Flag(flag)) if flag.ends_with("--rope-scaling"))
+            && self.name != ROPE_SCALING
+        {
+            let what = "sets the scaling of rotary positions, and so does --rope-scaling";
+            return self.wrong(what, "keep one of them");
+        }
         self.editor.document.remove("model.rope_scaling");
         let kind = rope.get("rope_type").or_else(|| rope.get("type"));
         let kind = kind.and_then(Json::as_str).unwrap_or("default");
@@ -221,6 +235,59 @@ mod tests {
             context("Qwen/Qwen3-8B --hf-overrides.max_position_embeddings 65536"),
             65_536
         );
+    }
+
+    #[test]
+    fn overrides_are_flags_of_the_engine_that_has_them() {
+        let told = |more: &str| served(&format!("Qwen/Qwen3-8B {more}")).err().unwrap_or_default();
+        let positions = r#"'{"max_position_embeddings": 65536}'"#;
+        let (vllm, sglang) = (
+            format!("--hf-overrides {positions}"),
+            format!("--json-model-override-args {positions}"),
+        );
+        let of_sglang = told(&format!("--engine sglang {vllm}"));
+        assert!(
+            of_sglang.contains("`--hf-overrides` is a flag of vLLM, and SGLang serves")
+                && of_sglang.contains("SGLang calls it --json-model-override-args"),
+            "{of_sglang}"
+        );
+        let of_vllm = told(&sglang);
+        assert!(
+            of_vllm.contains("`--json-model-override-args` is a flag of SGLang, and vLLM serves")
+                && of_vllm.contains("vLLM calls it --hf-overrides"),
+            "{of_vllm}"
+        );
+        for flag in [&vllm, &sglang, &format!("--rope-scaling '{YARN}'")] {
+            let told = told(&format!("--engine tensorrt-llm {flag}"));
+            assert!(
+                told.contains("and TensorRT-LLM serves") && told.contains("config.json"),
+                "{told}"
+            );
+        }
+        let scaled = told(&format!("--engine sglang --rope-scaling '{YARN}'"));
+        assert!(
+            scaled.contains("`--rope-scaling` is a flag of vLLM, and SGLang serves")
+                && scaled.contains("--json-model-override-args with rope_scaling"),
+            "{scaled}"
+        );
+        assert_eq!(told(&format!("--engine sglang {sglang}")), "");
+        assert_eq!(told(&format!("--engine vllm@0.6 {vllm}")), "");
+    }
+
+    #[test]
+    fn two_flags_for_one_config_are_one_too_many() {
+        let told = |more: &str| served(&format!("Qwen/Qwen3-8B {more}")).err().unwrap_or_default();
+        let both = told("--hf-overrides '{}' --json-model-override-args '{}'");
+        assert!(
+            both.contains("both override the model's config") && both.contains("keep one"),
+            "{both}"
+        );
+        let scaled = told(&format!(
+            "--rope-scaling '{YARN}' --hf-overrides '{{\"rope_scaling\": {YARN}}}'"
+        ));
+        assert!(scaled.contains("and so does --rope-scaling"), "{scaled}");
+        let positions = "--hf-overrides '{\"max_position_embeddings\": 65536}'";
+        assert_eq!(told(&format!("--rope-scaling '{YARN}' {positions}")), "");
     }
 
     #[test]

@@ -108,7 +108,7 @@ fn pasted_commands_that_cannot_be_honoured_say_why() {
     error: there is no scenario `quikstart`: there is no file `quikstart`
      |
      = help: did you mean `quickstart`?
-     = help: shipped are quickstart, course-week1, course-week1-sglang, course-week2-latency, course-week2-throughput, matrix-a, matrix-b, matrix-c, matrix-d, matrix-e, matrix-f, chunked-prefill, no-chunked-prefill, prefix-cold, prefix-warm, prefix-lpm, prefix-caching, multi-turn, radix-cache, queue-shared, queue-unique, chunk-sizes, burst, ideal-queue, dp-router, dp-attention, kv-events, failover, static-batching, continuous-batching, v0-prefill-stall, speculative, lmcache-cold, lmcache-warm, lmcache-restart, gateway, gateway-classes, load-shaping, load-shaping-mixed, pd-input-length, pd-together, pd-failover, rate-limit, autoscale
+     = help: shipped are quickstart, course-week1, course-week1-sglang, course-week2-latency, course-week2-throughput, matrix-a, matrix-b, matrix-c, matrix-d, matrix-e, matrix-f, chunked-prefill, no-chunked-prefill, prefix-cold, prefix-warm, prefix-lpm, prefix-caching, multi-turn, radix-cache, queue-shared, queue-unique, chunk-sizes, burst, ideal-queue, memoryless-queue, dp-router, dp-attention, kv-events, failover, static-batching, continuous-batching, v0-prefill-stall, speculative, lmcache-cold, lmcache-warm, lmcache-restart, gateway, gateway-classes, load-shaping, load-shaping-mixed, pd-input-length, pd-together, pd-failover, rate-limit, autoscale
     "#);
 }
 

@@ -18,6 +18,10 @@ pub enum RawLengths {
     RandomSglang(RawRandom),
     /// Lognormal, correlated.
     Lognormal(RawLognormal),
+    /// Exponential: laws without memory, rounded to whole tokens and at least 1.
+    Exponential(RawMemoryless),
+    /// Geometric on 1, 2, …: without memory in whole tokens, so that a server with steps of one length serves as in M/M/1.
+    Geometric(RawMemoryless),
     /// Quantile functions joined by a Gaussian copula, as `plimsoll trace` fits them.
     Quantiles(RawQuantiles),
     /// Pairs drawn with replacement from a file of lengths or a trace.
@@ -73,6 +77,26 @@ pub struct RawLognormalLength {
     pub sigma: f64,
     /// Longest; draws above it are repeated.
     pub max: Count,
+}
+
+/// Two lengths without memory; a prompt may also be always the same.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+pub struct RawMemoryless {
+    /// Prompt tokens, always the same.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub input_len: Option<Count>,
+    /// Mean prompt tokens, in place of `input_len`.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub input_mean: Option<f64>,
+    /// Longest prompt; draws above it are repeated. Left out, 20 times the mean, which one in 500 million exceeds.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub input_max: Option<Count>,
+    /// Mean output tokens.
+    pub output_mean: f64,
+    /// Longest output, as of prompts.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub output_max: Option<Count>,
 }
 
 /// Two quantile functions.

@@ -34,7 +34,7 @@ pub use cluster::{
 pub use disaggregation::{RawFlow, RawLink, RawLoadFailure};
 pub use lengths::{
     RawFixed, RawGroups, RawLengthFile, RawLengthFilter, RawLengths, RawLognormal, RawLognormalLength,
-    RawPrefix, RawQuantiles, RawRandom, RawReuse, RawSessions,
+    RawMemoryless, RawPrefix, RawQuantiles, RawRandom, RawReuse, RawSessions,
 };
 pub use lmcache::{RawCachePolicy, RawLmcache};
 pub use server::{

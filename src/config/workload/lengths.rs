@@ -7,11 +7,13 @@ use crate::config::document::Source;
 use crate::config::files::Files;
 use crate::config::judge::Judge;
 use crate::config::raw::{
-    RawEndings, RawLengthFile, RawLengthFilter, RawLengths, RawLognormalLength, RawPrefix, RawReuse,
+    RawEndings, RawLengthFile, RawLengthFilter, RawLengths, RawLognormalLength, RawMemoryless, RawPrefix,
+    RawReuse,
 };
+use crate::config::scalar::Count;
 use crate::units::TEXT_TOKENS_MAX;
 use crate::workload::trace::ReadOptions;
-use crate::workload::{Endings, Lengths, LognormalLength, OCTAVES_MAX, Prefix, ReuseLaw};
+use crate::workload::{Endings, Lengths, LognormalLength, MemorylessLength, OCTAVES_MAX, Prefix, ReuseLaw};
 
 /// Longest prompt or output that is taken seriously.
 const LEN_MAX: u64 = TEXT_TOKENS_MAX as u64;
@@ -69,6 +71,8 @@ pub(super) fn lengths(judge: &mut Judge, raw: &RawLengths, files: &dyn Files) ->
                 correlation: raw.correlation,
             }
         }
+        RawLengths::Exponential(raw) => memoryless(judge, &key("exponential"), raw, false),
+        RawLengths::Geometric(raw) => memoryless(judge, &key("geometric"), raw, true),
         RawLengths::Quantiles(raw) => {
             correlation(judge, &key("quantiles.correlation"), raw.correlation);
             quantiles(judge, &key("quantiles.input"), &raw.input);
@@ -123,6 +127,78 @@ fn lognormal(judge: &mut Judge, key: &str, raw: &RawLognormalLength) -> Lognorma
         sigma: raw.sigma,
         max,
     }
+}
+
+/// Times the mean that a length has at most where nobody says: e⁻²⁰ of those drawn are longer.
+const MEMORYLESS_CUT: f64 = 20.0;
+
+fn memoryless(judge: &mut Judge, key: &str, raw: &RawMemoryless, is_geometric: bool) -> Lengths {
+    let input = match (raw.input_len, raw.input_mean) {
+        (Some(_), Some(_)) => {
+            judge.wrong_help(
+                &format!("{key}.input_mean"),
+                "stands beside `input_len`",
+                "both say how long prompts are",
+                "leave one of them out",
+            );
+            MemorylessLength::Constant(1)
+        }
+        (None, None) => {
+            judge.missing(
+                &format!("[{key}] does not say how long prompts are"),
+                "add `input_len`, the same for all, or `input_mean`",
+            );
+            MemorylessLength::Constant(1)
+        }
+        (Some(tokens), None) => {
+            if raw.input_max.is_some() {
+                judge.wrong_help(
+                    &format!("{key}.input_max"),
+                    "stands beside `input_len`",
+                    "prompts are all of that length",
+                    "leave it out, or give `input_mean`",
+                );
+            }
+            MemorylessLength::Constant(judge.required(&format!("{key}.input_len"), tokens, (1, LEN_MAX)))
+        }
+        (None, Some(mean)) => drawn(judge, key, "input", mean, raw.input_max),
+    };
+    Lengths::Memoryless {
+        input,
+        output: drawn(judge, key, "output", raw.output_mean, raw.output_max),
+        is_geometric,
+    }
+}
+
+/// A mean and the longest that is drawn.
+fn drawn(judge: &mut Judge, key: &str, part: &str, mean: f64, max: Option<Count>) -> MemorylessLength {
+    let (of_mean, of_max) = (format!("{key}.{part}_mean"), format!("{key}.{part}_max"));
+    judge.number(
+        &of_mean,
+        mean,
+        |mean| (1.0..=LEN_MAX as f64).contains(&mean),
+        "must be at least 1 and at most 2^28 tokens",
+    );
+    let max = match max {
+        Some(max) => judge.required(&of_max, max, (1, LEN_MAX)),
+        None => {
+            let max = (MEMORYLESS_CUT * mean).ceil().clamp(1.0, LEN_MAX as f64) as u32;
+            judge.assume(
+                &of_max,
+                i64::from(max),
+                Source::Assumption("20 times the mean".to_owned()),
+            );
+            max
+        }
+    };
+    // Draws above it are repeated: with the mean above it the law would be another one.
+    judge.number(
+        &of_mean,
+        mean,
+        |mean| mean <= f64::from(max),
+        "must be at most the longest, draws above which are repeated",
+    );
+    MemorylessLength::Drawn { mean, max }
 }
 
 fn quantiles(judge: &mut Judge, key: &str, values: &[f64]) {

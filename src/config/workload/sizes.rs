@@ -32,6 +32,10 @@ pub(in crate::config) fn longest(spec: &WorkloadSpec) -> (u64, u64, &'static str
         Lengths::RandomVllm { .. } => "workload.lengths.random.input_len",
         Lengths::RandomSglang { .. } => "workload.lengths.random_sglang.input_len",
         Lengths::Lognormal { .. } => "workload.lengths.lognormal.input.max",
+        Lengths::Memoryless {
+            is_geometric: true, ..
+        } => "workload.lengths.geometric",
+        Lengths::Memoryless { .. } => "workload.lengths.exponential",
         Lengths::Quantiles { .. } => "workload.lengths.quantiles.input",
         Lengths::Empirical { .. } => "workload.lengths.file.path",
     };
@@ -187,6 +191,7 @@ fn mean_of_class(spec: &WorkloadSpec) -> (f64, f64) {
             (f64::from(*input_len) * middle, f64::from(*output_len) * middle)
         }
         (_, Lengths::Lognormal { input, output, .. }) => (lognormal(input), lognormal(output)),
+        (_, Lengths::Memoryless { input, output, .. }) => (input.mean(), output.mean()),
         (_, Lengths::Quantiles { input, output, .. }) => (trapezoid(input), trapezoid(output)),
         (_, Lengths::Empirical { pairs }) => (
             mean(&mut pairs.iter().map(|pair| pair.0)),

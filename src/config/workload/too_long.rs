@@ -2,7 +2,7 @@
 
 use crate::quantity::grouped;
 use crate::stats::normal_cdf;
-use crate::workload::{Arrivals, Lengths, LognormalLength, WorkloadSpec};
+use crate::workload::{Arrivals, Lengths, LognormalLength, MemorylessLength, WorkloadSpec};
 
 /// Prompts that are too long, among all of a workload.
 #[derive(Clone, Copy, Debug, PartialEq)]
@@ -115,6 +115,9 @@ fn share_above(lengths: &Lengths, limit: u32) -> f64 {
             whole(f64::from(low), f64::from(high))
         }
         Lengths::Lognormal { input, .. } => lognormal_above(input, limit),
+        Lengths::Memoryless {
+            input, is_geometric, ..
+        } => memoryless_above(*input, *is_geometric, limit),
         Lengths::Quantiles { input, .. } => quantiles_above(input, limit),
         Lengths::Empirical { .. } => unreachable!("a file's pairs are counted"),
     }
@@ -129,6 +132,21 @@ fn lognormal_above(law: &LognormalLength, limit: f64) -> f64 {
     let kept = below(f64::from(law.max) + 0.5) - below(0.5);
     let long = below(f64::from(law.max) + 0.5) - below(limit + 0.5);
     (long / kept).clamp(0.0, 1.0)
+}
+
+/// Of a law without memory that is cut at its longest by drawing again.
+fn memoryless_above(law: MemorylessLength, is_geometric: bool, limit: f64) -> f64 {
+    let (mean, max) = match law {
+        MemorylessLength::Constant(tokens) => return f64::from(f64::from(tokens) > limit),
+        MemorylessLength::Drawn { mean, max } => (mean, f64::from(max)),
+    };
+    // The exponential law is rounded: more than `limit` begins half a token above it.
+    let above = |tokens: f64| match is_geometric {
+        true => (1.0 - 1.0 / mean).powf(tokens),
+        false => (-(tokens + 0.5) / mean).exp(),
+    };
+    let cut = above(max);
+    ((above(limit) - cut) / (1.0 - cut)).clamp(0.0, 1.0)
 }
 
 /// Of a quantile function at equally spaced probabilities.
@@ -208,6 +226,28 @@ mod tests {
                     input_len: 3000,
                     output_len: 10,
                     range_ratio: 0.2,
+                },
+                Prefix::None,
+            ),
+            of(
+                Lengths::Memoryless {
+                    input: MemorylessLength::Drawn {
+                        mean: 800.0,
+                        max: 4000,
+                    },
+                    output: MemorylessLength::Constant(1),
+                    is_geometric: true,
+                },
+                Prefix::None,
+            ),
+            of(
+                Lengths::Memoryless {
+                    input: MemorylessLength::Drawn {
+                        mean: 800.0,
+                        max: 4000,
+                    },
+                    output: MemorylessLength::Constant(1),
+                    is_geometric: false,
                 },
                 Prefix::None,
             ),

@@ -52,6 +52,13 @@ fn short(value: f64) -> String {
     }
 }
 
+/// Labelled ticks of a logarithmic axis of less than two decades: two tell no law.
+const TICKS_MIN: usize = 3;
+/// Leading figures of ticks where there is much room.
+const EIGHT: [f64; 7] = [1.0, 1.5, 2.0, 3.0, 4.0, 5.0, 7.0];
+/// The same of an axis that is hardly a part of a decade.
+const TWELVE: [f64; 12] = [1.0, 1.2, 1.5, 2.0, 2.5, 3.0, 4.0, 5.0, 6.0, 7.0, 8.0, 9.0];
+
 /// A range of values laid over a range of pixels.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Axis {
@@ -161,27 +168,45 @@ impl Axis {
         (first..=last).map(|index| index as f64 * step / scale).collect()
     }
 
-    /// Powers of ten, with 2 and 5 between them (or 3) where there is room, and more where there is much; thinned where there are
-    /// too many.
+    /// Powers of ten, with 2 and 5 between them (or 3) where there is room, and more where there is much or where fewer than
+    /// [`TICKS_MIN`] would be left of less than two decades; thinned where there are too many.
     fn log_ticks(&self, wanted: usize) -> Vec<f64> {
         let decades = (self.high / self.low).log10();
-        let between: &[f64] = match decades * 3.0 <= wanted as f64 + 1.0 {
-            true if decades * 7.0 <= wanted as f64 => &[1.0, 1.5, 2.0, 3.0, 4.0, 5.0, 7.0],
+        let mut between: &[f64] = match decades * 3.0 <= wanted as f64 + 1.0 {
+            true if decades * 7.0 <= wanted as f64 => &EIGHT,
             true => &[1.0, 2.0, 5.0],
             false if decades * 2.0 <= wanted as f64 + 1.0 => &[1.0, 3.0],
             false => &[1.0],
         };
+        for finer in [&[1.0, 3.0][..], &[1.0, 2.0, 5.0], &EIGHT, &TWELVE] {
+            let shown = self.leads(between).count();
+            if decades >= 2.0 || shown >= TICKS_MIN {
+                break;
+            }
+            if finer.len() > between.len() {
+                between = finer;
+            }
+        }
         let stride = if between.len() == 1 {
             (decades / wanted.max(1) as f64).ceil().max(1.0) as i32
         } else {
             1
         };
+        let ticks = self.leads(between);
+        let ticks = ticks.filter(|(exponent, _)| exponent.rem_euclid(stride) == 0);
+        ticks.map(|(_, value)| value).collect()
+    }
+
+    /// The numbers with these leading figures that the axis shows, each with its power of ten.
+    fn leads(&self, leads: &[f64]) -> impl Iterator<Item = (i32, f64)> {
         let (first, last) = (self.low.log10().floor() as i32, self.high.log10().ceil() as i32);
         (first..=last)
-            .filter(|exponent| exponent.rem_euclid(stride) == 0)
-            .flat_map(|exponent| between.iter().map(move |lead| lead * 10f64.powi(exponent)))
-            .filter(|value| self.shows(*value))
-            .collect()
+            .flat_map(move |exponent| {
+                leads
+                    .iter()
+                    .map(move |lead| (exponent, lead * 10f64.powi(exponent)))
+            })
+            .filter(|(_, value)| self.shows(*value))
     }
 }
 
@@ -226,6 +251,10 @@ mod tests {
             "0.15 | 0.2 | 0.3 | 0.4 | 0.5"
         );
         assert_eq!(
+            labels(Axis::log([0.0273, 0.032], Quantity::Time), 4),
+            "15 ms | 20 ms | 30 ms | 40 ms | 50 ms"
+        );
+        assert_eq!(
             labels(Axis::log([0.001, 200.0], Quantity::Time), 4),
             "10 ms | 1 s | 100 s"
         );
@@ -237,6 +266,19 @@ mod tests {
             labels(Axis::linear([0.0, 0.11], Quantity::Share), 3),
             "0 % | 5 % | 10 %"
         );
+    }
+
+    #[test]
+    fn a_logarithmic_axis_of_less_than_two_decades_has_three_ticks_at_least() {
+        for at in 0..200 {
+            let low = 10f64.powf(f64::from(at) / 50.0 - 3.0);
+            for ratio in [1.0, 1.3, 3.0, 9.0, 40.0, 90.0] {
+                let axis = Axis::log([low, low * ratio], Quantity::Time);
+                let ticks = axis.ticks(4);
+                let is_long = (axis.high() / axis.low()).log10() >= 2.0;
+                assert!(is_long || (3..=9).contains(&ticks.len()), "{axis:?}: {ticks:?}");
+            }
+        }
     }
 
     #[test]

@@ -18,12 +18,12 @@ impl Place {
         across && y > self.top - MARGIN && y < self.bottom + MARGIN
     }
 
-    fn meets(&self, other: &Place) -> bool {
+    pub(super) fn meets(&self, other: &Place) -> bool {
         let across = self.left < other.right && other.left < self.right;
         across && self.top < other.bottom && other.top < self.bottom
     }
 
-    fn lies_within(&self, page: &Place) -> bool {
+    pub(super) fn lies_within(&self, page: &Place) -> bool {
         self.left >= page.left
             && self.right <= page.right
             && self.top >= page.top

@@ -13,8 +13,8 @@ use super::knee::nothing;
 use super::panel::{Panel, head};
 use super::place::{Place, best, dense};
 use super::scene::{Anchor, Colour, Font, Picture};
-use super::sweep_foot::{Foot, last_part, shortened};
-use super::sweep_marks::{Mark, Told, end_label, join, tell, values};
+use super::sweep_foot::{Foot, axis_name, last_part, shortened};
+use super::sweep_marks::{Mark, Marker, Told, end_label, join, tell, values};
 
 const LEFT: f64 = 72.0;
 const PANEL_HEIGHT: f64 = 124.0;
@@ -45,7 +45,10 @@ pub fn sweep(view: &SweepView) -> Picture {
     top = legend(&mut picture, view, top) + 32.0;
     if let Some(panes) = &view.layout.panes {
         for (column, value) in panes.values.iter().enumerate() {
-            let name = shortened(&format!("{} = {}", panes.name, last_part(value)), width);
+            let name = shortened(
+                &format!("{} = {}", axis_name(&panes.name), last_part(value)),
+                width,
+            );
             let at = (LEFT + column as f64 * pitch, top);
             picture.text(at, &name, Font::LABEL, Anchor::Start, Colour::INK);
         }
@@ -195,22 +198,23 @@ fn has_intervals(view: &SweepView) -> bool {
     all.into_iter().any(|estimate| estimate.high > estimate.low)
 }
 
-/// The lines' names in their colours; returns the height below them.
+/// The lines' names in their colours, beside their marks; returns the height below them.
 fn legend(picture: &mut Picture, view: &SweepView, top: f64) -> f64 {
     let Some(Swept { name, values }) = &view.layout.lines else {
         return top;
     };
     let right = picture.width - 24.0;
     let (mut x, mut y) = (LEFT, top + 8.0);
-    picture.text((x, y), name, Font::LABEL, Anchor::Start, Colour::INK);
-    x += Font::LABEL.width(name) + 18.0;
+    let name = axis_name(name);
+    picture.text((x, y), &name, Font::LABEL, Anchor::Start, Colour::INK);
+    x += Font::LABEL.width(&name) + 18.0;
     for (line, value) in values.iter().enumerate() {
         let value = shortened(&last_part(value), 260.0);
         let width = 14.0 + Font::LABEL.width(&value);
         if x + width > right {
             (x, y) = (LEFT, y + 18.0);
         }
-        picture.dot((x + 4.0, y - 4.0), 4.0, colour(line));
+        Marker::of(line).draw(picture, (x + 4.0, y - 4.0), 4.0, colour(line));
         picture.text((x + 14.0, y), &value, Font::LABEL, Anchor::Start, colour(line));
         x += width + 18.0;
     }
@@ -320,7 +324,7 @@ fn draw(picture: &mut Picture, view: &SweepView, panel: &Panel, foot: &Foot, (in
     for (line, marks) in marks.iter().enumerate() {
         join(picture, marks, colour(line), foot.is_ordered);
         for mark in marks {
-            mark.draw(picture, colour(line));
+            mark.draw(picture, colour(line), Marker::of(line));
         }
         if foot.is_ordered {
             labels.extend(end_label(panel, figure, marks, colour(line)));
@@ -386,22 +390,29 @@ fn rule_of_limit(
     let (_, height) = panel.pixel((0.0, value));
     picture.dashes((panel.left, height), (panel.right, height), Colour::INK, 1.2);
     let (width, rise) = (Font::NOTE.width(name), 12.0);
-    let places = (0..=6).flat_map(|part| {
-        let left = panel.left + 4.0 + f64::from(part) / 6.0 * (panel.right - panel.left - width - 8.0);
-        [height - 5.0 - rise, height + 3.0].map(|top| Place {
-            left,
-            top,
-            right: left + width,
-            bottom: top + rise + 1.0,
+    let near = [height - 5.0 - rise, height + 3.0];
+    let far = [near[1] + rise + 4.0, near[0] - rise - 4.0];
+    let along = |tops: [f64; 2]| {
+        (0..=12).flat_map(move |part| {
+            let left = panel.left + 4.0 + f64::from(part) / 12.0 * (panel.right - panel.left - width - 8.0);
+            tops.map(|top| Place {
+                left,
+                top,
+                right: left + width,
+                bottom: top + rise + 1.0,
+            })
         })
-    });
+    };
     let page = Place {
         left: panel.left,
         top: panel.top - 8.0,
         right: panel.right,
         bottom: panel.bottom,
     };
-    if let Some(place) = best(places, |place| place.covers(drawn, 2.0), taken, &page) {
+    let of = |tops| best(along(tops), |place| place.covers(drawn, 2.0), taken, &page);
+    let is_free = |place: &Place| place.lies_within(&page) && !taken.iter().any(|other| place.meets(other));
+    // Beside the rule or, only where values stand everywhere there, a line further from it.
+    if let Some(place) = of(near).filter(is_free).or_else(|| of(far)) {
         picture.text(
             (place.left, place.top + rise),
             name,
@@ -433,6 +444,7 @@ mod tests {
     use super::super::super::fixtures;
     use super::super::scene::Shape;
     use super::*;
+    use crate::analysis::Estimate;
 
     /// How often a text stands in the picture.
     fn times(view: &SweepView, wanted: &str) -> usize {
@@ -451,6 +463,67 @@ mod tests {
         assert_eq!(heading(&FIGURES[8], 400.0), FIGURES[8].heading);
         let wide = fixtures::sweep_view(&["2", "4", "8"], 3, 1);
         assert_eq!(times(&wide, "Time to first token, p99, logarithmic"), 1);
+    }
+
+    /// Words along the foot have their values beside them, where the name of the limit may not stand.
+    #[test]
+    fn the_name_of_a_limit_stands_on_no_value() {
+        let words = ["a", "b", "c", "d"];
+        let mut view = fixtures::sweep_view(&words, 1, 1);
+        let good = FIGURES.iter().position(|figure| figure.key == "good").unwrap();
+        for point in &mut view.points {
+            point.standing = Standing::Settled;
+            point.figures[good] = Some(Estimate {
+                value: 1.0,
+                low: 1.0,
+                high: 1.0,
+            });
+        }
+        let picture = sweep(&view);
+        let boxes = |wanted: &dyn Fn(&str) -> bool| -> Vec<Place> {
+            let texts = picture.shapes.iter().filter_map(|shape| match shape {
+                Shape::Text { at, text, anchor, .. } if wanted(text) => {
+                    let width = Font::NOTE.width(text);
+                    let left = match anchor {
+                        Anchor::Start => at.0,
+                        Anchor::Middle => at.0 - width / 2.0,
+                        Anchor::End => at.0 - width,
+                    };
+                    Some(Place {
+                        left,
+                        top: at.1 - 10.0,
+                        right: left + width,
+                        bottom: at.1,
+                    })
+                }
+                _ => None,
+            });
+            texts.collect()
+        };
+        let names = boxes(&|text| text.starts_with("SLO ") && text.ends_with('%'));
+        let values = boxes(&|text| text == "100 %");
+        assert!(!names.is_empty() && values.len() > 3, "{names:?} {values:?}");
+        for name in &names {
+            let meets = |value: &&Place| {
+                name.left < value.right
+                    && value.left < name.right
+                    && name.top < value.bottom
+                    && value.top < name.bottom
+            };
+            assert_eq!(values.iter().find(meets), None, "{name:?}");
+        }
+    }
+
+    #[test]
+    fn lines_differ_in_more_than_their_colour() {
+        let markers: Vec<Marker> = (0..7).map(Marker::of).collect();
+        for (at, marker) in markers.iter().enumerate() {
+            assert!(!markers[..at].contains(marker), "{marker:?}");
+        }
+        // A point of the second line is a polygon in its colour.
+        let view = fixtures::sweep_view(&["2", "4", "8"], 3, 1);
+        let is_square = |shape: &Shape| matches!(shape, Shape::Area { points, colour: of } if points.len() == 4 && *of == colour(1));
+        assert!(sweep(&view).shapes.iter().any(is_square));
     }
 
     #[test]

@@ -17,6 +17,20 @@ const GAP: f64 = 7.0;
 /// From one row of labels to the next.
 const LINE: f64 = 15.0;
 
+/// An axis as people call it: of a key path its last part with what it belongs to, in words; a flag as it is.
+pub(super) fn axis_name(name: &str) -> String {
+    let one = |name: &str| {
+        let parts: Vec<&str> = name.split('.').collect();
+        match parts[..] {
+            [] | [_] => name.to_owned(),
+            [_, own] => own.replace('_', " "),
+            [.., of, own] => format!("{of} {own}").replace('_', " "),
+        }
+    };
+    let names = name.split(", ").map(one);
+    names.collect::<Vec<_>>().join(", ")
+}
+
 /// Where each swept value lies.
 #[derive(Clone, Debug, PartialEq)]
 pub(super) struct Foot {
@@ -57,7 +71,7 @@ impl Foot {
             ""
         };
         Foot {
-            name: format!("{}{unit}{told}", swept.name),
+            name: format!("{}{unit}{told}", axis_name(&swept.name)),
             labels: swept.values.iter().map(|value| last_part(value)).collect(),
             places,
             is_scale,

@@ -6,6 +6,74 @@ use super::panel::{EndLabel, Panel};
 use super::place::Place;
 use super::scene::{Anchor, Colour, Font, Picture};
 
+/// What the points of a line look like: lines are told apart by their marks, also where colours are not.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Marker {
+    Circle,
+    Square,
+    Triangle,
+    Diamond,
+    Funnel,
+    Plus,
+    Cross,
+}
+
+impl Marker {
+    /// Of lines in their order, as many as there are colours.
+    pub(super) fn of(line: usize) -> Marker {
+        const MARKERS: [Marker; 7] = [
+            Marker::Circle,
+            Marker::Square,
+            Marker::Triangle,
+            Marker::Diamond,
+            Marker::Funnel,
+            Marker::Plus,
+            Marker::Cross,
+        ];
+        MARKERS[line % MARKERS.len()]
+    }
+
+    pub(super) fn draw(self, picture: &mut Picture, at: (f64, f64), radius: f64, colour: Colour) {
+        match self.corners() {
+            None => picture.dot(at, radius, colour),
+            Some(corners) => {
+                let corner = |(x, y): (f64, f64)| (at.0 + radius * x, at.1 + radius * y);
+                picture.area(corners.into_iter().map(corner).collect(), colour);
+            }
+        }
+    }
+
+    /// With a white heart.
+    fn hollow(self, picture: &mut Picture, at: (f64, f64), radius: f64, colour: Colour) {
+        self.draw(picture, at, radius, colour);
+        self.draw(picture, at, radius - 1.5, Colour::WHITE);
+    }
+
+    /// Around the middle, of about the area of a circle of radius 1; `None` of a circle.
+    fn corners(self) -> Option<Vec<(f64, f64)>> {
+        /// Half the width of a bar of a plus, and half its length.
+        const BAR: (f64, f64) = (0.5, 1.35);
+        let plus = || {
+            let (w, l) = BAR;
+            let arm = [(-w, -l), (w, -l), (w, -w), (l, -w), (l, w), (w, w)];
+            let other = arm.map(|(x, y)| (-x, -y));
+            [arm, other].concat()
+        };
+        Some(match self {
+            Marker::Circle => return None,
+            Marker::Square => vec![(-0.95, -0.95), (0.95, -0.95), (0.95, 0.95), (-0.95, 0.95)],
+            Marker::Triangle => vec![(0.0, -1.35), (1.25, 0.85), (-1.25, 0.85)],
+            Marker::Funnel => vec![(0.0, 1.35), (1.25, -0.85), (-1.25, -0.85)],
+            Marker::Diamond => vec![(0.0, -1.4), (1.4, 0.0), (0.0, 1.4), (-1.4, 0.0)],
+            Marker::Plus => plus(),
+            Marker::Cross => {
+                let turned = |(x, y): (f64, f64)| ((x - y) * 0.5f64.sqrt(), (x + y) * 0.5f64.sqrt());
+                plus().into_iter().map(turned).collect()
+            }
+        })
+    }
+}
+
 /// A point of one panel in pixels.
 pub(super) struct Mark {
     pub(super) at: (f64, f64),
@@ -20,7 +88,7 @@ pub(super) struct Mark {
 }
 
 impl Mark {
-    pub(super) fn draw(&self, picture: &mut Picture, colour: Colour) {
+    pub(super) fn draw(&self, picture: &mut Picture, colour: Colour, marker: Marker) {
         let (x, _) = self.at;
         // An interval within the dot is not seen.
         if self.ends.0 - self.ends.1 > 6.0 {
@@ -32,8 +100,8 @@ impl Mark {
             }
         }
         match self.standing {
-            Standing::Settled => picture.dot(self.at, 3.0, colour),
-            Standing::Unsure | Standing::Unstable => picture.ring(self.at, 3.6, colour),
+            Standing::Settled => marker.draw(picture, self.at, 3.2, colour),
+            Standing::Unsure | Standing::Unstable => marker.hollow(picture, self.at, 3.8, colour),
         }
     }
 }

@@ -28,13 +28,12 @@ impl Cost {
         };
         let (prompt, output) = tokens_per_s.unzip();
         let per_million = |tokens: Option<f64>| rent.usd_per_million(tokens?);
-        let pools = rent.pools.iter().filter(|(name, ..)| !name.is_empty());
         Cost {
             gpus: Some(rent.gpus()),
             usd_per_hour: Some(rent.usd_per_hour()),
             usd_per_million_output_tokens: per_million(output),
             usd_per_million_tokens: per_million(prompt.zip(output).map(|(prompt, output)| prompt + output)),
-            by_pool: pools.map(|(name, _, usd)| (name.clone(), *usd)).collect(),
+            by_pool: rent.by_pool(),
             prices: rent.source.clone(),
         }
     }

@@ -8,17 +8,77 @@ use crate::analysis::knee::{CountEnding, Crew, WhenFull};
 use crate::report::trust::trust_word;
 use crate::report::views::{ClassPromise, Counted, KneePoint, KneeView, Quantiles, Sizing, verdict_word};
 
-/// Writes a knee search as a line of JSON, without a newline at its end. Rates are requests per second.
+/// Writes a knee search as a line of JSON, without a newline at its end. Rates are requests per second. It has the shape of a
+/// [setting](super::knee_setting) among several: its `cell` is empty, and it stands beside nothing.
 #[must_use]
 pub fn knee(view: &KneeView) -> String {
-    object(view).line()
+    let state = match () {
+        () if view.is_interrupted || view.is_cut_after => "interrupted",
+        () if view.is_kept() => "kept",
+        () => "not_kept",
+    };
+    let mut alone = Object::default();
+    alone.put("cell", Object::default());
+    alone.put("state", state);
+    alone.put("standing", Value::Null);
+    alone.put("alike_by", Value::Null);
+    alone.put("verdict", Value::Null);
+    if view.rent.is_none() {
+        alone.put("cost", Value::Null);
+    }
+    alone.extend(object(view));
+    alone.put("in_short", Value::Null);
+    alone.put("why", Value::Null);
+    alone.line()
+}
+
+/// What the search is of: its scenario's name, `null` where it is spelt out in flags, and its seed.
+pub(super) fn scenario(name: Option<&str>, seed: u64) -> Object {
+    let mut object = Object::default();
+    object.put("name", name);
+    object.put("seed", seed);
+    object
+}
+
+/// The keys of a search that was not made, each without a value.
+pub(super) fn unsearched() -> Object {
+    let mut object = Object::default();
+    object.put("format_version", super::FORMAT_VERSION);
+    object.put("version", super::VERSION);
+    for key in [
+        "subject",
+        "scenario",
+        "cost",
+        "knee",
+        "saturation",
+        "when_full",
+        "answers_cut",
+        "too_long",
+        "of_one_traffic",
+        "limited_by",
+        "breaks_first",
+        "hardest_pressed",
+        "attainment_asked",
+        "goodput",
+        "slo",
+        "trust",
+        "model_interval",
+    ] {
+        object.put(key, Value::Null);
+    }
+    for key in ["assumptions", "ignored", "notes", "points"] {
+        object.put(key, Value::List(Vec::new()));
+    }
+    object
 }
 
 /// The same before it is written.
 pub(super) fn object(view: &KneeView) -> Object {
     let mut object = Object::default();
     object.put("format_version", super::FORMAT_VERSION);
+    object.put("version", super::VERSION);
     object.put("subject", view.subject.clone());
+    object.put("scenario", scenario(view.scenario.as_deref(), view.seed));
     if let Some(label) = &view.label {
         object.put("label", label.as_str());
     }
@@ -58,6 +118,9 @@ pub(super) fn object(view: &KneeView) -> Object {
         "limited_by",
         view.limited_by.clone().map_or(Value::Null, Value::Text),
     );
+    // The same for programs: the promise that breaks first, and the resource that is pressed the hardest at the knee.
+    object.put("breaks_first", view.breaks_first.code());
+    object.put("hardest_pressed", view.hardest_pressed);
     object.put("attainment_asked", view.attainment);
     let mut limits = Object::default();
     for limit in &view.limits {
@@ -91,9 +154,8 @@ pub(super) fn object(view: &KneeView) -> Object {
         trust.put(component, trust_word(*how).to_owned());
     }
     object.put("trust", Value::Object(trust));
-    if let Some(model) = &view.model {
-        object.put("model_interval", super::plimsoll::figure_interval(model));
-    }
+    let model = view.model.as_ref().map(super::plimsoll::figure_interval);
+    object.put("model_interval", model);
     let assumptions = view.assumptions.iter().cloned().map(Value::Text).collect();
     object.put("assumptions", Value::List(assumptions));
     object.put("ignored", view.ignored.clone());

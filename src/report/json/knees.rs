@@ -8,24 +8,30 @@ use crate::cost::uncertainty::Component;
 use crate::report::knees::{Found, KneeRow, Knees, Priced};
 
 /// A setting as a line of JSON, without a newline at its end. `state` says what became of it, as the CSV does; what was not searched
-/// has it as its `verdict`, too: `does_not_fit`, `refused`, `failed` or `not_run`.
+/// has it as its `verdict`, too, which else is `null`: `does_not_fit`, `refused`, `failed` or `not_run`. Its other keys are those of a
+/// search, `null` or empty.
 #[must_use]
 pub fn knee_setting(row: &KneeRow) -> String {
     object(row, None).line()
 }
 
-/// All of them, each with its `standing` beside the others: `best`, `alike` where it cannot be told from the best, `worse`, or `null`.
+/// All of them, each with its `standing` beside the others: `best`, `alike` where it cannot be told from the best, `worse`, or `null`; `alike_by` says
+/// whether it is by `chance` or by the `model`'s doubt.
 /// Where the user stopped before all were searched each says how many were, among which alone the best was looked for.
 #[must_use]
 pub fn knee_settings(knees: &Knees) -> Vec<String> {
     let searched = knees.cut().map(|(searched, _)| searched);
-    let placed = knees.rows.iter().zip(knees.standing_words());
+    let words = knees.standing_words().into_iter().zip(knees.doubt_words());
+    let placed = knees.rows.iter().zip(words);
     placed
-        .map(|(row, standing)| object(row, Some((standing, searched))).line())
+        .map(|(row, words)| object(row, Some((words, searched))).line())
         .collect()
 }
 
-fn object(row: &KneeRow, beside: Option<(Option<&'static str>, Option<u64>)>) -> Object {
+/// Where a setting stands and by what it is alike, and how many were searched where not all were.
+type Beside = ((Option<&'static str>, Option<&'static str>), Option<u64>);
+
+fn object(row: &KneeRow, beside: Option<Beside>) -> Object {
     let mut object = Object::default();
     let mut cell = Object::default();
     for (axis, value) in &row.labels {
@@ -33,31 +39,29 @@ fn object(row: &KneeRow, beside: Option<(Option<&'static str>, Option<u64>)>) ->
     }
     object.put("cell", Value::Object(cell));
     object.put("state", row.state());
-    if let Some((standing, searched)) = beside {
-        object.put(
-            "standing",
-            standing.map_or(Value::Null, |word| Value::Text(word.to_owned())),
-        );
-        if let Some(searched) = searched {
-            object.put("interrupted_after_settings", searched);
-        }
+    let ((standing, alike_by), searched) = beside.unwrap_or_default();
+    object.put("standing", standing);
+    object.put("alike_by", alike_by);
+    if let Some(searched) = searched {
+        object.put("interrupted_after_settings", searched);
     }
     match &row.found {
         Found::Knee(priced) => {
+            object.put("verdict", Value::Null);
             object.put("cost", Value::Object(cost(priced)));
             object.extend(knee::object(&priced.view));
         }
         Found::DoesNotFit(_) | Found::Refused { .. } | Found::Failed(_) | Found::NotRun => {
-            object.put("format_version", super::FORMAT_VERSION);
             object.put("verdict", row.state());
+            object.extend(knee::unsearched());
         }
     }
-    if let Found::Refused { in_short, .. } = &row.found {
-        object.put("in_short", in_short.as_str());
-    }
-    if let Some(why) = row.why_not() {
-        object.put("why", why);
-    }
+    let in_short = match &row.found {
+        Found::Refused { in_short, .. } => Some(in_short.as_str()),
+        _ => None,
+    };
+    object.put("in_short", in_short);
+    object.put("why", row.why_not());
     object
 }
 

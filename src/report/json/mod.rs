@@ -30,6 +30,9 @@ use crate::sim::Outcome;
 /// Version of the object under `plimsoll`; grows when a key changes its meaning.
 pub const FORMAT_VERSION: u64 = 2;
 
+/// Version of this program, as every object has it.
+const VERSION: &str = env!("CARGO_PKG_VERSION");
+
 /// Which arrays of per-request figures are written; they need records of the requests.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Arrays {

@@ -1,7 +1,7 @@
 //! The cheapest numbers of prefill and decode replicas as one JSON object.
 
 use super::cost::Cost;
-use super::knee::{estimate, optional};
+use super::knee::{estimate, optional, scenario};
 use super::value::{Object, Value};
 use crate::report::pairs::{PairRow, PairSizing};
 use crate::report::trust::trust_word;
@@ -12,6 +12,8 @@ use crate::report::views::verdict_word;
 pub fn pairs(sizing: &PairSizing) -> String {
     let mut object = Object::default();
     object.put("format_version", super::FORMAT_VERSION);
+    object.put("version", super::VERSION);
+    object.put("scenario", scenario(sizing.scenario.as_deref(), sizing.seed));
     object.put("subject", sizing.subject.clone());
     if sizing.is_interrupted {
         object.put("interrupted", true);

@@ -9,6 +9,7 @@ use super::value::{Object, Value};
 use super::{FORMAT_VERSION, distribution_ms};
 use super::{parts, tiers, waits};
 use crate::analysis::costs::tokens_per_s;
+use crate::analysis::textbook::Foretold;
 use crate::analysis::{Estimate, RunResult};
 use crate::calibrate::interval::{FigureInterval, ModelInterval};
 use crate::cluster::LockStepAccount;
@@ -68,6 +69,9 @@ pub(super) fn object(result: &RunResult, meta: &ResultMeta) -> Object {
         object.put("answers_cut", cut);
     }
     object.put("little", little(result));
+    if let Some(told) = &meta.closed_form {
+        object.put("closed_form", closed_form(told));
+    }
     if !result.by_replica.is_empty() {
         object.put(
             "replicas",
@@ -150,6 +154,18 @@ pub(super) fn object(result: &RunResult, meta: &ResultMeta) -> Object {
         "settings",
         named(settings.map(|(key, value)| (key.as_str(), value.as_str().into()))),
     );
+    object
+}
+
+/// What the books say of this queue.
+fn closed_form(told: &Foretold) -> Object {
+    let mut object = Object::default();
+    object.put("queue", told.queue.as_str());
+    object.put("utilisation", told.utilisation);
+    object.put("mean_service_ms", told.service_s * 1e3);
+    object.put("mean_queue_time_ms", told.wait_s.map(|wait_s| wait_s * 1e3));
+    object.put("mean_e2el_ms", told.stay_s * 1e3);
+    object.put("request_throughput", told.per_s);
     object
 }
 

@@ -1,8 +1,9 @@
 //! Every share of some GPUs between prefill and decode as one JSON object.
 
 use super::cost::Cost;
-use super::knee::{estimate, optional};
+use super::knee::{estimate, optional, scenario};
 use super::value::{Object, Value};
+use crate::report::First;
 use crate::report::splits::{Costs, SplitRow, Splits};
 
 /// Writes all ways as a line of JSON, without a newline at its end. Rates are requests per second.
@@ -10,6 +11,8 @@ use crate::report::splits::{Costs, SplitRow, Splits};
 pub fn splits(splits: &Splits) -> String {
     let mut object = Object::default();
     object.put("format_version", super::FORMAT_VERSION);
+    object.put("version", super::VERSION);
+    object.put("scenario", scenario(splits.scenario.as_deref(), splits.seed));
     object.put("subject", splits.subject.clone());
     object.put("gpus", u64::from(splits.gpus));
     object.put("promises", splits.promises.clone());
@@ -42,7 +45,8 @@ fn way(row: &SplitRow, splits: &Splits) -> Object {
     object.put("knee", estimate(row.within_slo));
     object.put("at_most", optional(row.bound));
     object.put("saturation", estimate(row.saturation));
-    object.put("limited_by", row.breaks.clone().map_or(Value::Null, Value::Text));
+    object.put("limited_by", row.breaks.map(First::words));
+    object.put("breaks_first", row.breaks.map(First::code));
     object.put("prefill_busy", optional(row.busy.map(|busy| busy.0)));
     object.put("decode_busy", optional(row.busy.map(|busy| busy.1)));
     object.put("transfer_share_of_ttft", optional(row.transfer_share));
@@ -56,8 +60,8 @@ fn way(row: &SplitRow, splits: &Splits) -> Object {
         usd_per_hour: row.usd_per_hour,
         usd_per_million_output_tokens: row.usd_per_million_output_tokens(),
         usd_per_million_tokens: row.usd_per_million_tokens(),
+        by_pool: row.usd_by_pool.clone(),
         prices: splits.price_source.clone(),
-        ..Cost::default()
     };
     object.put("cost", Value::Object(paid.object()));
     if let Some(costs) = &row.costs {

@@ -1,15 +1,12 @@
 //! Which setting is cheapest, or serves the most where prices are not known, and which cannot be told from it.
 
-use super::{Found, KneeRow, Knees, Priced};
+use super::{Doubt, Found, KneeRow, Knees, Priced};
 use crate::analysis::Estimate;
 use crate::analysis::costs::UNKNOWN;
 use crate::report::figures::{count, counted, percent, significant, significant_down};
 use crate::report::text_knee::asked;
 use crate::report::text_sizing::dollars;
 use crate::report::undone::Undone;
-
-/// Settings that are named in the first line.
-const NAMED: usize = 3;
 
 /// The first line.
 pub(super) fn answer(knees: &Knees) -> String {
@@ -38,19 +35,12 @@ fn found(knees: &Knees) -> String {
         Some(_) => ("most req/s of these", "cheapest of these"),
     };
     match (cheapest(knees), strongest(knees)) {
-        (Some((best, priced)), strongest) => {
-            // Beyond chance.
-            let own = priced.view.knee.map_or(0.0, |knee| knee.high);
-            let more = strongest
-                .filter(|(row, knee)| asked.is_none() && row.labels != best.labels && knee.low > own)
-                .map_or(String::new(), |(row, knee)| {
-                    format!("; most req/s: {}, {}", row.name(), significant_down(knee.value))
-                });
-            format!("{least}{within}: {}{}{more}", bought(best, priced), beside(knees))
+        (Some((best, priced)), _) => {
+            format!("{least}{within}: {}{}", bought(best, priced), beside(knees, "be as cheap"))
         }
         (None, Some((row, knee))) if asked.is_none() => {
             let knee = significant_down(knee.value);
-            format!("{most}{within}: {}, {knee}{}", row.name(), beside(knees))
+            format!("{most}{within}: {}, {knee}{}", row.name(), beside(knees, "serve as much"))
         }
         _ if knees.cut().is_some() && !knees.searched().any(|priced| priced.view.is_kept()) => {
             seen_before_the_end(knees)
@@ -193,26 +183,44 @@ fn strongest(knees: &Knees) -> Option<(&KneeRow, Estimate)> {
     known.max_by(|a, b| a.1.value.total_cmp(&b.1.value))
 }
 
-/// Settings that cannot be told from the best, in words: of many the first, and how many more.
-fn beside(knees: &Knees) -> String {
-    match &knees.alike()[..] {
-        [] => String::new(),
-        alike => format!("; {} cannot be told from it", names_of(alike, NAMED)),
+/// How many settings cannot be told from the best; which, and why, is told below.
+fn beside(knees: &Knees, may: &str) -> String {
+    let alike = [Doubt::Chance, Doubt::Model].map(|doubt| knees.alike(doubt).len());
+    match alike.iter().sum::<usize>() {
+        0 => String::new(),
+        others => format!("; {} may {may}", counted(others as u64, "other")),
     }
 }
 
-/// The same settings by their names, where the first line does not name all.
-pub(super) fn all_alike(knees: &Knees) -> Option<String> {
+/// The settings that cannot be told from the best, a sentence for each reason.
+pub(super) fn all_alike(knees: &Knees) -> Vec<String> {
     const LISTED: usize = 16;
-    let alike = knees.alike();
-    let told = || {
+    let told = |doubt: Doubt| {
+        let alike = knees.alike(doubt);
         let names = names_of(&alike, LISTED);
-        match alike.len() > LISTED {
-            true => format!("{names}: `standing` of CSV and JSON has them all"),
+        let names = match alike.len() > LISTED {
+            true => format!("{names} (`standing` of CSV and JSON has them all)"),
             false => names,
-        }
+        };
+        let why = match doubt {
+            Doubt::Chance => "by chance, another run may rank them otherwise",
+            Doubt::Model => "by the model's doubt, chance alone would tell them apart",
+        };
+        (!alike.is_empty()).then(|| format!("{why}: {names}"))
     };
-    (alike.len() > NAMED).then(told)
+    [Doubt::Chance, Doubt::Model]
+        .into_iter()
+        .filter_map(told)
+        .collect()
+}
+
+/// What serves more than the cheapest, beyond chance.
+pub(super) fn serves_more(knees: &Knees) -> Option<String> {
+    let (best, priced) = cheapest(knees)?;
+    let own = priced.view.knee.map_or(0.0, |knee| knee.high);
+    let (row, knee) = strongest(knees)?;
+    let is_told = priced.view.sizing.is_none() && row.labels != best.labels && knee.low > own;
+    is_told.then(|| format!("{} req/s: {}", significant_down(knee.value), row.name()))
 }
 
 /// `gpu = l40s, 0.21 $/M output tokens (2.91 req/s on 1 GPU, 0.86 $/h)`, or what carries the rate that was asked for:

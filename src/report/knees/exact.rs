@@ -5,7 +5,7 @@ use crate::report::csv;
 use crate::report::trust::trust_word;
 
 /// Figures of a setting that was searched, as the JSON has them.
-const FIGURES: [&str; 22] = [
+const FIGURES: [&str; 24] = [
     "knee",
     "knee_low",
     "knee_high",
@@ -28,24 +28,30 @@ const FIGURES: [&str; 22] = [
     "usd_high",
     "kernels",
     "limited_by",
+    "breaks_first",
+    "hardest_pressed",
 ];
 
 /// One row a setting: its axes, the knee with both intervals, what it costs; empty where it has none, and why in `state`. `standing` is
-/// `best`, `alike` of what cannot be told from the best, and `worse`; empty where a setting was not searched to its end or has no rank.
+/// `best`, `alike` of what cannot be told from the best, and `worse`, and `alike_by` says whether that is by `chance` or by the `model`'s doubt; empty where a setting was not searched to its end or has no rank.
 #[must_use]
 pub fn csv(knees: &Knees) -> String {
     let axes = knees.rows.first().into_iter().flat_map(|row| &row.labels);
     let axes = axes.map(|(axis, _)| axis.as_str());
-    let head: Vec<&str> = axes.chain(FIGURES).chain(["standing", "state", "why"]).collect();
+    let head: Vec<&str> = axes
+        .chain(FIGURES)
+        .chain(["standing", "alike_by", "state", "why"])
+        .collect();
     let rows = knees
         .rows
         .iter()
-        .zip(knees.standing_words())
-        .map(|(row, standing)| {
+        .zip(knees.standing_words().into_iter().zip(knees.doubt_words()))
+        .map(|(row, (standing, doubt))| {
             let mut cells: Vec<String> = row.labels.iter().map(|(_, value)| value.clone()).collect();
             cells.extend(figures(row));
             let words = [
                 standing.unwrap_or_default(),
+                doubt.unwrap_or_default(),
                 row.state(),
                 row.why_not().unwrap_or_default(),
             ];
@@ -96,5 +102,7 @@ fn figures(row: &KneeRow) -> Vec<String> {
             .kernels()
             .map_or_else(String::new, |trust| trust_word(trust).to_owned()),
         view.limited_by.clone().unwrap_or_default(),
+        view.breaks_first.code(),
+        view.hardest_pressed.unwrap_or_default().to_owned(),
     ]
 }

@@ -6,7 +6,7 @@ use std::collections::BTreeSet;
 use serde_json::Value;
 
 use super::answer::interrupted;
-use super::standing::{Rank, Standing, standings};
+use super::standing::{Doubt, Rank, Standing, standings};
 use crate::analysis::Estimate;
 use crate::analysis::costs::{Work, least_too_long};
 use crate::analysis::knee::is_burst;
@@ -152,6 +152,7 @@ pub fn place(objects: &mut [Value]) {
     let searched = objects.iter().filter(|object| is_searched(object)).count();
     for (object, standing) in objects.iter_mut().zip(standings) {
         object["standing"] = standing.map(Standing::word).into();
+        object["alike_by"] = standing.and_then(Standing::doubt).map(Doubt::word).into();
         if cut {
             object["interrupted_after_settings"] = searched.into();
         } else if let Some(object) = object.as_object_mut() {

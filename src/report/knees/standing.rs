@@ -27,15 +27,42 @@ impl Rank {
         own.0.total_cmp(&other.0).then(own.1.total_cmp(&other.1))
     }
 
-    fn is_worse_than(&self, best: &Rank) -> bool {
-        match (self, best) {
-            (Rank::Cost(own, _), Rank::Cost(best, _)) => own.is_dearer_than(best),
+    fn beside(&self, best: &Rank) -> Standing {
+        let (is_by_chance, is_worse) = match (self, best) {
+            (Rank::Cost(own, _), Rank::Cost(best, _)) => {
+                (!own.is_dearer_by_chance(best), own.is_dearer_than(best))
+            }
             (Rank::Rate(own), Rank::Rate(best)) => {
                 // As of two costs: what may be off is not added up end to end.
                 let apart = reach_of_rate(*own).0.hypot(reach_of_rate(*best).1);
-                (best.value / own.value).ln() > apart
+                let is_worse = (best.value / own.value).ln() > apart;
+                (!is_worse, is_worse)
             }
-            _ => false,
+            _ => (true, false),
+        };
+        match (is_worse, is_by_chance) {
+            (true, _) => Standing::Worse,
+            (false, true) => Standing::Alike(Doubt::Chance),
+            (false, false) => Standing::Alike(Doubt::Model),
+        }
+    }
+}
+
+/// What hides which of two settings is better.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Doubt {
+    /// Chance alone: another run may have them the other way round.
+    Chance,
+    /// They differ by more than chance, and by less than the step times of either may be off.
+    Model,
+}
+
+impl Doubt {
+    /// As files spell it.
+    pub(super) fn word(self) -> &'static str {
+        match self {
+            Doubt::Chance => "chance",
+            Doubt::Model => "model",
         }
     }
 }
@@ -45,8 +72,8 @@ impl Rank {
 pub(super) enum Standing {
     /// It is the best.
     Best,
-    /// It cannot be told from the best.
-    Alike,
+    /// It cannot be told from the best, for this reason.
+    Alike(Doubt),
     /// It is worse beyond what both may be off by.
     Worse,
 }
@@ -56,8 +83,16 @@ impl Standing {
     pub(super) fn word(self) -> &'static str {
         match self {
             Standing::Best => "best",
-            Standing::Alike => "alike",
+            Standing::Alike(_) => "alike",
             Standing::Worse => "worse",
+        }
+    }
+
+    /// Why it cannot be told from the best, where it cannot.
+    pub(super) fn doubt(self) -> Option<Doubt> {
+        match self {
+            Standing::Alike(doubt) => Some(doubt),
+            Standing::Best | Standing::Worse => None,
         }
     }
 }
@@ -72,10 +107,9 @@ pub(super) fn standings(ranks: &[Option<Rank>]) -> Vec<Option<Standing>> {
     let best = known.min_by(|(_, a), (_, b)| a.order(b));
     let standing = |(at, rank): (usize, &Option<Rank>)| {
         let (rank, (best_at, best)) = (rank.as_ref()?, best?);
-        Some(match rank.is_worse_than(best) {
-            _ if at == best_at => Standing::Best,
-            true => Standing::Worse,
-            false => Standing::Alike,
+        Some(match at == best_at {
+            true => Standing::Best,
+            false => rank.beside(best),
         })
     };
     ranks.iter().enumerate().map(standing).collect()

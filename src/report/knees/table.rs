@@ -52,7 +52,9 @@ pub fn md(knees: &Knees) -> String {
 /// What the answer rests on: a word for each sentence's kind, and the sentence.
 fn lines(knees: &Knees) -> Vec<(&'static str, String)> {
     let mut lines = Vec::new();
-    lines.extend(answer::all_alike(knees).map(|names| ("alike", names)));
+    let alike = answer::all_alike(knees).into_iter();
+    lines.extend(alike.map(|names| ("alike", names)));
+    lines.extend(answer::serves_more(knees).map(|most| ("most", most)));
     if !knees.subject.is_empty() {
         lines.push(("simulated", knees.subject.clone()));
     }
@@ -241,7 +243,7 @@ fn figures(knees: &Knees, priced: &Priced, is_sized: bool) -> Vec<String> {
         match knees.undone(priced) {
             _ if priced.is_cut => "interrupted".to_owned(),
             Some(undone) => undone.in_short(),
-            None => view.breaks_first.clone(),
+            None => view.breaks_first.words(),
         },
     ]);
     cells

@@ -86,14 +86,19 @@ fn the_cheapest_is_named_with_those_that_may_be_as_cheap() {
     assert_eq!(
         told(three(1.7)),
         "cheapest within the SLO: gpu = b, 0.50 $/M output tokens (40.0 req/s on 2 GPUs, 7.20 $/h); \
-         gpu = a cannot be told from it"
+         1 other may be as cheap"
+    );
+    let line = |rows, at: usize| text(&knees(rows), None).lines().nth(at).unwrap().to_owned();
+    assert_eq!(
+        line(three(1.7), 1),
+        "alike     by the model's doubt, chance alone would tell them apart: gpu = a"
     );
     let dear = vec![row("a", 10.0, 1.0, Some(1.0)), row("b", 40.0, 1.0, Some(99.0))];
     assert_eq!(
-        told(dear),
-        "cheapest within the SLO: gpu = a, 0.28 $/M output tokens (10.0 req/s on 2 GPUs, 1.00 $/h); \
-         most req/s: gpu = b, 40.0"
+        told(dear.clone()),
+        "cheapest within the SLO: gpu = a, 0.28 $/M output tokens (10.0 req/s on 2 GPUs, 1.00 $/h)"
     );
+    assert_eq!(line(dear, 1), "most      40.0 req/s: gpu = b");
     let unpriced = vec![row("a", 10.0, 1.0, None), row("b", 40.0, 1.0, None)];
     assert_eq!(told(unpriced), "most req/s within the SLO: gpu = b, 40.0");
     let cut = vec![
@@ -147,7 +152,7 @@ fn what_a_full_server_serves_stands_beside_what_saturates_it() {
     assert_eq!(rows[1][place..place + 3], ["", "", ""]);
 }
 
-/// The first line names a few of those that are as cheap, a line below it all, and files each.
+/// The first line says how many are as cheap, a line below it which, and files each.
 #[test]
 fn all_that_cannot_be_told_from_the_best_are_named() {
     let named = |number: usize| {
@@ -158,16 +163,16 @@ fn all_that_cannot_be_told_from_the_best_are_named() {
     let unfolded = |told: String| told.split_whitespace().collect::<Vec<_>>().join(" ");
     let four = unfolded(told(4));
     assert!(
-        four.contains("gpu = g01; gpu = g02 and gpu = g03 cannot be told from it simulated"),
+        four.contains("rank them otherwise: gpu = g01; gpu = g02 and gpu = g03 simulated"),
         "{four}"
     );
     let six = told(6);
     let first: Vec<&str> = six.lines().take(6).collect();
     insta::assert_snapshot!(first.join("\n"), @r"
     cheapest within the SLO: gpu = g00, 0.25 $/M output tokens (40.0 req/s on 2
-      GPUs, 3.60 $/h); gpu = g01; gpu = g02; gpu = g03 and 2 more cannot be told
-      from it
-    alike     gpu = g01; gpu = g02; gpu = g03; gpu = g04 and gpu = g05
+      GPUs, 3.60 $/h); 5 others may be as cheap
+    alike     by chance, another run may rank them otherwise: gpu = g01; gpu = g02;
+              gpu = g03; gpu = g04 and gpu = g05
     simulated Llama-3.1-8B-Instruct
     SLO       99.0 % of requests with TTFT ≤ 500 ms and TPOT ≤ 50.0 ms
     ");
@@ -175,8 +180,8 @@ fn all_that_cannot_be_told_from_the_best_are_named() {
     assert!(many.lines().all(|line| line.chars().count() <= 80), "{many}");
     let unfolded = unfolded(many.clone());
     assert!(
-        unfolded.contains("g03 and 36 more cannot be told from it")
-            && unfolded.contains("gpu = g16 and 23 more: `standing` of CSV and JSON has them all"),
+        unfolded.contains("39 others may be as cheap")
+            && unfolded.contains("gpu = g16 and 23 more (`standing` of CSV and JSON has them all)"),
         "{many}"
     );
     let rows = csv_rows(&csv(&named(6)));
@@ -186,18 +191,21 @@ fn all_that_cannot_be_told_from_the_best_are_named() {
         words,
         ["best", "alike", "alike", "alike", "alike", "alike", "worse"]
     );
+    let column = rows[0].iter().position(|name| name == "alike_by").unwrap();
+    let words: Vec<&str> = rows[1..].iter().map(|row| row[column].as_str()).collect();
+    assert_eq!(words, ["", "chance", "chance", "chance", "chance", "chance", ""]);
     // Of equal ones the first, in words as in files.
     let equal = knees(vec![row("a", 40.0, 1.0, None), row("b", 40.0, 1.0, None)]);
     assert!(
         text(&equal, None)
-            .starts_with("most req/s within the SLO: gpu = a, 40.0; gpu = b cannot be told from it\n")
+            .starts_with("most req/s within the SLO: gpu = a, 40.0; 1 other may serve as much\n")
     );
     assert_eq!(equal.standing_words(), [Some("best"), Some("alike")]);
     // By what they serve, where no price is known.
     let unpriced = vec![row("a", 40.0, 1.0, None), row("b", 38.0, 1.0, None)];
     assert!(
         text(&knees(unpriced), None)
-            .starts_with("most req/s within the SLO: gpu = a, 40.0; gpu = b cannot be told from it\n")
+            .starts_with("most req/s within the SLO: gpu = a, 40.0; 1 other may serve as much\n")
     );
 }
 
@@ -252,7 +260,7 @@ fn doubts_that_two_settings_share_do_not_hide_which_is_cheaper() {
     assert_eq!(told(vec![on("h100", "a", 10.0), on("h100", "b", 12.0)]), apart);
     assert_eq!(
         told(vec![on("h100", "a", 10.0), on("l40s", "b", 12.0)]),
-        format!("{apart}; gpu = a cannot be told from it")
+        format!("{apart}; 1 other may be as cheap")
     );
 }
 
@@ -355,9 +363,9 @@ fn a_table_for_people_is_ranked_and_says_what_it_rests_on() {
     note      gpu = c: its interval is wide
 
       gpu  req/s          95 %    model 90 %  saturates  GPUs   $/h  $/M out          90 %  $/M in+out  kernels        limited by
-      b     40.0  [36.3, 44.0]  [36.3, 44.0]       27.6     2  7.20     0.50  [0.44, 0.57]      0.0695  roofline only  TTFT p99
-      a     10.0  [9.09, 11.0]  [9.09, 11.0]       27.6     2  3.60     1.00  [0.88, 1.13]      0.0388  roofline only  TTFT p99
-      c     5.00  [4.54, 5.50]  [4.54, 5.50]       27.6     2     –        –             –           –  roofline only  TTFT p99
+      b     40.0  [36.3, 44.0]  [36.3, 44.0]       27.6     2  7.20     0.50  [0.44, 0.57]      0.0695  roofline only  p99 TTFT
+      a     10.0  [9.09, 11.0]  [9.09, 11.0]       27.6     2  3.60     1.00  [0.88, 1.13]      0.0388  roofline only  p99 TTFT
+      c     5.00  [4.54, 5.50]  [4.54, 5.50]       27.6     2     –        –             –           –  roofline only  p99 TTFT
       f        –             –             –          –     –     –        –             –           –                 failed
 
     assumed   gpu_memory_utilization 0.92 (default of vllm@0.33)
@@ -367,9 +375,9 @@ fn a_table_for_people_is_ranked_and_says_what_it_rests_on() {
 
     | gpu | req/s | 95 % | model 90 % | saturates | GPUs | $/h | $/M out | 90 % | $/M in+out | kernels | limited by |
     | :-- | --: | --: | --: | --: | --: | --: | --: | --: | --: | :-- | :-- |
-    | b | 40.0 | [36.3, 44.0] | [36.3, 44.0] | 27.6 | 2 | 7.20 | 0.50 | [0.44, 0.57] | 0.0695 | roofline only | TTFT p99 |
-    | a | 10.0 | [9.09, 11.0] | [9.09, 11.0] | 27.6 | 2 | 3.60 | 1.00 | [0.88, 1.13] | 0.0388 | roofline only | TTFT p99 |
-    | c | 5.00 | [4.54, 5.50] | [4.54, 5.50] | 27.6 | 2 | – | – | – | – | roofline only | TTFT p99 |
+    | b | 40.0 | [36.3, 44.0] | [36.3, 44.0] | 27.6 | 2 | 7.20 | 0.50 | [0.44, 0.57] | 0.0695 | roofline only | p99 TTFT |
+    | a | 10.0 | [9.09, 11.0] | [9.09, 11.0] | 27.6 | 2 | 3.60 | 1.00 | [0.88, 1.13] | 0.0388 | roofline only | p99 TTFT |
+    | c | 5.00 | [4.54, 5.50] | [4.54, 5.50] | 27.6 | 2 | – | – | – | – | roofline only | p99 TTFT |
     | f | – | – | – | – | – | – | – | – | – |  | failed |
 
     * simulated: Llama-3.1-8B-Instruct

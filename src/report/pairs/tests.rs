@@ -39,6 +39,8 @@ fn sizing(rows: Vec<PairRow>, (prefill, decode): (u64, u64)) -> PairSizing {
         promises: Vec::new(),
         beside: Vec::new(),
         subject: String::new(),
+        scenario: None,
+        seed: 0,
         trust: Vec::new(),
         doubt: None,
         assumptions: Vec::new(),

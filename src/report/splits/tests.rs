@@ -1,8 +1,13 @@
 //! Ways to share GPUs out, as printed.
 
 use super::*;
+use crate::analysis::knee::Statistic;
+use crate::metrics::Metric;
 
-fn row(split: Option<(u32, u32)>, rate: f64, breaks: &str) -> SplitRow {
+const P99_TTFT: First = First::Promise(Metric::Ttft, Statistic::Quantile(0.99));
+const P99_TPOT: First = First::Promise(Metric::Tpot, Statistic::Quantile(0.99));
+
+fn row(split: Option<(u32, u32)>, rate: f64, breaks: First) -> SplitRow {
     let estimate = Estimate {
         value: rate,
         low: rate * 0.95,
@@ -12,7 +17,7 @@ fn row(split: Option<(u32, u32)>, rate: f64, breaks: &str) -> SplitRow {
         split,
         within_slo: (rate > 0.0).then_some(estimate),
         saturation: None,
-        breaks: Some(breaks.to_owned()),
+        breaks: Some(breaks),
         busy: Some((0.5, 0.9)),
         transfer_share: split.map(|_| 0.125),
         costs: Some(Costs {
@@ -24,6 +29,7 @@ fn row(split: Option<(u32, u32)>, rate: f64, breaks: &str) -> SplitRow {
             transfer: split.map(|_| (268_435_456.0, 0.0012)),
         }),
         usd_per_hour: Some(12.0),
+        usd_by_pool: Vec::new(),
         bound: None,
     }
 }
@@ -37,6 +43,8 @@ fn splits(rows: Vec<SplitRow>) -> Splits {
         rows,
         price_source: String::new(),
         subject: "a model".to_owned(),
+        scenario: None,
+        seed: 0,
         explains: false,
     }
 }
@@ -45,9 +53,9 @@ fn splits(rows: Vec<SplitRow>) -> Splits {
 fn the_first_line_and_the_reason_follow_the_rates() {
     let all = |both| {
         splits(vec![
-            row(Some((1, 3)), 10.0, "p99 TTFT"),
-            row(Some((2, 2)), 12.0, "p99 TTFT"),
-            row(None, both, "p99 TPOT"),
+            row(Some((1, 3)), 10.0, P99_TTFT),
+            row(Some((2, 2)), 12.0, P99_TTFT),
+            row(None, both, P99_TPOT),
         ])
     };
     let first = |both| text(&all(both)).lines().next().unwrap_or_default().to_owned();
@@ -68,7 +76,7 @@ fn the_first_line_and_the_reason_follow_the_rates() {
     assert!(text(&all(16.0)).contains("at 2:2 the prefill pool is busy only 50.0 %"));
     // A decode pool at its limit leaves the other's time unused.
     let mut decode = all(16.0);
-    decode.rows[1].breaks = Some("p99 TPOT".to_owned());
+    decode.rows[1].breaks = Some(P99_TPOT);
     assert!(text(&decode).contains("the prefill pool is busy only 50.0 %"));
     assert_eq!(
         first(11.5),
@@ -76,7 +84,10 @@ fn the_first_line_and_the_reason_follow_the_rates() {
          doing both 11.5 req/s"
     );
     assert!(first(0.0).contains("only apart is the SLO met"));
-    let none = splits(vec![row(Some((1, 3)), 0.0, ""), row(None, 0.0, "")]);
+    let none = splits(vec![
+        row(Some((1, 3)), 0.0, First::Saturation),
+        row(None, 0.0, First::Saturation),
+    ]);
     assert!(!none.is_kept());
     assert!(
         text(&none).starts_with("NO RATE") && !text(&none).contains('▶'),
@@ -87,7 +98,10 @@ fn the_first_line_and_the_reason_follow_the_rates() {
 /// 12 $ an hour of 12 requests a second with 200 tokens are 12 $ for 8.64 million.
 #[test]
 fn a_way_costs_what_its_gpus_do_at_its_rate() {
-    let all = splits(vec![row(Some((2, 2)), 12.0, "p99 TTFT"), row(None, 0.0, "")]);
+    let all = splits(vec![
+        row(Some((2, 2)), 12.0, P99_TTFT),
+        row(None, 0.0, First::Saturation),
+    ]);
     assert!((all.rows[0].usd_per_million_output_tokens().unwrap() - 12.0 / 8.64).abs() < 1e-12);
     assert_eq!(
         all.rows[1].usd_per_million_output_tokens(),
@@ -104,12 +118,12 @@ fn a_way_that_cannot_win_says_so_and_the_arithmetic_adds_up() {
     let pruned = SplitRow {
         bound: Some(5.0),
         breaks: None,
-        ..row(Some((1, 3)), 0.0, "")
+        ..row(Some((1, 3)), 0.0, First::Saturation)
     };
     let mut all = splits(vec![
         pruned,
-        row(Some((2, 2)), 12.0, "p99 TTFT"),
-        row(None, 8.0, "p99 TPOT"),
+        row(Some((2, 2)), 12.0, P99_TTFT),
+        row(None, 8.0, P99_TPOT),
     ]);
     all.explains = true;
     let text = text(&all);

@@ -56,7 +56,7 @@ const STATISTICS: [&str; 7] = ["mean", "median", "std", "p50", "p90", "p95", "p9
 pub(super) const TOKENS_COST: &str = "$/M out";
 
 /// Other figures: key, heading, and how they are written.
-const OTHERS: [(&str, &str, Kind); 29] = [
+const OTHERS: [(&str, &str, Kind); 33] = [
     ("request_throughput", "req/s", Kind::Number),
     ("output_throughput", "out tok/s", Kind::Number),
     ("total_token_throughput", "all tok/s", Kind::Number),
@@ -86,15 +86,41 @@ const OTHERS: [(&str, &str, Kind); 29] = [
     ("usd_per_million_output_tokens", TOKENS_COST, Kind::Dollars),
     ("usd_per_million_tokens", "$/M in+out", Kind::Dollars),
     ("steps", "steps", Kind::Count),
+    ("closed_form_utilisation", "ρ", Kind::Number),
+    (
+        "closed_form_mean_queue_time_ms",
+        "queue by the books",
+        Kind::Latency,
+    ),
+    ("closed_form_mean_e2el_ms", "E2EL by the books", Kind::Latency),
+    (
+        "closed_form_request_throughput",
+        "req/s by the books",
+        Kind::Number,
+    ),
 ];
 
 /// What one word stands for. Of these a table leaves out what no run has, but for the first.
-const WORDS: [(&str, &[&str]); 12] = [
+const WORDS: [(&str, &[&str]); 13] = [
     ("ttft", &["median_ttft_ms", "p99_ttft_ms"]),
     ("tpot", &["median_tpot_ms", "p99_tpot_ms"]),
     ("itl", &["median_itl_ms", "p99_itl_ms"]),
     ("e2el", &["median_e2el_ms", "p99_e2el_ms"]),
-    ("queue", &["median_queue_time_ms", "p99_queue_time_ms"]),
+    (
+        "queue",
+        &["mean_queue_time_ms", "median_queue_time_ms", "p99_queue_time_ms"],
+    ),
+    (
+        "theory",
+        &[
+            "closed_form_utilisation",
+            "mean_queue_time_ms",
+            "closed_form_mean_queue_time_ms",
+            "mean_e2el_ms",
+            "closed_form_mean_e2el_ms",
+            "closed_form_request_throughput",
+        ],
+    ),
     ("throughput", &["request_throughput", "output_throughput"]),
     ("tokens", &["total_input_tokens", "total_output_tokens"]),
     ("good", &["good_share"]),
@@ -113,7 +139,11 @@ const WORDS: [(&str, &[&str]); 12] = [
 ];
 
 /// What CSV has beside vLLM's keys.
-pub(super) const OWN_OF_CSV: [&str; 8] = [
+pub(super) const OWN_OF_CSV: [&str; 12] = [
+    "mean_queue_time_ms",
+    "closed_form_mean_queue_time_ms",
+    "closed_form_mean_e2el_ms",
+    "closed_form_request_throughput",
     "preemptions",
     "kv_usage",
     "kv_usage_max",
@@ -137,6 +167,19 @@ impl Columns {
         Ok(Columns(Some(names.iter().map(named).collect::<Result<_, _>>()?)))
     }
 
+    /// Percentiles, in 0..100, that are asked for and are not always known of a run.
+    #[must_use]
+    pub fn percentiles(&self) -> Vec<f64> {
+        let figures = self.0.iter().flatten().flatten();
+        let asked = figures.filter_map(|figure| percentile(figure.key.split_once('_')?.0));
+        let mut asked: Vec<f64> = asked
+            .filter(|one| ![50.0, 90.0, 95.0, 99.0].contains(one))
+            .collect();
+        asked.sort_by(f64::total_cmp);
+        asked.dedup();
+        asked
+    }
+
     /// All that can be asked for: words first, then keys.
     #[must_use]
     pub fn known() -> String {
@@ -144,7 +187,7 @@ impl Columns {
         let others: Vec<&str> = OTHERS.iter().map(|(key, ..)| *key).collect();
         let metrics: Vec<&str> = METRICS.iter().map(|(metric, _)| *metric).collect();
         format!(
-            "{}; {}; and {{{}}}_{{{}}}_ms",
+            "{}; {}; and {{{},p99.9}}_{{{}}}_ms, with any percentile in place of p99.9",
             words.join(", "),
             others.join(", "),
             STATISTICS.join(","),
@@ -174,11 +217,17 @@ fn group(name: &str) -> Option<Vec<Figure>> {
     match WORDS.iter().find(|(word, _)| *word == name) {
         Some((_, keys)) => {
             let mut figures: Vec<Figure> = keys.iter().filter_map(|key| figure(key)).collect();
-            // The second of two percentiles says which alone.
-            if let [first, second] = &mut figures[..]
-                && first.kind == Kind::Latency
-            {
-                second.heading = "p99".to_owned();
+            // Of several statistics of one metric the others say which alone.
+            let metric = |figure: &Figure| Some(figure.heading.rsplit_once(' ')?.0.to_owned());
+            let first = figures.first().filter(|first| first.kind == Kind::Latency);
+            if let Some(of_first) = first.and_then(metric) {
+                for other in &mut figures[1..] {
+                    if metric(other).as_ref() == Some(&of_first)
+                        && let Some((_, statistic)) = other.heading.rsplit_once(' ')
+                    {
+                        other.heading = statistic.to_owned();
+                    }
+                }
             }
             Some(figures)
         }
@@ -195,13 +244,22 @@ fn figure(key: &str) -> Option<Figure> {
             kind: *kind,
         });
     }
-    let (statistic, metric) = key.strip_suffix("_ms")?.split_once('_')?;
+    // In milliseconds also where that is not said.
+    let (statistic, metric) = key.strip_suffix("_ms").unwrap_or(key).split_once('_')?;
     let (_, name) = METRICS.iter().find(|(known, _)| *known == metric)?;
-    STATISTICS.contains(&statistic).then(|| Figure {
-        key: key.to_owned(),
+    let is_known = STATISTICS.contains(&statistic) || percentile(statistic).is_some();
+    is_known.then(|| Figure {
+        key: format!("{statistic}_{metric}_ms"),
         heading: format!("{name} {}", if statistic == "median" { "p50" } else { statistic }),
         kind: Kind::Latency,
     })
+}
+
+/// `p99.9` as a number, in 0..100.
+fn percentile(statistic: &str) -> Option<f64> {
+    let number: f64 = statistic.strip_prefix('p')?.parse().ok()?;
+    // Spelt as JSON spells it.
+    (number > 0.0 && number < 100.0 && format!("p{number}") == statistic).then_some(number)
 }
 
 /// The usual figures of these runs, those only that say something of them.
@@ -298,7 +356,20 @@ mod tests {
         );
         assert_eq!(headings("kv").as_deref(), Some("KV | KV max"));
         assert_eq!(headings("mfu").as_deref(), Some("MFU"));
-        assert_eq!(headings("p42_ttft_ms"), None);
+        assert_eq!(headings("queue").as_deref(), Some("queue mean | p50 | p99"));
+        assert_eq!(headings("p99.9_ttft_ms").as_deref(), Some("TTFT p99.9"));
+        assert_eq!(headings("p99.9_e2el").as_deref(), Some("E2EL p99.9"));
+        for none in [
+            "p100_ttft_ms",
+            "p0_ttft_ms",
+            "p099_ttft_ms",
+            "px_ttft_ms",
+            "p42_tttf_ms",
+        ] {
+            assert_eq!(headings(none), None, "{none}");
+        }
+        let asked = ["p99.9_itl", "p99_ttft_ms", "tpot", "p42_e2el_ms"].map(str::to_owned);
+        assert_eq!(Columns::named(&asked).unwrap().percentiles(), [42.0, 99.9]);
         for (word, keys) in WORDS {
             assert_eq!(group(word).map(|group| group.len()), Some(keys.len()), "{word}");
         }

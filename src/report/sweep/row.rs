@@ -105,6 +105,10 @@ impl SweepRow<'_> {
             "preemptions" | "steps" => self.counted(key),
             "mfu" | "memory_bandwidth" => own("utilisation"),
             "replica_hours" => own("scaling"),
+            _ if key.starts_with("closed_form_") => {
+                let told = self.run.pointer("/plimsoll/closed_form")?;
+                told.get(key.trim_start_matches("closed_form_"))?.as_f64()
+            }
             "usd_per_hour" | "usd_per_million_output_tokens" | "usd_per_million_tokens" => own("cost"),
             "running" | "running_max" | "waiting" | "waiting_max" | "kv_usage" | "kv_usage_max" | "busy" => {
                 state(key)

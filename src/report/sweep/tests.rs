@@ -58,10 +58,10 @@ fn every_part_is_told_as_little_trusted_as_in_any_run() {
 }
 
 #[test]
-fn a_model_interval_is_two_columns_a_figure() {
+fn a_model_interval_is_two_columns_in_the_unit_of_its_figure() {
     let run: Value = serde_json::from_str(
         r#"{"p99_ttft_ms": 9.0, "plimsoll": {"verdict": "stable",
-            "model_interval": {"p99_ttft_ms": {"factors_90": [0.8, 1.5], "sigma_ln": 0.2}}}}"#,
+            "model_interval": {"p99_ttft_ms": {"factors_90": [0.75, 1.5], "sigma_ln": 0.2}}}}"#,
     )
     .unwrap();
     let settings = [("rate".to_owned(), "2".to_owned())];
@@ -73,7 +73,7 @@ fn a_model_interval_is_two_columns_a_figure() {
     };
     assert_eq!(
         csv(&[row(&run), row(&Value::Null)]),
-        "rate,p99_ttft_ms,p99_ttft_ms_model_low,p99_ttft_ms_model_high,verdict\n2,9.0,0.8,1.5,stable\n2,,,,not_run\n"
+        "rate,p99_ttft_ms,p99_ttft_ms_model_low,p99_ttft_ms_model_high,verdict\n2,9.0,6.75,13.5,stable\n2,,,,not_run\n"
     );
 }
 

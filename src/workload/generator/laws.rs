@@ -7,7 +7,7 @@ use proptest::prelude::*;
 use super::tests::{Fate, seconds, serve, sessions};
 use super::*;
 use crate::ids::SegmentId;
-use crate::workload::{Client, Draws, Endings, Lengths, LognormalLength, MmppState};
+use crate::workload::{Client, Draws, Endings, Lengths, LognormalLength, MemorylessLength, MmppState};
 
 fn any_arrivals() -> impl Strategy<Value = Arrivals> {
     let rate = || 0.01..1000.0;
@@ -65,7 +65,15 @@ fn any_lengths() -> impl Strategy<Value = Lengths> {
             values.into()
         })
     };
+    let memoryless = || (1.0..400.0).prop_map(|mean| MemorylessLength::Drawn { mean, max: 8000 });
     prop_oneof![
+        (memoryless(), memoryless(), any::<bool>()).prop_map(|(input, output, is_geometric)| {
+            Lengths::Memoryless {
+                input,
+                output,
+                is_geometric,
+            }
+        }),
         (length(), length()).prop_map(|(input_len, output_len)| Lengths::Fixed {
             input_len,
             output_len
