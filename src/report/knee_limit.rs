@@ -36,7 +36,7 @@ pub(super) fn limited_by(
     let Some(pressed) = pressed else {
         return Some(first);
     };
-    Some(format!("{first}. {}", hardest_pressed(pressed, words, of_pool)))
+    Some(format!("{first}. {}", told_pressed(pressed, words, of_pool)))
 }
 
 /// The promise that breaks first beyond the knee, which has its figure `at` a load, why it does, and what is pressed the hardest there.
@@ -51,14 +51,14 @@ pub(super) fn breaks(
     let why = pressed.map(|(limiter, pressure)| why_late(binding, limiter, &pressure, words));
     let first = binds(binding, classes, &format!("{over}{at}"), why.as_deref());
     match pressed {
-        Some(pressed) => format!("{first}. {}", hardest_pressed(pressed, words, pool)),
+        Some(pressed) => format!("{first}. {}", told_pressed(pressed, words, pool)),
         None => first,
     }
 }
 
 /// `Hardest pressed is the host (host 41 % of step time, …)`: the resource that limits, of a pool where there are several, and the shares
 /// of all.
-fn hardest_pressed(
+fn told_pressed(
     (limiter, pressure): (Limiter, Pressure),
     words: EngineWords,
     pool: Option<&str>,
