@@ -326,14 +326,13 @@ impl Normalised {
     /// One rank is what there is without it.
     fn take_attention_ranks(&mut self, flag: Flag, args: &mut Args<'_>) {
         let ranks = flag.value.or_else(|| args.next_if(is_value).cloned());
-        let Some(ranks) = ranks else {
-            self.args.push(format!("--{}", flag.name));
-            return;
-        };
-        if ranks != "1" {
+        if ranks.as_deref() != Some("1") {
             self.args.push("--enable-dp-attention".to_owned());
         }
-        self.args.push(format!("--data-parallel-size={ranks}"));
+        self.args.push(match ranks {
+            Some(ranks) => format!("--data-parallel-size={ranks}"),
+            None => "--data-parallel-size".to_owned(),
+        });
     }
 
     /// A flag that clap knows, or nobody.

@@ -2,7 +2,7 @@
 
 use super::{Operators, is_of_mlp, link_for, with_gemm, with_moe};
 use crate::cost::calibration::{AllReduce, Calibration};
-use crate::cost::kernel::{all_gather_seconds, all_reduce_seconds};
+use crate::cost::kernel::all_reduce_seconds;
 use crate::cost::operators::{experts, linears, lm_head};
 use crate::cost::roofline::Placement;
 use crate::cost::{Moved, Part, Trust};
@@ -19,6 +19,18 @@ pub(super) struct Gathering {
     sums_up_to: u64,
     /// The LM head is theirs in common.
     logits: bool,
+}
+
+/// NCCL's overhead over that of the all-reduce which the calibration timed, and its bandwidth over that one's: a prior from
+/// published timings of all-gathers and reduce-scatters among 2, 4 and 8 A100, H100, H200 and B200, in the median 17 % off, a
+/// tenth of them 34 % or more.
+const NCCL_OVERHEAD: f64 = 3.0;
+const NCCL_BANDWIDTH: f64 = 0.75;
+
+/// Seconds of an all-gather or a reduce-scatter by NCCL of `bytes` in all: `3·o + (n−1)/n·S/(0.75·B)`.
+fn gather_seconds(link: &AllReduce, bytes: f64) -> f64 {
+    let n = f64::from(link.gpus);
+    NCCL_OVERHEAD * link.overhead_us * 1e-6 + (n - 1.0) / n * bytes / (NCCL_BANDWIDTH * link.bus_gbs * 1e9)
 }
 
 impl Operators {
@@ -97,8 +109,7 @@ impl Operators {
     ///
     /// Summed: an all-reduce each way, which adds up the slices of a rank's attention on its way (`_dp_gather_via_all_reduce`, `dp_scatter`).
     /// Scattered: an all-gather and a reduce-scatter over all GPUs; beside them, where a rank has several, the same of its own rows among
-    /// these (`_dp_gather_via_all_gather`, `dp_reduce_scatter_tensor`). Nobody timed those: half an all-reduce's bytes at its rate,
-    /// and its overhead. Of vLLM's ranks both together count as one all-reduce.
+    /// these (`_dp_gather_via_all_gather`, `dp_reduce_scatter_tensor`). Of vLLM's ranks both together count as one all-reduce.
     fn moving(&self, link: &AllReduce, tokens: u64, moved: Moved) -> (f64, Trust) {
         let bytes = tokens as f64 * self.hidden_bytes;
         let Some(gathering) = &self.gathering else {
@@ -108,8 +119,8 @@ impl Operators {
             Moved::Summed => (2.0 * all_reduce_seconds(link, bytes), link.trust),
             Moved::Scattered => {
                 let group = gathering.group.as_ref();
-                let own = group.map_or(0.0, |group| all_gather_seconds(group, bytes / gathering.ranks));
-                let seconds = 2.0 * (all_gather_seconds(link, bytes) + own);
+                let own = group.map_or(0.0, |group| gather_seconds(group, bytes / gathering.ranks));
+                let seconds = 2.0 * (gather_seconds(link, bytes) + own);
                 (seconds, link.trust.max(Trust::Prior))
             }
         }
@@ -123,11 +134,40 @@ impl Operators {
             return Vec::new();
         };
         let seconds = all_reduce_seconds(link, rows as f64 * self.hidden_bytes)
-            + all_gather_seconds(link, rows as f64 * self.logits_bytes);
+            + gather_seconds(link, rows as f64 * self.logits_bytes);
         let parts = vec![
             self.linear_part(&self.lm_head, rows),
             self.link_part("logits_gather", link.trust.max(Trust::Prior), seconds),
         ];
         self.scaled(parts)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::cost::calibration::for_device;
+    use crate::cost::testing::{device, number, rows, whole};
+
+    #[test]
+    fn published_timings_of_nccl_are_near() {
+        let mut errors: Vec<f64> = Vec::new();
+        for card in ["a100", "h100", "h200", "b200"] {
+            let device = device(card);
+            let calibration = for_device(&device, "sglang").calibration;
+            for row in rows("kernels/collectives.csv") {
+                let is_gather = ["all_gather", "reduce_scatter"].contains(&row["op"].as_str());
+                if row["gpu"] != format!("{card}_sxm") || row["impl"] != "NCCL" || !is_gather {
+                    continue;
+                }
+                let link = link_for(&calibration, &device, whole(&row, "gpus") as u32);
+                let seconds = gather_seconds(&link, 2.0 * number(&row, "elements"));
+                errors.push((seconds / (1e-6 * number(&row, "us"))).ln().abs());
+            }
+        }
+        errors.sort_by(f64::total_cmp);
+        let at = |share: f64| errors[(share * errors.len() as f64) as usize];
+        assert_eq!(errors.len(), 240);
+        assert!(at(0.5) < 0.18 && at(0.9) < 0.36, "{} {}", at(0.5), at(0.9));
     }
 }
