@@ -54,7 +54,7 @@ fn cost() -> RooflineCost {
         tensor_parallel: 1,
         data_parallel: 1,
         expert_groups: 1,
-        gathers_mlp: false,
+        gathers: None,
         kv_format: Dtype::Bf16.into(),
         graphs: Graphs {
             capture_sizes: capture_sizes.collect(),

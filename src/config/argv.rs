@@ -85,6 +85,9 @@ const OF_COMPILATION: [&str; 12] = [
     "compile_cache_save_format",
 ];
 
+/// SGLang 0.5.23's spelling of `--dp-size N --enable-dp-attention` (`handle_deprecated_dp_attention`).
+const ATTENTION_RANKS: [&str; 2] = ["attn-dp-size", "attention-data-parallel-size"];
+
 /// Switches that take `--no-X`.
 const SWITCHES: [&str; 8] = [
     "disable-hybrid-kv-cache-manager",
@@ -131,6 +134,9 @@ pub fn normalise(args: &[String]) -> Normalised {
         match flag(arg) {
             None => out.args.push(arg.clone()),
             Some(flag) if !flag.path.is_empty() => out.take_dotted(flag, &mut args),
+            Some(flag) if ATTENTION_RANKS.contains(&flag.name.as_str()) => {
+                out.take_attention_ranks(flag, &mut args);
+            }
             Some(flag) => {
                 let is_done = out.take_known(&flag, &mut args) || out.take_switched_off(&flag.name);
                 if !is_done {
@@ -317,6 +323,18 @@ impl Normalised {
         };
         self.drop_flag(name, None, Ignored(reason));
         true
+    }
+
+    /// One rank is what there is without it.
+    fn take_attention_ranks(&mut self, flag: Flag, args: &mut Args<'_>) {
+        let ranks = flag.value.or_else(|| args.next_if(is_value).cloned());
+        if ranks.as_deref() != Some("1") {
+            self.args.push("--enable-dp-attention".to_owned());
+        }
+        self.args.push(match ranks {
+            Some(ranks) => format!("--data-parallel-size={ranks}"),
+            None => "--data-parallel-size".to_owned(),
+        });
     }
 
     /// A flag that clap knows, or nobody.

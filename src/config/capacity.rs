@@ -159,9 +159,9 @@ pub(super) fn count(mut document: Document, role: Role, files: &dyn Files) -> Re
     expert_parallel::resolve(&mut judge, &raw, &model, tensor_parallel * data_parallel, &flags);
     blocks::check(&mut judge, &raw, &model, tensor_parallel, data_parallel, &flags);
     let engines = raw.cluster.data_parallel_size.map_or(1, |count| count.0 as u32);
-    let worked = lockstep::worked_by_rank(&model, data_parallel, flags.gathers_mlp());
+    let worked = lockstep::worked_by_rank(&model, data_parallel, flags.gathers());
     let worked_for_all = model.clone();
-    let model = lockstep::of_rank(&model, data_parallel, flags.gathers_mlp());
+    let model = lockstep::of_rank(&model, data_parallel, flags.gathers());
     let options = MemoryOptions {
         pipeline_parallel,
         ..flags.memory_options(&model, tensor_parallel, kv_format)

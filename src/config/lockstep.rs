@@ -9,7 +9,7 @@ use super::server::Server;
 use super::sglang;
 use super::version::EngineKind;
 use crate::cluster::LockStepSpec;
-use crate::cost::roofline::SharedExperts;
+use crate::cost::roofline::{Gathers, SharedExperts};
 use crate::model::{LayerGroup, Mlp, ModelShape};
 use crate::sim::LockStepRanks;
 
@@ -33,8 +33,8 @@ pub(super) fn attention_group(raw: &RawScenario, tensor_parallel: u32) -> u32 {
 
 /// The part of a model that lies on one such rank: all of it, but of the experts a share; of dense layers and shared
 /// experts too, where ranks have those in common.
-pub(super) fn of_rank(model: &ModelShape, ranks: u32, gathers_mlp: bool) -> ModelShape {
-    let dense = if gathers_mlp { ranks } else { 1 };
+pub(super) fn of_rank(model: &ModelShape, ranks: u32, gathers: Option<Gathers>) -> ModelShape {
+    let dense = if gathers.is_some() { ranks } else { 1 };
     let share = |group: &LayerGroup| {
         let mut own = group.clone();
         match &mut own.mlp {
@@ -59,8 +59,11 @@ pub(super) fn of_rank(model: &ModelShape, ranks: u32, gathers_mlp: bool) -> Mode
 
 /// The part of a model's work that one such rank has where it alone has requests: of each expert that a token is sent to a share, whether
 /// ranks hold slices or whole experts.
-pub(super) fn worked_by_rank(model: &ModelShape, ranks: u32, gathers_mlp: bool) -> ModelShape {
-    let mut own = of_rank(model, ranks, gathers_mlp);
+pub(super) fn worked_by_rank(model: &ModelShape, ranks: u32, gathers: Option<Gathers>) -> ModelShape {
+    let mut own = of_rank(model, ranks, gathers);
+    if gathers.is_some_and(|common| common.logits) {
+        own.vocab_size = own.vocab_size.div_ceil(ranks);
+    }
     for (own, whole) in own.layers.iter_mut().zip(&model.layers) {
         if let (
             Mlp::Experts {
@@ -100,14 +103,18 @@ pub(super) fn resolve(judge: &mut Judge, raw: &RawScenario, pools: &[PoolDraft])
         return None;
     }
     let pool = &pools[0];
-    if pool.draft.flags.gathers_mlp() {
+    if let Some(gathering) = pool.draft.flags.gathering() {
         refuse_neighbours(judge, raw);
         refuse_options(judge, cluster, true, true);
+        let each = match gathering.gpus_a_rank {
+            1 => String::new(),
+            gpus => format!(", on {gpus} GPUs each,"),
+        };
         judge.notes.push(format!(
-            "the {ranks} ranks attend by themselves and step together: each step lasts as long as the slowest needs, and a \
+            "the {ranks} ranks attend by themselves{each} and step together: each step lasts as long as the slowest needs, and a \
              rank without work runs an idle batch; chunked_prefill_size and max_running_requests are shared out among them"
         ));
-        return Some(LockStepSpec::Gathered);
+        return Some(LockStepSpec::Gathered(gathering));
     }
     let Some(waits_longer) = pool.draft.flags.agrees_rarely() else {
         judge.wrong_help(

@@ -161,7 +161,7 @@ impl Draft {
         let gpus = tensor_parallel * data_parallel;
         let expert_groups = expert_parallel::resolve(judge, raw, &model, gpus, &flags);
         blocks::check(judge, raw, &model, tensor_parallel, data_parallel, &flags)?;
-        let own = lockstep::of_rank(&model, data_parallel, flags.gathers_mlp());
+        let own = lockstep::of_rank(&model, data_parallel, flags.gathers());
         let options = flags.memory_options(&own, tensor_parallel, kv_format);
         judge.notes.extend(flags.windows_note(&own, &options));
         let plan = machine::plan(judge, &own, &device, &options, self.role, files)?;
@@ -186,7 +186,7 @@ impl Draft {
             tensor_parallel,
             data_parallel,
             expert_groups,
-            gathers_mlp: flags.gathers_mlp(),
+            gathers: flags.gathers(),
             kv_format,
             graphs: flags.graphs(),
             asynchronous: flags.asynchronous(),

@@ -10,9 +10,10 @@ use super::sglang::{self, SglangFlags};
 use super::trtllm::{self, TrtllmFlags};
 use super::version::EngineKind;
 use super::{engine, formats, hybrid, skipped, sparse, unlike};
+use crate::cluster::Gathering;
 use crate::cluster::router::{DataParallelScore, Policy};
 use crate::cost::calibration::Calibration;
-use crate::cost::roofline::{CudagraphMode, Drafting, Fp8Inputs, Graphs};
+use crate::cost::roofline::{CudagraphMode, Drafting, Fp8Inputs, Gathers, Graphs};
 use crate::engine::memory::{Budget, MemoryOptions, MemoryPlan, StateBlocks, Windowed, kv_groups};
 use crate::engine::sglang::DOOR;
 use crate::engine::{EngineConfig, EngineSpec};
@@ -161,11 +162,19 @@ impl Flags {
         }
     }
 
-    /// Whether ranks have attention of their own, and all else in common.
-    pub(super) fn gathers_mlp(&self) -> bool {
+    /// What ranks have in common beside experts, if they have attention of their own.
+    pub(super) fn gathers(&self) -> Option<Gathers> {
         match self {
-            Flags::Sglang(flags) => flags.attention_ranks > 1,
-            Flags::Vllm(_) | Flags::Trtllm(_) | Flags::Scheduled(_) => false,
+            Flags::Sglang(flags) => flags.apart().gathers(),
+            Flags::Vllm(_) | Flags::Trtllm(_) | Flags::Scheduled(_) => None,
+        }
+    }
+
+    /// How such ranks come together.
+    pub(super) fn gathering(&self) -> Option<Gathering> {
+        match self {
+            Flags::Sglang(flags) => flags.apart().gathers().map(|_| flags.apart().gathering()),
+            Flags::Vllm(_) | Flags::Trtllm(_) | Flags::Scheduled(_) => None,
         }
     }
 
@@ -444,6 +453,7 @@ fn vllm_memory(
 ) -> MemoryOptions {
     MemoryOptions {
         tensor_parallel,
+        edges: None,
         pipeline_parallel: flags.config.stages,
         can_pipeline: flags.drafting.is_none() && !flags.hands_kv_over,
         gpu_memory_utilization: flags.gpu_memory_utilization,

@@ -63,8 +63,12 @@ pub(super) fn check_sglang(
         return;
     }
     if flags.is_older() {
-        let why = "SGLang 0.5.4 turns --enable-dp-attention on by itself for it, without a share of the logits for each rank";
-        refuse(judge, why, "use sglang@0.5.23 or vllm@0.33");
+        let why = "SGLang 0.5.4 turns --enable-dp-attention on by itself for it, with as many ranks as GPUs, and pages of its own";
+        refuse(
+            judge,
+            why,
+            "use sglang@0.5.23, which takes --enable-dp-attention as it is given, or vllm@0.33",
+        );
     }
     check_device(judge, "SGLang", device);
     if kv == Some(RawKvDtype::Fp8E5m2) {

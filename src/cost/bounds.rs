@@ -126,13 +126,19 @@ pub fn work_rates(device: &Device, shape: &ModelShape, placement: &Placement) ->
     let gpus = f64::from(placement.stages()) * ranks;
     let linears = linears(shape, &device.peaks, tp);
     let head = lm_head(shape, tp);
+    // What ranks have in common each streams a slice of.
+    let slices = |is_common: bool| if is_common { placement.data_parallel } else { 1 };
+    let streamed_head = lm_head(
+        shape,
+        tp * slices(placement.gathers.is_some_and(|common| common.logits)),
+    );
     let mut rates = WorkRates {
         flops_per_token: 0.0,
         flops_per_row: ranks * head.shape(1).flops(),
         flops_per_decode_kv_token: 0.0,
         flops_per_chunk_half_pair: 0.0,
         bytes_per_step: 0.0,
-        bytes_per_sampling_step: ranks * head.shape(0).bytes(),
+        bytes_per_sampling_step: ranks * streamed_head.shape(0).bytes(),
         bytes_per_token: 0.0,
         bytes_per_row: ranks * (head.shape(1).bytes() - head.shape(0).bytes()),
         bytes_per_kv_token: 0.0,
@@ -147,13 +153,7 @@ pub fn work_rates(device: &Device, shape: &ModelShape, placement: &Placement) ->
         sharing: f64::from(placement.data_parallel.max(1)),
         experts: experts(shape, &device.peaks, tp),
     };
-    // What ranks have in common behind their attention each streams a slice of.
-    let slices = if placement.gathers_mlp {
-        placement.data_parallel
-    } else {
-        1
-    };
-    let sliced = self::linears(shape, &device.peaks, tp * slices);
+    let sliced = self::linears(shape, &device.peaks, tp * slices(placement.gathers.is_some()));
     for (linear, sliced) in linears.iter().zip(&sliced) {
         let streamed = if is_of_mlp(linear) { sliced } else { linear };
         let layers = ranks * f64::from(linear.layers);

@@ -101,6 +101,17 @@ impl StepLoad {
         }
     }
 
+    /// A prompt of so many tokens of which none are cached, and which nobody samples of.
+    pub(crate) fn of_prompt(tokens: u32) -> StepLoad {
+        StepLoad {
+            chunks: vec![Chunk {
+                computed: 0,
+                new: tokens,
+            }],
+            ..StepLoad::default()
+        }
+    }
+
     /// Its contexts alone.
     #[must_use]
     pub(crate) fn contexts(&self) -> StepLoad {
@@ -283,6 +294,17 @@ pub trait StepCost: Send {
         None
     }
 
+    /// The tokens that a step of `tokens` with prompts among them computes because it replays the pieces of a CUDA graph that were
+    /// captured for so many; `None` if it replays none.
+    fn replayed_pieces(&self, _tokens: u64) -> Option<u64> {
+        None
+    }
+
+    /// As [`StepCost::step_law`], of a step that replays the pieces captured for `tokens`, no fewer than the load has.
+    fn pieces_law(&mut self, load: &StepLoad, _tokens: u64) -> DecodeCost {
+        self.step_law(load)
+    }
+
     /// As [`StepCost::step_law`], of a step that replays no CUDA graph although it might, and of one of no tokens, which is
     /// nothing but its launches. Ranks in lock-step replay none where one of them has prompts.
     fn eager_law(&mut self, load: &StepLoad) -> DecodeCost {
@@ -321,18 +343,22 @@ pub trait StageCosts {
     fn transfer(&mut self, from: usize, load: &StepLoad) -> Picos;
 }
 
-/// Answers how long what all ranks share takes in a step: the experts, and moving tokens to them and back.
+/// Answers how long what all ranks share takes in a step: the experts, and moving tokens to them and back; logits, where ranks
+/// share the LM head, too.
 ///
-/// Law: more tokens never take less.
+/// Law: more tokens or rows never take less.
 pub trait SharedCost: Send {
     /// The time for the tokens of all ranks together.
     fn all_tokens(&mut self, tokens: u64, moved: Moved) -> Picos;
+
+    /// The time for the logits of so many rows of all ranks; nothing where each computes its own.
+    fn all_rows(&mut self, rows: u64) -> Picos;
 }
 
 /// How tokens come to the experts of other ranks and back.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Moved {
-    /// An all-gather and a reduce-scatter, which are one all-reduce together: all ranks have equally many rows.
+    /// An all-gather and a reduce-scatter: all ranks have equally many rows.
     Scattered,
     /// Two all-reduces: rows are as many as each rank has.
     Summed,

@@ -102,7 +102,7 @@ pub(crate) fn placement() -> Placement {
         tensor_parallel: 1,
         data_parallel: 1,
         expert_groups: 1,
-        gathers_mlp: false,
+        gathers: None,
         kv_format: Dtype::Bf16.into(),
         graphs: Graphs {
             mode: CudagraphMode::FullAndPiecewise,

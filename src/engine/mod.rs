@@ -26,7 +26,7 @@ mod pipeline;
 mod preempt;
 mod priced;
 mod process;
-mod rank;
+pub(crate) mod rank;
 mod ranks;
 mod replica;
 mod roster;

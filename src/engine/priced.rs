@@ -61,6 +61,16 @@ impl Priced {
         self.cost.eager_law(load)
     }
 
+    /// Tokens of the pieces that a step with prompts of so many tokens replays, if any.
+    pub(crate) fn replayed_pieces(&self, tokens: u64) -> Option<u64> {
+        self.cost.replayed_pieces(tokens)
+    }
+
+    /// The duration of a step that replays pieces of so many tokens as a law of its contexts.
+    pub(crate) fn pieces_law(&mut self, load: &StepLoad, tokens: u64) -> DecodeCost {
+        self.cost.pieces_law(load, tokens)
+    }
+
     /// The captured batch that a step of so many decodes replays, if any.
     pub(crate) fn replayed(&self, batch: u32) -> Option<u32> {
         self.cost.replayed(batch)

@@ -1,11 +1,33 @@
 //! What whoever drives ranks in lock-step ([`crate::cluster`]) asks of an engine, whichever it is: of vLLM
 //! `engine/lockstep.rs`, of SGLang `engine/sglang/lockstep.rs`.
 
-use super::Engine;
 use super::lockstep::{RankRun, is_of_decodes};
+use super::{Engine, Replica};
 use crate::cost::{DecodeCost, StepLoad};
 use crate::facts::{Completion, Observer};
 use crate::units::Picos;
+
+/// What a rank computes in a step that all take together.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Padding {
+    /// Its own batch, and of SGLang's kernel by kernel.
+    Alone,
+    /// A batch of so many decodes.
+    Decodes(u32),
+    /// A batch with prompts of so many tokens, by the pieces that were captured for it.
+    Pieces(u64),
+}
+
+impl Padding {
+    /// Decodes of a rank of vLLM's, if its batch is padded.
+    fn decodes(self) -> Option<u32> {
+        match self {
+            Padding::Alone => None,
+            Padding::Decodes(batch) => Some(batch),
+            Padding::Pieces(_) => unreachable!("vLLM's ranks are padded to decodes alone"),
+        }
+    }
+}
 
 /// Calls the same method of either engine whose ranks step together.
 macro_rules! either {
@@ -43,14 +65,25 @@ impl Engine {
         }
     }
 
-    /// The rank's own share of the newest step as a law of its contexts; of `padded` decodes, if that is given.
-    pub(crate) fn newest_law(&mut self, padded: Option<u32>) -> DecodeCost {
-        either!(self, rank => rank.newest_law(padded))
+    /// The rank's own share of the newest step as a law of its contexts.
+    pub(crate) fn newest_law(&mut self, padding: Padding) -> DecodeCost {
+        match self {
+            Engine::Sglang(rank) => rank.newest_law(padding),
+            other => other.steps_together().newest_law(padding.decodes()),
+        }
     }
 
     /// The captured batch that a step of so many decodes replays, if it replays a CUDA graph.
     pub(crate) fn replayed(&self, batch: u32) -> Option<u32> {
         either!(self, rank => rank.replayed(batch))
+    }
+
+    /// Tokens of the pieces that a step with prompts of so many tokens replays, if it replays any.
+    pub(crate) fn replayed_pieces(&self, tokens: u64) -> Option<u64> {
+        match self {
+            Engine::Sglang(rank) => rank.replayed_pieces(tokens),
+            Engine::Vllm(_) | Engine::Scheduled(_) => None,
+        }
     }
 
     /// All ranks together need so long for the newest step.
@@ -95,17 +128,21 @@ impl Engine {
         ranks.iter_mut().map(run).collect()
     }
 
-    /// The rank's own share of steps of so many sequences in a run, none in a dummy; of `padded` decodes, if that is given.
-    pub(crate) fn run_law(&mut self, members: u32, padded: Option<u32>) -> DecodeCost {
+    /// The rank's own share of steps of so many sequences in a run, none in a dummy.
+    pub(crate) fn run_law(&mut self, members: u32, padding: Padding) -> DecodeCost {
         match self {
-            Engine::Sglang(rank) => rank.run_law(members, padded),
+            Engine::Sglang(rank) => rank.run_law(members, padding),
             other => {
-                let rank = other
-                    .vllm_mut()
-                    .expect("config lets no other engine step together");
-                rank.plain_law(padded.unwrap_or(members.max(1)))
+                let batch = padding.decodes().unwrap_or(members.max(1));
+                other.steps_together().plain_law(batch)
             }
         }
+    }
+
+    /// A rank of vLLM's.
+    fn steps_together(&mut self) -> &mut Replica {
+        self.vllm_mut()
+            .expect("config lets no engine but vLLM and SGLang step together")
     }
 
     /// Leaps over `steps` steps of a run, the last of which ends at `end` and each of which lasts `increment` longer than

@@ -192,11 +192,18 @@ impl ModelShape {
     /// The part of [`ModelShape::weight_bytes`] in embedding and LM head.
     #[must_use]
     pub fn edge_weight_bytes(&self, tensor_parallel: u32) -> Bytes {
+        self.edge_weight_bytes_of(tensor_parallel, tensor_parallel)
+    }
+
+    /// The same where so many ranks share the embedding out, and so many the LM head.
+    #[must_use]
+    pub fn edge_weight_bytes_of(&self, embedding: u32, head: u32) -> Bytes {
         let matrices = self.matrices();
         let edges = matrices.iter().filter(|matrix| is_edge(matrix));
         edges
             .map(|matrix| {
-                Bytes(matrix.copies * matrix.elements_per_rank(tensor_parallel) * self.dtype.bytes())
+                let ranks = if matrix.name == "lm_head" { head } else { embedding };
+                Bytes(matrix.copies * matrix.elements_per_rank(ranks) * self.dtype.bytes())
             })
             .sum()
     }

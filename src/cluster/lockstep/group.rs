@@ -253,7 +253,7 @@ impl LockStep {
                         vllm(engine).launch(now, observer);
                     }
                 }
-                LockStepSpec::Gathered => {
+                LockStepSpec::Gathered(_) => {
                     if !self.launch_gathered(now, observer, ended) {
                         break;
                     }
@@ -317,7 +317,7 @@ impl LockStep {
         self.steps_in_wave += 1;
         let agrees = match self.spec {
             LockStepSpec::Agreed { sync_interval } => self.steps_in_wave.is_multiple_of(sync_interval),
-            LockStepSpec::Gathered => false,
+            LockStepSpec::Gathered(_) => false,
         };
         if agrees
             && !self

@@ -12,14 +12,17 @@
 //! * A rank without work computes a dummy batch of one token. Ranks agree every `dp_sync_interval` steps whether anybody has
 //!   work left; until then they go on, and a request that reaches an idle rank waits for the step to end.
 //!
-//! Of SGLang (0.5.4, `prepare_mlp_sync_batch`, `DpPaddingMode`, `CudaGraphRunner.can_run`):
+//! Of SGLang (SG-50: `prepare_mlp_sync_batch`, `DpPaddingMode`, `CudaGraphRunner.can_run`):
 //!
 //! * Sizes are exchanged in every pass. If any rank has a batch all launch, those without one an idle batch; if none has,
 //!   nothing is launched, and a request that comes then is seen at once.
 //! * A graph is replayed where all ranks decode or idle and a captured batch holds the largest; each computes that one, also
-//!   who idles. Prompts on one rank take the graphs from all: each launches its own batch kernel by kernel.
+//!   who idles. In 0.5.4 prompts on one rank take the graphs from all: each launches its own batch kernel by kernel.
+//! * In 0.5.23 all replay the pieces that are captured for the largest batch if each rank that has one could replay pieces for
+//!   its own (SG-51); decodes are prompts of one token then, and who idles computes a dummy of that size.
 //! * Without a graph, decodes are padded to the largest rank if that moves less than two all-reduces of what there is;
 //!   prompts never are. Who idles unpadded has its launches and its part in the experts.
+//! * The logits of all are computed by all where ranks have the LM head in common.
 //!
 //! Cost: a run of alike decode steps on all ranks is one leap to the first change on any rank, or to the step in which
 //! another rank becomes the slowest: shares are affine in the steps, so that is solved for, in O(ranks). An event on one
@@ -28,10 +31,12 @@
 mod account;
 mod group;
 mod leap;
+mod padding;
 mod price;
 
 pub use account::LockStepAccount;
 pub(crate) use group::LockStep;
+pub use padding::{Coordination, Gathering};
 
 /// How ranks step together.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -41,6 +46,6 @@ pub enum LockStepSpec {
         /// Steps between two agreements (`dp_sync_interval`).
         sync_interval: u64,
     },
-    /// SGLang's (0.5.4): they exchange the sizes of their batches in every pass, and stop where all are empty.
-    Gathered,
+    /// SGLang's: they exchange the sizes of their batches in every pass, and stop where all are empty.
+    Gathered(Gathering),
 }

@@ -1,53 +1,47 @@
-//! What a step of all ranks takes: how far batches are padded, how tokens move, and each rank's own share.
+//! What a step of all ranks takes: each rank's own share beside what is in common.
 
 use super::LockStepSpec;
 use super::group::LockStep;
 use super::leap::Share;
-use crate::cost::{DecodeCost, Moved, StepLoad};
+use super::padding::{Brought, Captured, agreed, gathered};
+use crate::cost::{DecodeCost, StepLoad};
 use crate::engine::Engine;
 use crate::engine::lockstep::RankRun;
+use crate::engine::rank::Padding;
 use crate::units::Picos;
 
 impl LockStep {
-    /// How ranks with batches of these sizes compute together, 0 being a dummy: the batch that each is padded to, if they are,
-    /// and what the experts take of all of them.
-    fn together(&mut self, sizes: &[u64], has_prompts: bool) -> (Option<u32>, Picos) {
-        let ranks = sizes.len() as u64;
-        let largest = sizes.iter().copied().max().unwrap_or(0).max(1);
-        let captured = match has_prompts {
-            false => self.engines[0].replayed(largest as u32),
-            true => None,
+    /// How ranks that bring so much compute together, and what they have in common takes.
+    fn together(&mut self, brought: &[Brought]) -> (Padding, Picos) {
+        let rank = &self.engines[0];
+        let captured = Captured {
+            decodes: &|batch| rank.replayed(batch),
+            pieces: &|tokens| rank.replayed_pieces(tokens),
         };
-        let sum: u64 = sizes.iter().sum();
-        let (padded, tokens, moved) = match (captured, self.spec) {
-            (Some(batch), _) => (Some(largest as u32), u64::from(batch) * ranks, Moved::Scattered),
-            (None, LockStepSpec::Agreed { .. }) => {
-                let dummies = sizes.iter().filter(|&&size| size == 0).count() as u64;
-                (None, sum + dummies, Moved::Scattered)
-            }
-            // Whatever moves less (`DpPaddingMode.get_dp_padding_mode`).
-            (None, LockStepSpec::Gathered) if !has_prompts && 2 * sum > largest * ranks => {
-                (Some(largest as u32), largest * ranks, Moved::Scattered)
-            }
-            (None, LockStepSpec::Gathered) => (None, sum, Moved::Summed),
+        let together = match self.spec {
+            LockStepSpec::Agreed { .. } => agreed(captured, brought),
+            LockStepSpec::Gathered(gathering) => gathered(gathering, captured, brought),
         };
-        (padded, self.shared.all_tokens(tokens, moved))
+        let shared = &mut self.shared;
+        let common = shared.all_tokens(together.tokens, together.moved) + shared.all_rows(together.rows);
+        (together.padding, common)
     }
 
     /// Sets the common duration of the step that was just launched.
     pub(super) fn price(&mut self) {
-        let loads = self.engines.iter().map(Engine::newest_load);
-        let sizes: Vec<u64> = loads.map(|load| load.tokens()).collect();
-        let has_prompts = self.engines.iter().any(Engine::newest_extends);
-        let (padded, experts) = self.together(&sizes, has_prompts);
+        let brings = |engine: &Engine| Brought::of(engine.newest_load(), engine.newest_extends());
+        let brought: Vec<Brought> = self.engines.iter().map(brings).collect();
+        let (padding, common) = self.together(&brought);
         let mut shares = Vec::with_capacity(self.engines.len());
         let mut duration = Picos::ZERO;
-        for (engine, tokens) in self.engines.iter_mut().zip(sizes) {
-            let contexts = match tokens {
-                0 => StepLoad::of_decodes(1, 1),
+        for (engine, Brought { tokens, .. }) in self.engines.iter_mut().zip(brought) {
+            let contexts = match (tokens, padding) {
+                // Its law has the whole of a dummy prompt.
+                (0, Padding::Pieces(_)) => StepLoad::default(),
+                (0, _) => StepLoad::of_decodes(1, 1),
                 _ => engine.newest_load().contexts(),
             };
-            let own = beside(engine.newest_law(padded), experts).of(&contexts);
+            let own = beside(engine.newest_law(padding), common).of(&contexts);
             duration = duration.max(own);
             shares.push((tokens > 0).then_some(own));
         }
@@ -64,9 +58,9 @@ impl LockStep {
     /// nobody works.
     pub(super) fn shares_of(&mut self, runs: &[RankRun]) -> Option<(Vec<Share>, u64)> {
         let mut limit = u64::MAX;
-        let mut sizes = Vec::with_capacity(runs.len());
+        let mut brought = Vec::with_capacity(runs.len());
         for run in runs {
-            sizes.push(match run {
+            let members = match run {
                 RankRun::Idle => 0,
                 RankRun::Plain {
                     limit: own, members, ..
@@ -74,12 +68,17 @@ impl LockStep {
                     limit = limit.min(*own);
                     u64::from(*members)
                 }
+            };
+            brought.push(Brought {
+                tokens: members,
+                rows: members,
+                has_prompts: false,
             });
         }
-        if sizes.iter().all(|&size| size == 0) {
+        if brought.iter().all(|own| own.tokens == 0) {
             return None;
         }
-        let (padded, experts) = self.together(&sizes, false);
+        let (padding, common) = self.together(&brought);
         let mut shares = Vec::with_capacity(runs.len());
         for (engine, run) in self.engines.iter_mut().zip(runs) {
             let (members, contexts) = match *run {
@@ -102,17 +101,17 @@ impl LockStep {
                     (members, contexts)
                 }
             };
-            let law = beside(engine.run_law(members, padded), experts);
+            let law = beside(engine.run_law(members, padding), common);
             shares.push(Share::new(&law, &contexts, members));
         }
         Some((shares, limit))
     }
 }
 
-/// A rank's own share beside the experts, which are on the GPU, too.
-fn beside(law: DecodeCost, experts: Picos) -> DecodeCost {
+/// A rank's own share beside what is in common, which is on the GPU, too.
+fn beside(law: DecodeCost, common: Picos) -> DecodeCost {
     DecodeCost {
-        base: law.base + experts,
+        base: law.base + common,
         ..law
     }
 }

@@ -89,10 +89,10 @@ pub struct RawSglang {
     /// Leave the vision tower out (0.5.23); of vLLM without effect here.
     #[arg(long, value_name = "BOOL", num_args = 0..=1, require_equals = true, default_missing_value = "true")]
     pub language_model_only: Option<bool>,
-    /// Attention of each of --dp-size ranks by itself, all else over all --tp-size GPUs; ranks step together (0.5.4).
+    /// Attention of each of --dp-size ranks by itself, all else over all --tp-size GPUs; ranks step together. 0.5.23 spells both --attn-dp-size.
     #[arg(long, value_name = "BOOL", num_args = 0..=1, require_equals = true, default_missing_value = "true")]
     pub enable_dp_attention: Option<bool>,
-    /// With it: each rank computes the logits of its own requests.
+    /// With it: each rank computes the logits of its own requests, and all GPUs together those of all without it.
     #[arg(long, value_name = "BOOL", num_args = 0..=1, require_equals = true, default_missing_value = "true")]
     pub enable_dp_lm_head: Option<bool>,
     /// Kernels that send tokens only where they are routed; any but none deals experts out to all GPUs.

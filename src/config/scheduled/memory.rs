@@ -54,6 +54,7 @@ impl ScheduledFlags {
         let config = &self.config;
         MemoryOptions {
             tensor_parallel,
+            edges: None,
             pipeline_parallel: 1,
             can_pipeline: false,
             gpu_memory_utilization: self.gpu_memory_utilization,

@@ -163,6 +163,7 @@ fn options(tensor_parallel: u32, kv_dtype: Dtype, fraction: Fraction, page_size:
     let Fraction { value, usual, kept } = fraction;
     MemoryOptions {
         tensor_parallel,
+        edges: None,
         pipeline_parallel: 1,
         can_pipeline: false,
         gpu_memory_utilization: value,
@@ -203,7 +204,9 @@ impl SglangFlags {
     pub(in crate::config) fn memory_options(&self, tensor_parallel: u32, kv_dtype: Dtype) -> MemoryOptions {
         let fraction = self.mem_fraction_static;
         let mut options = options(tensor_parallel, kv_dtype, fraction, self.config.page_size);
-        options.budget.excluded = runtime(tensor_parallel * self.attention_ranks);
+        let apart = self.apart();
+        options.budget.excluded = runtime(tensor_parallel * apart.ranks);
+        options.edges = apart.edges();
         options
     }
 }

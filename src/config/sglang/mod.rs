@@ -48,8 +48,8 @@ pub(super) struct SglangFlags {
     pub(super) graph_max: Option<u32>,
     /// Who of its data-parallel ranks gets a request.
     pub(super) balancer: Policy,
-    /// Ranks with attention of their own, which step together; 1 as a rule.
-    pub(super) attention_ranks: u32,
+    /// Ranks with attention of their own, which step together.
+    apart: attention::Apart,
 }
 
 /// Resolves every flag of SGLang.
@@ -61,7 +61,8 @@ pub(super) fn resolve(
 ) -> SglangFlags {
     let profile = find_profile(judge, engine);
     let balancer = data_parallel::balancer(judge, raw, cluster, &profile);
-    let attention_ranks = attention::ranks(judge, raw, cluster, &profile, model);
+    let apart = attention::ranks(judge, (raw, cluster), &profile, (device, model));
+    let attention_ranks = apart.ranks;
     refuse_intervals(judge, engine, raw, &profile);
     let defaults = &profile.defaults;
     let count = |judge: &mut Judge, key: &str, given, limits, default| {
@@ -136,6 +137,8 @@ pub(super) fn resolve(
         let note = "schedule_policy by prefix has no effect without the radix cache: requests are served as fcfs does";
         judge.ignore(note.to_string());
     }
+    let prefill_decode_interval = queue::prefill_decode_interval(judge, raw, &profile, seeing);
+    attention::check_neighbours(judge, &apart, balancer, prefill_decode_interval);
     let smallest_pool = u64::from(page_size) * 4;
     let config = SglangConfig {
         profile: profile.profile.clone(),
@@ -143,7 +146,7 @@ pub(super) fn resolve(
         max_running_requests: 0,
         chunked_prefill_size: chunk,
         max_prefill_tokens,
-        prefill_decode_interval: queue::prefill_decode_interval(judge, raw, &profile, seeing),
+        prefill_decode_interval,
         prefill_max_requests: limit(
             judge,
             "prefill_max_requests",
@@ -182,9 +185,9 @@ pub(super) fn resolve(
         profile,
         mem_fraction_static,
         graph_max: graphs.decode,
-        prefill_graphs: graphs.prefill,
+        prefill_graphs: attention::prefill_graphs(graphs.prefill, chunk, attention_ranks),
         balancer,
-        attention_ranks,
+        apart,
     }
 }
 
@@ -377,8 +380,11 @@ impl SglangFlags {
     /// Captured decode batches.
     pub(super) fn capture_sizes(&self) -> Vec<u32> {
         let ends_there = self.profile.behaviour == Behaviour::V0_5_23;
-        self.graph_max
-            .map_or_else(Vec::new, |most| sizes::decode_graphs(most, ends_there))
+        let mut sizes = self
+            .graph_max
+            .map_or_else(Vec::new, |most| sizes::decode_graphs(most, ends_there));
+        sizes.retain(|&batch| self.apart.captures(batch));
+        sizes
     }
 
     /// Captured tokens of prefill batches.

@@ -26,6 +26,7 @@ pub(super) struct SglangProfile {
     memory: Vec<MemoryRow>,
     pub(super) vision: VisionRules,
     pub(super) startup: Startup,
+    pub(super) data_parallel_attention: ApartRules,
 }
 
 /// Which release's rules the scheduler follows.
@@ -87,6 +88,14 @@ pub(super) struct VisionRules {
     /// Those whose prefill batches are captured all the same, where prefill is.
     #[serde(default)]
     pub(super) prefill_graphs: Vec<String>,
+}
+
+/// Which models are served with data-parallel attention, by their `architectures` entries.
+#[derive(Clone, Debug, PartialEq, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub(super) struct ApartRules {
+    /// Their code shares attention out over a rank's GPUs alone, and gathers tokens behind it.
+    pub(super) architectures: Vec<String>,
 }
 
 /// What start-up derives, where versions differ.

@@ -15,6 +15,7 @@ impl TrtllmFlags {
         let config = &self.config;
         MemoryOptions {
             tensor_parallel,
+            edges: None,
             pipeline_parallel: 1,
             can_pipeline: false,
             gpu_memory_utilization: self.free_fraction,

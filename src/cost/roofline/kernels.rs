@@ -2,6 +2,8 @@
 //!
 //! Evaluated once for each count; the caller keeps the sums. Law: both grow with their count.
 
+mod common;
+
 use std::collections::BTreeMap;
 
 use super::Placement;
@@ -9,9 +11,10 @@ use crate::cost::calibration::{AllReduce, Calibration, Elementwise, Gemm, Kernel
 use crate::cost::experts::{moe_seconds, moe_traffic};
 use crate::cost::kernel::{Ceilings, GemmShape, all_gather_seconds, all_reduce_seconds, gemm_seconds, peak};
 use crate::cost::operators::{Experts, Linear, elementwise_bytes_per_token, experts, linears, lm_head};
-use crate::cost::{Moved, Part, Trust};
+use crate::cost::{Part, Trust};
 use crate::hardware::{Device, Peaks};
 use crate::model::ModelShape;
+use common::Gathering;
 
 /// Everything but attention and host.
 #[derive(Clone, Debug)]
@@ -36,6 +39,12 @@ pub(super) struct Operators {
     scale: BTreeMap<String, f64>,
     /// The embedding is here.
     embeds: bool,
+    /// What it gave is summed over this rank's GPUs.
+    sums_embedding: bool,
+    /// The LM head is this rank's own.
+    has_head: bool,
+    /// Of what ranks that attend by themselves have in common.
+    gathering: Option<Gathering>,
 }
 
 /// All-reduces that add the residual and normalize, too.
@@ -58,7 +67,7 @@ impl Operators {
         let tp = placement.tensor_parallel;
         let with_gemm = |linear| with_gemm(linear, shape, calibration, placement);
         let with_moe = |experts| with_moe(experts, calibration, placement);
-        let is_own = |linear: &Linear| !(placement.gathers_mlp && is_of_mlp(linear));
+        let is_own = |linear: &Linear| !(placement.gathers.is_some() && is_of_mlp(linear));
         let linears = linears(shape, &device.peaks, tp)
             .into_iter()
             .filter(is_own)
@@ -71,10 +80,10 @@ impl Operators {
             false => (placement.expert_slices(), placement.expert_groups),
         };
         let own_experts = experts(shape, &device.peaks, slices);
-        let shared_layers: u32 = own_experts.iter().map(|experts| experts.layers).sum();
-        let shared_layers = match placement.gathers_mlp {
-            true => shape.layer_count(),
-            false => shared_layers,
+        let shared_layers = match placement.gathers {
+            // Moving tokens to what is in common sums up attention, too.
+            Some(_) => shape.sublayer_count(),
+            None => own_experts.iter().map(|experts| experts.layers).sum(),
         };
         let own_experts = if is_shared { Vec::new() } else { own_experts };
         // Experts in MXFP4 are computed on a padded width, and cutting it back stands between.
@@ -107,6 +116,9 @@ impl Operators {
             expert_ranks,
             scale: calibration.scale.clone(),
             embeds: true,
+            sums_embedding: placement.gathers.is_none_or(|common| common.splits_embedding),
+            has_head: placement.gathers.is_none_or(|common| !common.logits),
+            gathering: None,
         })
     }
 
@@ -133,59 +145,6 @@ impl Operators {
             format: lm_head.format,
         };
         self.linears.push((projection, gemm.clone()));
-    }
-
-    /// The experts of all ranks, and the links that bring them every token.
-    pub(super) fn of_experts(
-        device: &Device,
-        shape: &ModelShape,
-        calibration: &Calibration,
-        placement: &Placement,
-    ) -> Result<Operators, String> {
-        let all = placement.tensor_parallel * placement.data_parallel;
-        let with_moe = |experts| with_moe(experts, calibration, placement);
-        let gathered = match placement.gathers_mlp {
-            true => linears(shape, &device.peaks, all),
-            false => Vec::new(),
-        };
-        let with_gemm = |linear| with_gemm(linear, shape, calibration, placement);
-        Ok(Operators {
-            linears: gathered
-                .into_iter()
-                .filter(is_of_mlp)
-                .map(with_gemm)
-                .collect::<Result<_, _>>()?,
-            experts: experts(shape, &device.peaks, placement.expert_slices())
-                .into_iter()
-                .map(with_moe)
-                .collect::<Result<_, _>>()?,
-            link: Some(link_for(calibration, device, all)),
-            expert_ranks: placement.expert_groups,
-            ..Operators::new(device, shape, calibration, placement)?
-        })
-    }
-
-    /// What the tokens of all ranks take in the experts.
-    pub(super) fn expert_parts(&self, tokens: u64, moved: Moved) -> Vec<Part> {
-        if tokens == 0 {
-            return Vec::new();
-        }
-        let mut parts: Vec<Part> = self
-            .experts
-            .iter()
-            .map(|(experts, moe)| self.experts_part(experts, moe, tokens))
-            .collect();
-        let gathered = self.linears.iter();
-        parts.extend(gathered.map(|linear| self.linear_part(linear, tokens)));
-        if let Some(link) = &self.link {
-            let one = all_reduce_seconds(link, tokens as f64 * self.hidden_bytes);
-            let times = match moved {
-                Moved::Scattered => 1.0,
-                Moved::Summed => 2.0,
-            };
-            parts.push(self.link_part("all_reduce", link.trust, times * self.shared_layers * one));
-        }
-        self.scaled(parts)
     }
 
     fn ceilings(&self, format: KernelFormat) -> Ceilings {
@@ -285,7 +244,8 @@ impl Operators {
             .collect();
         let hidden = tokens as f64 * self.hidden_bytes;
         // Two a layer and one after the vocabulary-parallel embedding (TP-1).
-        let reductions = self.sublayers - self.shared_layers + f64::from(u8::from(self.embeds));
+        let of_embedding = f64::from(u8::from(self.embeds && self.sums_embedding));
+        let reductions = self.sublayers - self.shared_layers + of_embedding;
         let fused = self.fused.as_ref().filter(|fused| tokens <= fused.tokens);
         let in_one = fused.map_or(0.0, |fused| reductions - fused.apart);
         let kernels = self.sublayers / 2.0 * self.elementwise.kernels_per_layer - in_one;
@@ -311,8 +271,11 @@ impl Operators {
         if rows == 0 {
             return Vec::new();
         }
-        let mut parts = vec![self.linear_part(&self.lm_head, rows)];
-        if let Some(link) = &self.link {
+        let mut parts = Vec::new();
+        if self.has_head {
+            parts.push(self.linear_part(&self.lm_head, rows));
+        }
+        if let Some(link) = self.link.as_ref().filter(|_| self.has_head) {
             let seconds = all_gather_seconds(link, rows as f64 * self.logits_bytes);
             parts.push(self.link_part("logits_gather", link.trust, seconds));
         }

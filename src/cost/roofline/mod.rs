@@ -14,6 +14,7 @@
 //! the difference; the parts of [`Breakdown`] add up to the step.
 
 mod attention;
+mod breakdown;
 mod drafter;
 mod fp8_inputs;
 mod host;
@@ -28,13 +29,13 @@ mod tables;
 pub use drafter::Drafting;
 pub use fp8_inputs::Fp8Inputs;
 pub use pipeline::{Pipeline, PipelineCost, StageLink};
-pub use placement::{CudagraphMode, Graphs, Placement};
+pub use placement::{CudagraphMode, Gathers, Graphs, Placement};
 pub use shared::{SharedExperts, SharedMaker};
 
 use std::hint::cold_path;
 
 use super::calibration::{Calibration, KernelFormat};
-use super::{Breakdown, Chunk, DecodeCost, Part, StepCost, StepLoad, Trust};
+use super::{Breakdown, Chunk, DecodeCost, StepCost, StepLoad, Trust};
 use crate::hardware::Device;
 use crate::model::{Dtype, ModelShape};
 use crate::units::Picos;
@@ -253,10 +254,8 @@ impl RooflineCost {
     #[inline(always)]
     fn law_of_rows(&mut self, load: &StepLoad, rows: u32) -> DecodeCost {
         let counts = Counts {
-            decode_seqs: load.decode_seqs,
-            chunks: load.chunks.len() as u32,
-            tokens: load.tokens(),
             rows,
+            ..Counts::of(load)
         };
         let launch = self.launch(counts.tokens, self.is_uniform(load));
         let mut cost = self.affine(&counts, launch);
@@ -281,6 +280,13 @@ impl RooflineCost {
                 picos
             }
         }
+    }
+
+    /// Adds what the chunks of a step take beside their tokens.
+    fn add_chunks(&mut self, cost: &mut DecodeCost, load: &StepLoad) {
+        cost.base += self.attention.chunks_picos(&load.chunks);
+        cost.base += self.recurrence.chunks_picos(&load.chunks);
+        cost.base += self.indexer.chunks_picos(load);
     }
 
     /// Adds what drafting for the next step takes.
@@ -368,6 +374,18 @@ struct Counts {
     rows: u32,
 }
 
+impl Counts {
+    #[inline(always)]
+    fn of(load: &StepLoad) -> Counts {
+        Counts {
+            decode_seqs: load.decode_seqs,
+            chunks: load.chunks.len() as u32,
+            tokens: load.tokens(),
+            rows: load.sampled_rows,
+        }
+    }
+}
+
 impl StepCost for RooflineCost {
     fn decode(&mut self, batch: u32) -> DecodeCost {
         let counts = Counts {
@@ -401,12 +419,7 @@ impl StepCost for RooflineCost {
     }
 
     fn eager_law(&mut self, load: &StepLoad) -> DecodeCost {
-        let counts = Counts {
-            decode_seqs: load.decode_seqs,
-            chunks: load.chunks.len() as u32,
-            tokens: load.tokens(),
-            rows: load.sampled_rows,
-        };
+        let counts = Counts::of(load);
         let launch = self.without_graphs();
         if counts.tokens == 0 {
             return DecodeCost {
@@ -415,10 +428,25 @@ impl StepCost for RooflineCost {
             };
         }
         let mut cost = self.affine(&counts, launch);
-        cost.base += self.attention.chunks_picos(&load.chunks);
-        cost.base += self.recurrence.chunks_picos(&load.chunks);
-        cost.base += self.indexer.chunks_picos(load);
+        self.add_chunks(&mut cost, load);
         self.add_drafting(&mut cost, load);
+        cost
+    }
+
+    fn replayed_pieces(&self, tokens: u64) -> Option<u64> {
+        match self.launch(tokens, false) {
+            launch @ Launch::Piecewise => Some(u64::from(self.padding_of(launch)[tokens as usize])),
+            Launch::Full | Launch::Compiled | Launch::Eager => None,
+        }
+    }
+
+    fn pieces_law(&mut self, load: &StepLoad, tokens: u64) -> DecodeCost {
+        let counts = Counts {
+            tokens,
+            ..Counts::of(load)
+        };
+        let mut cost = self.affine(&counts, Launch::Piecewise);
+        self.add_chunks(&mut cost, load);
         cost
     }
 
@@ -440,59 +468,8 @@ impl StepCost for RooflineCost {
     }
 
     fn breakdown_beside(&self, load: &StepLoad, others: u64) -> Breakdown {
-        let tokens = load.tokens();
-        let launch = self.launch(tokens, self.is_uniform(load));
-        let padded = self.padded_tokens(tokens, launch);
-        let mut parts = self.operators.token_parts(padded);
-        parts.extend(self.operators.routed_parts(self.routed(tokens, padded)));
-        if let Some((shared, _)) = &self.shared {
-            parts.extend(shared.parts(padded + others));
-        }
-        parts.extend(self.attention.parts(load));
-        parts.extend(self.indexer.part(load));
-        parts.extend(self.recurrence.parts(load));
-        if self.samples {
-            parts.extend(self.operators.row_parts(u64::from(load.sampled_rows)));
-        }
-        parts.extend(self.passes.as_ref().map(|passes| passes.part(load)));
-        let sequences = u64::from(load.decode_seqs) + load.chunks.len() as u64;
-        let host = |operator: &str, picos: u64, trust: Trust| Part {
-            operator: operator.to_owned(),
-            seconds: Picos(picos).seconds(),
-            flops: 0.0,
-            bytes: 0.0,
-            trust,
-        };
-        parts.push(host("host", self.host.added(sequences), self.host.trust));
-        let gpu = parts.iter().map(|part| part.seconds).sum::<f64>();
-        let floor = self.host.floor(sequences, launch);
-        let waiting = floor.saturating_sub(Picos::from_seconds(gpu).0);
-        if waiting > 0 {
-            let trust = match launch {
-                Launch::Full => self.host.trust,
-                _ => self.host.trust_of_launches,
-            };
-            parts.push(host("host_bound_wait", waiting, trust));
-        }
-        Breakdown { parts: merged(parts) }
+        self.explain(load, others)
     }
-}
-
-/// Joins parts of equal name (layer groups of different shape), in order of first appearance.
-fn merged(parts: Vec<Part>) -> Vec<Part> {
-    let mut joined: Vec<Part> = Vec::new();
-    for part in parts {
-        match joined.iter_mut().find(|known| known.operator == part.operator) {
-            Some(known) => {
-                known.seconds += part.seconds;
-                known.flops += part.flops;
-                known.bytes += part.bytes;
-                known.trust = known.trust.max(part.trust);
-            }
-            None => joined.push(part),
-        }
-    }
-    joined
 }
 
 #[cfg(test)]

@@ -12,11 +12,10 @@
 //! Left out: sampled tokens on their way back to the first stage (a few bytes a row), contention on the links, a sender that waits.
 //! Laws: [`StepCost`]'s and [`StageCosts`]'s; the parts of [`Breakdown`] add up to a step that meets no other and no floor.
 
-use super::{
-    Breakdown, DecodeCost, Part, Placement, RooflineCost, RooflineError, StepCost, StepLoad, merged,
-};
+use super::breakdown::merged;
+use super::{Breakdown, DecodeCost, Placement, RooflineCost, RooflineError, StepCost, StepLoad};
 use crate::cost::calibration::Calibration;
-use crate::cost::{StageCosts, Trust};
+use crate::cost::{Part, StageCosts, Trust};
 use crate::hardware::Device;
 use crate::model::ModelShape;
 use crate::units::{BytesPerSec, Picos};

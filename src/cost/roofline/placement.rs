@@ -14,9 +14,8 @@ pub struct Placement {
     pub data_parallel: u32,
     /// Groups of GPUs, of all that share a layer, that hold experts whole, each some; 1 where each GPU has a slice of every expert.
     pub expert_groups: u32,
-    /// All of a layer behind its attention is theirs in common, dense layers, shared experts and the choice of experts too:
-    /// each has a slice, and computes it for the tokens of all (SGLang's data-parallel attention).
-    pub gathers_mlp: bool,
+    /// What else such groups have in common, if their attention alone is their own (SG-50).
+    pub gathers: Option<Gathers>,
     /// Formats of the KV cache.
     pub kv_format: KvFormat,
     /// CUDA graphs.
@@ -39,6 +38,19 @@ pub struct Placement {
     pub fp8_experts: KernelFormat,
     /// Stages that the layers are spread over, if there are several.
     pub pipeline: Option<Pipeline>,
+}
+
+/// What ranks share that attend by themselves (SGLang's data-parallel attention, SG-50): all of a layer behind its attention, dense
+/// layers, shared experts and the choice of experts too. Each GPU has a slice of it, and computes it for the tokens of all.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Gathers {
+    /// The LM head, too: each GPU computes a slice of the logits of all (no `--enable-dp-lm-head`).
+    pub logits: bool,
+    /// The GPUs of a rank share the embedding out; else each has it whole.
+    pub splits_embedding: bool,
+    /// Tokens of all ranks up to which decodes are moved by all-reduces ([`Moved::Summed`](crate::cost::Moved)) even where all
+    /// have equally many.
+    pub sums_up_to: u64,
 }
 
 impl Placement {

@@ -1,5 +1,6 @@
 //! What the ranks of a data-parallel server share: routed experts, and moving every token to them and back; where a
-//! placement gathers all of a layer behind its attention, dense layers, shared experts and the choice of experts, too.
+//! placement gathers all of a layer behind its attention, dense layers, shared experts and the choice of experts, too, and
+//! the LM head where it is in common.
 //!
 //! Without expert parallelism each GPU holds a slice of every expert, with it some experts whole (EP-5); either way each
 //! layer with experts sees the tokens of all ranks. vLLM's default moves them by an all-gather and a reduce-scatter over all
@@ -25,6 +26,7 @@ pub struct SharedExperts {
     operators: Operators,
     picos: Vec<u64>,
     summed_picos: Vec<u64>,
+    row_picos: Vec<u64>,
 }
 
 impl SharedExperts {
@@ -48,6 +50,7 @@ impl SharedExperts {
             operators,
             picos: Vec::new(),
             summed_picos: Vec::new(),
+            row_picos: Vec::new(),
         })
     }
 
@@ -68,8 +71,18 @@ impl SharedExperts {
     }
 
     /// One entry an operator for the tokens of all ranks.
-    pub(super) fn parts(&self, tokens: u64) -> Vec<Part> {
-        self.operators.expert_parts(tokens, Moved::Scattered)
+    pub(super) fn parts(&self, tokens: u64, moved: Moved) -> Vec<Part> {
+        self.operators.expert_parts(tokens, moved)
+    }
+
+    /// How decodes are moved where all ranks have equally many.
+    pub(super) fn usual_move(&self, tokens: u64) -> Moved {
+        self.operators.usual_move(tokens)
+    }
+
+    /// The same for their logits; nothing where each computes its own.
+    pub(super) fn row_parts(&self, rows: u64) -> Vec<Part> {
+        self.operators.common_row_parts(rows)
     }
 }
 
@@ -82,15 +95,29 @@ impl SharedCost for SharedExperts {
         };
         Picos(look_up(table, tokens, || operators.expert_parts(tokens, moved)))
     }
+
+    fn all_rows(&mut self, rows: u64) -> Picos {
+        let operators = &self.operators;
+        Picos(look_up(&mut self.row_picos, rows, || {
+            operators.common_row_parts(rows)
+        }))
+    }
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
     use crate::cost::calibration::for_device;
-    use crate::cost::roofline::RooflineCost;
+    use crate::cost::roofline::{Gathers, RooflineCost};
     use crate::cost::testing::{device, placement};
     use crate::cost::{DecodeCost, StepCost, StepLoad};
+
+    /// Each rank has its LM head and its embedding.
+    const GATHERS: Gathers = Gathers {
+        logits: false,
+        splits_embedding: false,
+        sums_up_to: 0,
+    };
 
     fn with(ranks: u32, whole: bool) -> (RooflineCost, Option<SharedExperts>) {
         let placement = Placement {
@@ -116,10 +143,10 @@ mod tests {
     #[test]
     fn ranks_stream_the_experts_that_the_tokens_of_all_activate() {
         let (shape, _) = crate::model::find("deepseek-ai/DeepSeek-V2-Lite").expect("it is bundled");
-        let of = |data_parallel: u32, gathers_mlp: bool| {
+        let of = |data_parallel: u32, is_gathered: bool| {
             let placement = Placement {
                 data_parallel,
-                gathers_mlp,
+                gathers: is_gathered.then_some(GATHERS),
                 ..placement()
             };
             crate::cost::bounds::work_rates(&device("h100"), &shape, &placement)
@@ -162,6 +189,7 @@ mod tests {
             };
             let computed = own.replayed(batch).unwrap_or(batch);
             let law = own.decode(batch);
+            assert_eq!(shared.all_rows(4), Picos::ZERO);
             let law = DecodeCost {
                 base: law.base + shared.all_tokens(4 * u64::from(computed), Moved::Scattered),
                 ..law
@@ -192,10 +220,10 @@ mod tests {
                 .filter(|part| names.contains(&part.operator.as_str()));
             of_mlp.map(|part| part.flops).sum()
         };
-        let at = |gathers_mlp: bool| {
+        let at = |is_gathered: bool| {
             let placement = Placement {
                 data_parallel: 8,
-                gathers_mlp,
+                gathers: is_gathered.then_some(GATHERS),
                 ..placement()
             };
             let (own, shared) = of("deepseek-ai/DeepSeek-V3", &placement);
@@ -209,12 +237,12 @@ mod tests {
             ..StepLoad::default()
         };
         let ((apart, nothing), (mut own, mut shared)) = (at(false), at(true));
-        assert!(flops(&nothing.parts(512)).abs() < 1.0);
+        assert!(flops(&nothing.parts(512, Moved::Scattered)).abs() < 1.0);
         let router = |parts: &[Part]| -> f64 {
             let of_router = parts.iter().filter(|part| part.operator == "router");
             of_router.map(|part| part.flops).sum()
         };
-        let (before, after) = (apart.breakdown(&load).parts, shared.parts(512));
+        let (before, after) = (apart.breakdown(&load).parts, shared.parts(512, Moved::Scattered));
         assert!(((flops(&before) - router(&before)) / (flops(&after) - router(&after)) - 1.0).abs() < 1e-9);
         assert!((8.0 * router(&before) / router(&after) - 1.0).abs() < 1e-9);
         // Twice over the links where rows are not alike, and every step of a breakdown is whole.
@@ -227,6 +255,83 @@ mod tests {
         };
         let step = law.at(load.decode_kv_tokens, load.decode_longest).seconds();
         let parts: f64 = own.breakdown(&load).parts.iter().map(|part| part.seconds).sum();
+        assert!((parts / step - 1.0).abs() < 1e-6, "{parts} and {step}");
+    }
+
+    /// Eight GPUs as eight ranks, as four of two, as two of four: what is behind the attention is the same eighth on each; a rank's GPUs
+    /// add up their heads among themselves, unless one all-reduce over all does.
+    #[test]
+    fn the_gpus_of_a_rank_add_up_their_heads() {
+        let at = |group: u32| {
+            let placement = Placement {
+                tensor_parallel: group,
+                data_parallel: 8 / group,
+                gathers: Some(GATHERS),
+                ..placement()
+            };
+            let (own, shared) = of("deepseek-ai/DeepSeek-V3", &placement);
+            (own, shared.expect("ranks share"))
+        };
+        let flops = |parts: &[Part]| parts.iter().map(|part| part.flops).sum::<f64>();
+        let moving = |shared: &SharedExperts, moved| {
+            let parts = shared.parts(512, moved);
+            let links = parts.iter().filter(|part| part.operator == "all_reduce");
+            links.map(|part| part.seconds).sum::<f64>()
+        };
+        let ((_, eight), (_, four), (own, two)) = (at(1), at(2), at(4));
+        let (all, summed) = (Moved::Scattered, Moved::Summed);
+        for shared in [&four, &two] {
+            assert!((flops(&shared.parts(512, all)) / flops(&eight.parts(512, all)) - 1.0).abs() < 1e-12);
+            assert!(moving(shared, all) > moving(&eight, all));
+            assert!((moving(shared, summed) / moving(&eight, summed) - 1.0).abs() < 1e-12);
+        }
+        // Nothing else is summed within a rank: its step is what is in common and no all-reduce more, as its embedding is whole.
+        let parts = own.breakdown(&StepLoad::of_decodes(256, 500)).parts;
+        let in_step = parts.iter().filter(|part| part.operator == "all_reduce");
+        let in_step: f64 = in_step.map(|part| part.seconds).sum();
+        assert!((in_step / moving(&two, all) - 1.0).abs() < 1e-9);
+    }
+
+    /// Without an LM head of its own a rank has all ranks' rows computed, an eighth of the vocabulary each.
+    #[test]
+    fn logits_in_common_are_computed_for_all() {
+        let at = |logits: bool| {
+            let placement = Placement {
+                data_parallel: 8,
+                gathers: Some(Gathers { logits, ..GATHERS }),
+                ..placement()
+            };
+            let (own, shared) = of("deepseek-ai/DeepSeek-V3", &placement);
+            (own, shared.expect("ranks share"))
+        };
+        let load = StepLoad::of_decodes(64, 500);
+        let of_operator = |own: &RooflineCost, operator: &str| -> (f64, f64) {
+            let parts = own.breakdown(&load).parts;
+            let of = parts.iter().filter(|part| part.operator == operator);
+            of.fold((0.0, 0.0), |sum, part| (sum.0 + part.flops, sum.1 + part.seconds))
+        };
+        let ((apart, mut nothing), (mut common, mut shared)) = (at(false), at(true));
+        // 512 rows of an eighth are as many products as 64 of the whole.
+        let (before, after) = (of_operator(&apart, "lm_head"), of_operator(&common, "lm_head"));
+        assert!((before.0 / after.0 - 1.0).abs() < 1e-9);
+        assert!(of_operator(&apart, "logits_gather").1.abs() < 1e-12);
+        assert!(of_operator(&common, "logits_gather").1 > 0.0);
+        assert_eq!(nothing.all_rows(512), Picos::ZERO);
+        let rows: Vec<Picos> = (0..2000).step_by(9).map(|rows| shared.all_rows(rows)).collect();
+        assert!(rows.is_sorted() && rows[0] == Picos::ZERO);
+        // And a breakdown is still whole.
+        let law = common.decode(64);
+        let law = DecodeCost {
+            base: law.base + shared.all_tokens(512, Moved::Scattered) + shared.all_rows(512),
+            ..law
+        };
+        let step = law.at(load.decode_kv_tokens, load.decode_longest).seconds();
+        let parts: f64 = common
+            .breakdown(&load)
+            .parts
+            .iter()
+            .map(|part| part.seconds)
+            .sum();
         assert!((parts / step - 1.0).abs() < 1e-6, "{parts} and {step}");
     }
 

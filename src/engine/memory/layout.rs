@@ -39,7 +39,10 @@ pub struct StateLayout {
 /// Weights of a rank; of several stages where layers keep unlike KV, roughly those of the fullest.
 pub(super) fn rank_weights(model: &ModelShape, options: &MemoryOptions) -> Bytes {
     let (tp, pp) = (options.tensor_parallel, options.pipeline_parallel);
-    let edge = model.edge_weight_bytes(tp);
+    let edge = match options.edges {
+        Some(edges) => model.edge_weight_bytes_of(edges.embedding, edges.head),
+        None => model.edge_weight_bytes(tp),
+    };
     let layers = model.layer_weight_bytes(tp);
     let drafter = options
         .drafter

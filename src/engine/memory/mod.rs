@@ -25,8 +25,8 @@ pub use layout::{KvLayout, StateLayout, block_unit, kv_groups};
 pub use longest::longest_context;
 pub use misfit::{DoesNotFit, PoolSize, Remedy, Shortage};
 pub use options::{
-    Budget, ESTIMATES_OFF, Estimates, MemoryOptions, PoolRules, StateBlocks, Windowed, bytes_per_logit,
-    sparse_kv_dtype,
+    Budget, ESTIMATES_OFF, Edges, Estimates, MemoryOptions, PoolRules, StateBlocks, Windowed,
+    bytes_per_logit, sparse_kv_dtype,
 };
 pub use plan::{MemoryPlan, plan};
 pub use unlike::KindLayout;

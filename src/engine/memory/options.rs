@@ -114,11 +114,22 @@ impl PoolRules {
     };
 }
 
+/// Ranks that share the embedding, and those that share the LM head.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Edges {
+    /// Of the embedding; 1 where each has it whole.
+    pub embedding: u32,
+    /// Of the LM head.
+    pub head: u32,
+}
+
 /// What of the engine's flags decides memory. Plain numbers, defaults resolved.
 #[derive(Clone, Debug, PartialEq)]
 pub struct MemoryOptions {
     /// Ranks that share every layer.
     pub tensor_parallel: u32,
+    /// Who shares embedding and LM head, if not those ranks.
+    pub edges: Option<Edges>,
     /// Stages that share the stack.
     pub pipeline_parallel: u32,
     /// The engine takes stages with its other flags as they are, so that more of them are a way out.
@@ -263,6 +274,7 @@ impl MemoryOptions {
         };
         MemoryOptions {
             tensor_parallel: 1,
+            edges: None,
             pipeline_parallel: 1,
             can_pipeline: true,
             gpu_memory_utilization: 0.92,

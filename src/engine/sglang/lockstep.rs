@@ -4,6 +4,7 @@
 //! The loops of all ranks go round together, since every pass ends in an exchange of batch sizes
 //! (`Scheduler.prepare_mlp_sync_batch`, 0.5.4). A rank decides as it would alone; one that has nothing to compute while
 //! another has is given an *idle batch*, in which nobody computes anything. If nobody has anything, nothing is launched.
+//! 0.5.23 decides alike: decodes that are computed as prompts, since another rank has any, stay the running batch (SG-51).
 //!
 //! Left out: roles, intervals of passes (SG-11), snapshots of its load (`publish.rs`). A kept log is of passes that launch, and with one nothing is
 //! leapt over.
@@ -12,6 +13,7 @@ use super::batch::{Batch, BatchMode};
 use super::replica::SglangReplica;
 use crate::cost::{DecodeCost, StepLoad};
 use crate::engine::lockstep::RankRun;
+use crate::engine::rank::Padding;
 use crate::facts::{Completion, Observer};
 use crate::units::Picos;
 
@@ -64,19 +66,29 @@ impl SglangReplica {
         matches!(self.newest().mode, BatchMode::Extend | BatchMode::Mixed)
     }
 
-    /// The rank's own share of the newest step as a law of its contexts: of a batch of `padded` decodes, if that is given,
-    /// else kernel by kernel.
-    pub(crate) fn newest_law(&mut self, padded: Option<u32>) -> DecodeCost {
+    /// The rank's own share of the newest step as a law of its contexts. Decodes in pieces are prompts of one token, whose
+    /// attention is taken to last as long as a decode's; who idles then has one prompt of all the pieces' tokens.
+    pub(crate) fn newest_law(&mut self, padding: Padding) -> DecodeCost {
         let batch = self.in_flight.back().expect("asked only after a launch");
-        match padded {
-            Some(size) => *self.cost.decode(size),
-            None => self.cost.eager_law(&batch.load),
+        match padding {
+            Padding::Decodes(size) => *self.cost.decode(size),
+            Padding::Alone => self.cost.eager_law(&batch.load),
+            Padding::Pieces(tokens) if batch.mode == BatchMode::None => {
+                let dummy = StepLoad::of_prompt(tokens as u32);
+                self.cost.pieces_law(&dummy, tokens)
+            }
+            Padding::Pieces(tokens) => self.cost.pieces_law(&batch.load, tokens),
         }
     }
 
     /// The captured batch that a step of so many decodes replays, if it replays a CUDA graph.
     pub(crate) fn replayed(&self, batch: u32) -> Option<u32> {
         self.cost.replayed(batch)
+    }
+
+    /// Tokens of the pieces that a step with prompts of so many tokens replays, if it replays any.
+    pub(crate) fn replayed_pieces(&self, tokens: u64) -> Option<u64> {
+        self.cost.replayed_pieces(tokens)
     }
 
     /// All ranks together need so long for the newest step.
@@ -164,11 +176,11 @@ impl SglangReplica {
         }
     }
 
-    /// The rank's own share of such steps: of `padded` decodes, or of so many kernel by kernel.
-    pub(crate) fn run_law(&mut self, members: u32, padded: Option<u32>) -> DecodeCost {
-        match padded {
-            Some(size) => *self.cost.decode(size),
-            None => self.cost.eager_law(&StepLoad {
+    /// The rank's own share of such steps.
+    pub(crate) fn run_law(&mut self, members: u32, padding: Padding) -> DecodeCost {
+        match padding {
+            Padding::Decodes(size) => *self.cost.decode(size),
+            Padding::Alone | Padding::Pieces(_) => self.cost.eager_law(&StepLoad {
                 decode_seqs: members,
                 sampled_rows: members,
                 ..StepLoad::default()

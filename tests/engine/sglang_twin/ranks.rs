@@ -7,7 +7,7 @@
 use std::collections::{BTreeMap, VecDeque};
 
 use plimsoll::cluster::router::Policy;
-use plimsoll::cluster::{ClusterSpec, LockStepAccount, LockStepSpec};
+use plimsoll::cluster::{ClusterSpec, Coordination, Gathering, LockStepAccount, LockStepSpec};
 use plimsoll::cost::{Breakdown, DecodeCost, Moved, SharedCost, StepCost, StepLoad};
 use plimsoll::engine::sglang::{BatchMode, SglangConfig};
 use plimsoll::ids::ReplicaId;
@@ -36,8 +36,13 @@ struct Price {
     shared: u64,
     per_shared_token: u64,
     per_summed_token: u64,
-    /// Batches whose graphs were captured, ascending.
+    per_row: u64,
+    /// Batches whose graphs were captured, ascending; and steps with prompts whose pieces were.
     captured: &'static [u32],
+    pieces: &'static [u32],
+    /// What pieces add to a step.
+    piecewise: u64,
+    gathering: Gathering,
 }
 
 impl StepCost for Price {
@@ -82,6 +87,20 @@ impl StepCost for Price {
         self.captured.iter().copied().find(|&captured| captured >= batch)
     }
 
+    fn replayed_pieces(&self, tokens: u64) -> Option<u64> {
+        let sizes = self.pieces.iter().map(|&size| u64::from(size));
+        sizes.into_iter().find(|&size| size >= tokens)
+    }
+
+    fn pieces_law(&mut self, load: &StepLoad, tokens: u64) -> DecodeCost {
+        let law = self.step_law(load);
+        let padding = self.per_token * (tokens - load.tokens());
+        DecodeCost {
+            base: law.base + Picos(self.piecewise + padding),
+            ..law
+        }
+    }
+
     fn breakdown(&self, _: &StepLoad) -> Breakdown {
         Breakdown::default()
     }
@@ -95,6 +114,10 @@ impl SharedCost for Price {
         };
         Picos(self.shared + (self.per_shared_token + summed) * tokens)
     }
+
+    fn all_rows(&mut self, rows: u64) -> Picos {
+        Picos(self.per_row * rows)
+    }
 }
 
 /// What a rank computes in a step, as its price goes: tokens, (query, key) pairs, whether any are prompts.
@@ -102,33 +125,93 @@ impl SharedCost for Price {
 struct Work {
     tokens: u64,
     pairs: u64,
+    rows: u64,
     has_prompts: bool,
 }
 
 impl Price {
+    /// Tokens of the pieces that all replay: 0.5.23, where every rank with a batch would by itself.
+    fn common_pieces(&self, works: &[Work]) -> Option<u64> {
+        let new = self.gathering.coordination?;
+        for work in works.iter().filter(|work| work.tokens > 0) {
+            if !work.has_prompts && !new.converts_decodes {
+                return None;
+            }
+            if self.replayed_pieces(work.tokens)? > 2 * work.tokens {
+                return None;
+            }
+        }
+        let aligned = works.iter().map(|work| self.aligned(work.tokens)).max()?;
+        self.replayed_pieces(aligned)
+    }
+
+    fn aligned(&self, tokens: u64) -> u64 {
+        let gpus = u64::from(self.gathering.gpus_a_rank);
+        tokens.div_ceil(gpus) * gpus
+    }
+
     /// What each rank needs by itself, the experts included.
     fn shares(&self, works: &[Work]) -> Vec<u64> {
         let ranks = works.len() as u64;
         let largest = works.iter().map(|work| work.tokens).max().unwrap();
-        let sum: u64 = works.iter().map(|work| work.tokens).sum();
         let has_prompts = works.iter().any(|work| work.has_prompts);
         let graph = self
             .captured
             .iter()
             .find(|&&captured| u64::from(captured) >= largest);
+        let rows: u64 = works.iter().map(|work| work.rows).sum();
+        let new = self.gathering.coordination;
+        let fits_sum = |tokens: u64| new.is_some_and(|new| tokens <= new.sums_up_to);
+        let summed = self.per_shared_token + self.per_summed_token;
+        if let Some(tokens) = self.common_pieces(works).filter(|_| has_prompts) {
+            let common = self.shared + self.per_shared_token * tokens * ranks + self.per_row * rows;
+            let own = |work: &Work| {
+                let pairs = if work.tokens == 0 {
+                    tokens * tokens
+                } else {
+                    work.pairs
+                };
+                let gpu = self.per_step + self.piecewise + self.per_token * tokens + self.per_pair * pairs;
+                (gpu + common).max(self.floor)
+            };
+            return works.iter().map(own).collect();
+        }
+        let (aligned_sum, aligned) = (
+            works.iter().map(|work| self.aligned(work.tokens)).sum::<u64>(),
+            self.aligned(largest),
+        );
+        let is_padded = match new {
+            None => aligned_sum * 2 > aligned * ranks,
+            Some(_) if works.iter().all(|work| work.tokens > 0) && fits_sum(aligned_sum) => false,
+            Some(_) => aligned_sum * 2 >= aligned * ranks,
+        };
         let (padded, experts) = match graph {
-            Some(&graph) if !has_prompts => (true, self.per_shared_token * u64::from(graph) * ranks),
-            _ if !has_prompts && sum * 2 > largest * ranks => (true, self.per_shared_token * largest * ranks),
-            _ => (false, (self.per_shared_token + self.per_summed_token) * sum),
+            Some(&graph) if !has_prompts => {
+                let tokens = u64::from(graph) * ranks;
+                let each = if fits_sum(tokens) {
+                    summed
+                } else {
+                    self.per_shared_token
+                };
+                (Some(largest), (each + self.per_row) * tokens)
+            }
+            _ if !has_prompts && is_padded => {
+                let tokens = aligned * ranks;
+                (
+                    Some(aligned),
+                    self.per_shared_token * tokens + self.per_row * rows,
+                )
+            }
+            _ => (None, summed * aligned_sum + self.per_row * rows),
         };
         let experts = experts + self.shared;
         let own = |work: &Work| match (padded, work.tokens) {
-            (true, tokens) => {
+            (Some(batch), tokens) => {
                 let pairs = if tokens == 0 { 1 } else { work.pairs };
-                (self.per_step + self.per_token * largest + self.per_pair * pairs + experts).max(self.floor)
+                (self.per_step + self.per_token * batch + self.per_pair * pairs + experts).max(self.floor)
             }
-            (false, 0) => experts.max(self.idle_floor),
-            (false, tokens) => {
+            (None, 0) => experts.max(self.idle_floor),
+            (None, tokens) => {
                 let gpu = self.per_step + self.eager + self.per_token * tokens + self.per_pair * work.pairs;
                 (gpu + experts).max(self.floor)
             }
@@ -161,6 +244,7 @@ fn work(twin: &Twin<'_>, entries: Option<&Vec<Entry>>) -> Work {
     Work {
         tokens: load.tokens(),
         pairs: load.decode_kv_tokens + load.chunks.iter().map(chunk).sum::<u64>(),
+        rows: u64::from(load.decode_seqs) + load.chunks.len() as u64,
         has_prompts: twin.record.mode != BatchMode::Decode,
     }
 }
@@ -282,7 +366,7 @@ fn simulate(
         Frontend::default(),
         Given(Vec::from(requests).into_iter()),
     )
-    .in_lock_step(LockStepSpec::Gathered, Box::new(price));
+    .in_lock_step(LockStepSpec::Gathered(price.gathering), Box::new(price));
     if logs {
         simulation = simulation.logging();
     }
@@ -294,13 +378,31 @@ fn simulate(
 
 /// No graphs, a fine grid that ends early, a coarse one, and one that holds every batch.
 const GRIDS: [&[u32]; 4] = [&[], &[1, 2, 3, 4], &[4, 16], &[1, 2, 4, 8, 16, 32, 64]];
+/// The same of pieces.
+const PIECES: [&[u32]; 3] = [
+    &[],
+    &[4, 8, 16, 32],
+    &[1, 2, 4, 8, 16, 32, 64, 128, 256, 512, 1024, 4096],
+];
+
+fn gatherings() -> impl Strategy<Value = Gathering> {
+    let new = (0u64..40, any::<bool>()).prop_map(|(sums_up_to, converts_decodes)| Coordination {
+        sums_up_to,
+        converts_decodes,
+    });
+    (1u32..4, prop::option::of(new)).prop_map(|(gpus_a_rank, coordination)| Gathering {
+        gpus_a_rank,
+        coordination,
+    })
+}
 
 prop_compose! {
     fn prices()(
         (per_step, per_token, per_pair) in (1u64..9, 0u64..3, 0u64..4),
         (floor, eager, idle_floor) in (0u64..14, 0u64..3, 0u64..12),
         (shared, per_shared_token, per_summed_token) in (0u64..3, 0u64..3, 0u64..3),
-        grid in 0usize..4,
+        (grid, pieces, per_row, piecewise) in (0usize..4, 0usize..3, 0u64..3, 0u64..3),
+        gathering in gatherings(),
     ) -> Price {
         let ms = 1_000_000_000;
         Price {
@@ -313,7 +415,11 @@ prop_compose! {
             shared: shared * ms,
             per_shared_token: per_shared_token * 90_000_007,
             per_summed_token: per_summed_token * 50_000_003,
+            per_row: per_row * 30_000_001,
             captured: GRIDS[grid],
+            pieces: PIECES[pieces],
+            piecewise: piecewise * ms,
+            gathering,
         }
     }
 }
@@ -434,7 +540,14 @@ fn a_prompt_on_one_rank_holds_up_the_tokens_of_all() {
         shared: 0,
         per_shared_token: ms / 100,
         per_summed_token: ms / 100,
+        per_row: 0,
         captured: GRIDS[3],
+        pieces: &[],
+        piecewise: 0,
+        gathering: Gathering {
+            gpus_a_rank: 1,
+            coordination: None,
+        },
     };
     let config = SglangConfig {
         chunked_prefill_size: None,
@@ -457,4 +570,56 @@ fn a_prompt_on_one_rank_holds_up_the_tokens_of_all() {
     assert!(seen.steps_told < account.steps, "runs of steps are leapt over");
     // The other rank idled in all steps but one, and nobody stepped on after the last token.
     assert_eq!((account.steps, account.dummies), (40, 39), "{account:?}");
+}
+
+/// In 0.5.23 both replay the pieces of the largest, if the one that decodes could replay pieces of no more than twice its token.
+#[test]
+fn a_prompt_on_one_rank_makes_prompts_of_all_that_can_be() {
+    let ms = 1_000_000_000;
+    let longest_gap = |pieces: &'static [u32], converts_decodes: bool| {
+        let price = Price {
+            per_step: 10 * ms,
+            per_token: ms / 10,
+            per_pair: 0,
+            floor: 0,
+            eager: 5 * ms,
+            idle_floor: 0,
+            shared: 0,
+            per_shared_token: ms / 100,
+            per_summed_token: ms / 100,
+            per_row: ms,
+            captured: GRIDS[3],
+            pieces,
+            piecewise: 2 * ms,
+            gathering: Gathering {
+                gpus_a_rank: 1,
+                coordination: Some(Coordination {
+                    sums_up_to: 0,
+                    converts_decodes,
+                }),
+            },
+        };
+        let config = SglangConfig {
+            chunked_prefill_size: None,
+            max_total_tokens: 8000,
+            ..crate::sglang::server(8000, 1)
+        };
+        let wishes = vec![
+            (0, 0, 0, 8, 40, 0, true, 0, None),
+            (100_000, 0, 0, 4000, 1, 0, true, 0, None),
+        ];
+        let (seen, ..) = simulate(&config, &requests(wishes), 2, Policy::RoundRobin, (price, false));
+        let gaps = seen.gaps.iter().filter(|gap| *gap.1 > 0);
+        gaps.map(|(&gap, _)| gap)
+            .max()
+            .expect("tokens follow one another")
+    };
+    // 10 ms and 2, 0.1 ms for each of 4,096 tokens, 0.01 for those of both ranks, and two rows of logits.
+    let together = 12 * ms + 4096 * (ms / 10) + 8192 * (ms / 100) + 2 * ms;
+    assert_eq!(longest_gap(PIECES[2], true), together);
+    // As before: kernel by kernel.
+    let apart = 15 * ms + 400 * ms + 4001 * (ms / 50) + 2 * ms;
+    assert_eq!(longest_gap(PIECES[2], false), apart);
+    // The smallest pieces are four tokens, and 32 the largest.
+    assert_eq!(longest_gap(PIECES[1], true), apart);
 }

@@ -1,6 +1,7 @@
 //! All-reduces, alone and with the norms behind them.
 
 use super::*;
+use crate::cost::Part;
 
 #[test]
 fn a_fused_all_reduce_takes_the_norm_in() {
