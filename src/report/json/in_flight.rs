@@ -13,6 +13,7 @@ use crate::report::views::verdict_word;
 pub fn in_flight(view: &InFlightView) -> String {
     let mut object = Object::default();
     object.put("format_version", super::FORMAT_VERSION);
+    object.put("version", super::VERSION);
     object.put("subject", view.subject.clone());
     if view.is_interrupted {
         object.put("interrupted", true);
