@@ -1,30 +1,29 @@
 //! `--why`: where the time of a run's steps goes, operator by operator.
 
 use super::{balance, pools};
-use crate::analysis::RunResult;
+use crate::analysis::Outcome;
+use crate::cluster::LockStepAccount;
 use crate::config::Resolved;
 use crate::cost::{Breakdown, StepLoad};
 use crate::engine::EngineSpec;
 use crate::metrics::{LittleCheck, ReplicaSummary, Summary, WorkCounters};
 use crate::report::drafts;
-use crate::report::figures::{bytes_per_s, flops_per_s, percent, significant, time};
+use crate::report::figures::{bytes_per_s, count, flops_per_s, percent, significant, time};
 use crate::report::{counted, trust_mark};
 use crate::sim::{Pool, Role};
 
 /// Explains a decode step and a prefill step as they were on average, of each pool by its own steps.
-pub(super) fn explain(resolved: &Resolved, result: &RunResult) -> String {
+pub(super) fn explain(resolved: &Resolved, outcome: &Outcome) -> String {
+    let result = &outcome.result;
     let all = resolved.scenario.pools.as_slice();
     if result.whole.work.steps == 0 {
         return "\nno request was answered and no step ran: there is no time to explain\n".to_owned();
     }
     if let [pool] = all {
         let summary = result.steady.as_ref().unwrap_or(&result.whole);
-        return sections(
-            pool,
-            &summary.work,
-            mean_prompt(summary),
-            resolved.placement.data_parallel,
-        );
+        let ranks = outcome.lock_step.as_ref();
+        let beside = ranks.and_then(LockStepAccount::tokens_beside_prompts);
+        return sections(pool, &summary.work, mean_prompt(summary), beside);
     }
     let mut text = balance::explain(resolved, result);
     if result.steady.is_some() {
@@ -53,7 +52,7 @@ pub(super) fn explain(resolved: &Resolved, result: &RunResult) -> String {
                 done.busy_s / (result.whole.duration_s * f64::from(pool.replicas)).max(f64::MIN_POSITIVE)
             ),
         );
-        text += &sections(pool, &done.work, prompt_of(&done), 1);
+        text += &sections(pool, &done.work, prompt_of(&done), None);
     }
     text
 }
@@ -79,13 +78,8 @@ pub(super) fn prompt_of(done: &ReplicaSummary) -> Prompt {
     (each(done.cache_hit_tokens), each(new))
 }
 
-/// Tokens that the other ranks which share experts compute in a step, each as many as a rank does on average.
-fn tokens_of_others(work: &WorkCounters, ranks: u32) -> u64 {
-    let mean = (work.prefill_tokens + work.decode_tokens) as f64 / work.steps.max(1) as f64;
-    (f64::from(ranks - 1) * mean).round() as u64
-}
-
-fn sections(pool: &Pool, work: &WorkCounters, (cached, new): Prompt, ranks: u32) -> String {
+/// `beside` are the tokens that other ranks in step bring to a step with prompts on average; `None` where there are none.
+fn sections(pool: &Pool, work: &WorkCounters, (cached, new): Prompt, beside: Option<f64>) -> String {
     let decode = pools::mean_decode_step(work).reading((pool.cost)().reads_at_most());
     // Of prompts as long as those of the run; a step of one that fills it costs more attention than many short ones.
     let new = match new {
@@ -116,10 +110,10 @@ fn sections(pool: &Pool, work: &WorkCounters, (cached, new): Prompt, ranks: u32)
             _ if before > 0 => format!(", in the middle of a prompt of {new}"),
             _ => String::new(),
         };
-        let others = tokens_of_others(work, ranks);
-        let beside = match ranks {
-            1 => String::new(),
-            _ => format!(", beside {others} of the other ranks"),
+        let others = beside.unwrap_or(0.0).round() as u64;
+        let beside = match beside {
+            None => String::new(),
+            Some(_) => format!(", beside {} of the other ranks", count(others)),
         };
         let title = format!(
             "a prefill step of {}{of}{beside}, as they had on average",

@@ -396,6 +396,6 @@ fn explain(resolved: &Resolved, knee: &Knee) -> String {
     format!(
         "\nat {} req/s:\n{}",
         significant_down(rate),
-        why::explain(resolved, &outcome.result)
+        why::explain(resolved, &outcome)
     )
 }

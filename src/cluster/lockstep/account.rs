@@ -17,6 +17,10 @@ pub struct LockStepAccount {
     pub idle: u128,
     /// Time of ranks that had work and waited for a slower rank.
     pub waited: u128,
+    /// Shares of a rank in a step to which it brought prompts.
+    pub with_prompts: u64,
+    /// Tokens that the other ranks brought to those steps, summed.
+    pub beside_prompts: u64,
 }
 
 impl LockStepAccount {
@@ -30,6 +34,12 @@ impl LockStepAccount {
     #[must_use]
     pub fn idle_share(&self) -> Option<f64> {
         self.share(self.idle)
+    }
+
+    /// Tokens that the other ranks bring to a step of a rank with prompts, on average; `None` where no rank had any.
+    #[must_use]
+    pub fn tokens_beside_prompts(&self) -> Option<f64> {
+        (self.with_prompts > 0).then(|| self.beside_prompts as f64 / self.with_prompts as f64)
     }
 
     fn share(&self, part: u128) -> Option<f64> {

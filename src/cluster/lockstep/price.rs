@@ -31,6 +31,11 @@ impl LockStep {
     pub(super) fn price(&mut self) {
         let brings = |engine: &Engine| Brought::of(engine.newest_load(), engine.newest_extends());
         let brought: Vec<Brought> = self.engines.iter().map(brings).collect();
+        let all: u64 = brought.iter().map(|own| own.tokens).sum();
+        for own in brought.iter().filter(|own| own.has_prompts) {
+            self.account.with_prompts += 1;
+            self.account.beside_prompts += all - own.tokens;
+        }
         let (padding, common) = self.together(&brought);
         let mut shares = Vec::with_capacity(self.engines.len());
         let mut duration = Picos::ZERO;
