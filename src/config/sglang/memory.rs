@@ -204,6 +204,10 @@ impl SglangFlags {
         let fraction = self.mem_fraction_static;
         let mut options = options(tensor_parallel, kv_dtype, fraction, self.config.page_size);
         options.budget.excluded = runtime(tensor_parallel * self.attention_ranks);
+        options.drafter = self
+            .drafting
+            .as_ref()
+            .and_then(|drafting| drafting.drafter.clone());
         options
     }
 }
