@@ -203,7 +203,7 @@ fn execute(
     let mut text = print(result, &meta, outputs.format, style);
     if outputs.why {
         let waits = meta.waits.as_ref().map(report::text_waits::waits);
-        let explained = why::explain(resolved, outcome)
+        let explained = why::explain(resolved, &outcome)
             + &report::text_parts::class_means(result, &meta)
             + &waits.unwrap_or_default();
         text += &report::folded(&explained, style.width);

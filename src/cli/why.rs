@@ -90,8 +90,7 @@ fn sections(pool: &Pool, work: &WorkCounters, (cached, new): Prompt, beside: Opt
     let budget = pool.engine.prompt_tokens_per_step().max(1);
     let before = new.saturating_sub(budget) / 2;
     let prefill = pools::mean_prefill_step(pool, work, cached + before, new - before);
-    let speculation = pool.engine.vllm().and_then(|config| config.speculation.as_ref());
-    let drafts = speculation.and_then(|speculation| drafts::acceptance(&speculation.acceptance));
+    let drafts = pool.engine.speculates().and_then(drafts::acceptance);
     let mut text = drafts.map_or(String::new(), |told| format!("\ndrafts: {told}\n"));
     // A replica that only prefills has no decode step to explain.
     if pool.role != Role::Prefill {

@@ -310,7 +310,7 @@ impl Cluster {
 
     /// Says how many drafts stand where engines speculate.
     pub(crate) fn accept(&mut self, acceptance: impl Fn() -> Acceptance) {
-        for engine in self.engines.iter_mut().filter_map(Engine::vllm_mut) {
+        for engine in &mut self.engines {
             engine.accept(acceptance());
         }
     }

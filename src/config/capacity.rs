@@ -14,7 +14,7 @@ use super::server::{self, Draft, Server};
 use super::version::EngineKind;
 use super::{
     blocks, calibrated, expert_parallel, formats, lmcache, lockstep, longest, machine, pipeline, ranks,
-    serving, sglang, skipped, workload,
+    serving, sglang, skipped, speculation, workload,
 };
 use crate::analysis::{BreakEven, break_even};
 use crate::engine::EngineSpec;
@@ -147,7 +147,7 @@ pub(super) fn count(mut document: Document, role: Role, files: &dyn Files) -> Re
     );
     if data_parallel > 1 && flags.drafting().is_some() {
         judge.wrong_help(
-            "engine.speculative_config",
+            speculation::asker(flags.engine()),
             "is not modelled beside data-parallel ranks in lock-step",
             "schedules of this were never recorded",
             "leave one of them out",

@@ -280,7 +280,8 @@ impl Flags {
     pub(super) fn drafting(&self) -> Option<Drafting> {
         match self {
             Flags::Vllm(flags) => flags.drafting.clone(),
-            Flags::Sglang(_) | Flags::Scheduled(_) | Flags::Trtllm(_) => None,
+            Flags::Sglang(flags) => flags.drafting.clone(),
+            Flags::Scheduled(_) | Flags::Trtllm(_) => None,
         }
     }
 

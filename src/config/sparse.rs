@@ -42,13 +42,17 @@ pub(super) fn check(judge: &mut Judge, flags: &EngineFlags, model: &ModelShape, 
     check_version(judge, &flags.profile);
     check_device(judge, "vLLM", device);
     if flags.drafting.is_some() {
-        judge.wrong_help(
-            "engine.speculative_config",
-            "is not modelled beside sparse attention",
-            "each draft picks tokens of its own, and nobody measured how many they share",
-            "leave it out",
-        );
+        refuse_drafts(judge, "engine.speculative_config");
     }
+}
+
+fn refuse_drafts(judge: &mut Judge, key: &str) {
+    judge.wrong_help(
+        key,
+        "is not modelled beside sparse attention",
+        "each draft picks tokens of its own, and nobody measured how many they share",
+        "leave it out",
+    );
 }
 
 /// The same of SGLang, of which the older version shares attention out over all GPUs by itself.
@@ -71,6 +75,9 @@ pub(super) fn check_sglang(
         );
     }
     check_device(judge, "SGLang", device);
+    if flags.drafting.is_some() {
+        refuse_drafts(judge, "sglang.speculative_algorithm");
+    }
     if kv == Some(RawKvDtype::Fp8E5m2) {
         judge.wrong_help(
             "model.kv_cache_dtype",

@@ -5,13 +5,14 @@
 //! a property of drafter and text that nothing here can foresee: it is asked for.
 //! Left out: drafts in parallel, a number of drafts that follows the batch, suffix decoding.
 
+use super::drafter::{self, Named};
 use super::judge::Judge;
 use super::profile::{Profile, SpeculationRules};
 use super::raw::{RawEngine, RawScenario, RawSpeculation};
 use crate::cluster::{ClusterSpec, Group};
 use crate::cost::roofline::Drafting;
 use crate::engine::{BlockHashes, EngineConfig, Policy, Speculation};
-use crate::model::{self, Drafter, ModelShape, UNCOUNTED_PREDICTION};
+use crate::model::ModelShape;
 use crate::nearest::nearest;
 use crate::sim::Pool;
 
@@ -70,6 +71,8 @@ impl Method {
 
 /// Names of methods that are modelled.
 const METHODS: &str = "eagle, eagle3, mtp, draft_model and ngram are";
+/// How it is asked for.
+const HOW_TO_ASK: &str = "give its method and how many tokens it drafts: --spec-method eagle3 --spec-tokens 3, or both in `speculative_config`";
 /// More drafts than anybody asks for.
 const DRAFTS_MAX: u64 = 64;
 
@@ -169,7 +172,7 @@ pub(super) fn speculation(
     }
     let key = |name: &str| format!("engine.speculative_config.{name}");
     let rules = profile.speculation;
-    let method = method(judge, raw)?;
+    let method = method_or(judge, raw, HOW_TO_ASK)?;
     if method == Method::DraftModel && !rules.drafts_by_model {
         judge.wrong(
             &key("method"),
@@ -218,7 +221,18 @@ pub(super) fn speculation(
         "engine.speculative_config",
         format!("{}, {drafts} drafts", method.name()),
     );
-    let drafter = drafter(judge, raw, method, model, max_model_len)?;
+    let named = Named {
+        drafter: raw.model.as_deref(),
+        key: "engine.speculative_config.model",
+        asker: "engine.speculative_config",
+        longest: "engine.max_model_len",
+        unnamed: (
+            "`speculative_config` does not say which model drafts",
+            "give model",
+        ),
+        of_vocabulary: "vLLM refuses that",
+    };
+    let drafter = drafter::of(judge, named, method, model, max_model_len)?;
     let wish = Wish {
         method,
         drafts,
@@ -229,119 +243,18 @@ pub(super) fn speculation(
     };
     Some(Drafts {
         scheduled: scheduled(wish, rules),
-        drafting: Drafting { drafts, drafter },
+        drafting: Drafting {
+            drafts,
+            levels: drafts,
+            branches: 1,
+            precede: false,
+            drafter,
+        },
     })
 }
 
-/// What drafts, if it is a network; the outer `None` was reported.
-fn drafter(
-    judge: &mut Judge,
-    raw: &RawSpeculation,
-    method: Method,
-    model: Option<&ModelShape>,
-    max_model_len: u32,
-) -> Option<Option<Drafter>> {
-    let target = model?;
-    refuse_layers(judge, target);
-    let drafter = match method {
-        Method::Ngram => return Some(None),
-        Method::Eagle | Method::Eagle3 => Drafter::eagle(target, method == Method::Eagle3),
-        Method::Mtp => Drafter::of_multi_token_prediction(target),
-        Method::DraftModel => {
-            let key = "engine.speculative_config.model";
-            let Some(name) = &raw.model else {
-                judge.missing(
-                    "`speculative_config` does not say which model drafts",
-                    "give model",
-                );
-                return None;
-            };
-            match model::find_checkpoint(name) {
-                Ok((shape, notes)) => {
-                    judge.notes.extend(notes);
-                    check_model(judge, key, &shape, target, max_model_len);
-                    Drafter::model(shape)
-                }
-                Err(unknown) => {
-                    let help = match &unknown.suggestions[..] {
-                        [] => "`plimsoll models` lists them".to_owned(),
-                        near => format!("did you mean {}?", near.join(" or ")),
-                    };
-                    let why = format!("no shape of `{name}` is bundled");
-                    judge.wrong_help(key, "is not a bundled model", why, help);
-                    return None;
-                }
-            }
-        }
-    };
-    let gigabytes = drafter.weight_bytes(1).0 as f64 / 1e9;
-    if method == Method::Mtp {
-        judge.notes.retain(|note| note != UNCOUNTED_PREDICTION);
-    }
-    judge.notes.push(match method {
-        Method::DraftModel => {
-            format!("{} drafts: {gigabytes:.2} GB of weights beside the model's", drafter.shape.name)
-        }
-        Method::Mtp => format!(
-            "multi-token prediction is taken to be one module like the model's last layer, which the checkpoint must have: \
-             {gigabytes:.2} GB of weights"
-        ),
-        _ => format!(
-            "the drafter is taken to be one layer like the model's: {}, {gigabytes:.2} GB of weights",
-            drafter.shape.name
-        ),
-    });
-    if let (Some(named), false) = (&raw.model, method == Method::DraftModel) {
-        judge.ignore(format!(
-            "the drafter's name `{named}` has no effect: its size is taken from the model's"
-        ));
-    }
-    Some(Some(drafter))
-}
-
-/// Layers beside which nobody has seen what drafts do to their blocks.
-fn refuse_layers(judge: &mut Judge, shape: &ModelShape) {
-    let unheld = match shape.recurrence() {
-        Some(_) => Some("layers that keep a state"),
-        None => shape.has_windows().then_some("sliding windows"),
-    };
-    if let Some(layers) = unheld {
-        judge.wrong_help(
-            "engine.speculative_config",
-            "is not modelled for this model",
-            format!(
-                "{} has {layers}, and what they keep beside drafts is not known here",
-                shape.name
-            ),
-            "leave it out",
-        );
-    }
-}
-
-/// What vLLM demands of a model that drafts (`verify_equal_vocab_size_if_draft_model`, `_limit_max_model_len_to_draft`).
-fn check_model(judge: &mut Judge, key: &str, drafter: &ModelShape, target: &ModelShape, max_model_len: u32) {
-    refuse_layers(judge, drafter);
-    if drafter.vocab_size != target.vocab_size {
-        judge.wrong_help(
-            key,
-            "has another vocabulary",
-            format!(
-                "{} has {} tokens, {} has {}, and vLLM refuses that",
-                drafter.name, drafter.vocab_size, target.name, target.vocab_size
-            ),
-            "take a smaller model of the same family",
-        );
-    } else if max_model_len > drafter.max_position {
-        judge.wrong_help(
-            "engine.max_model_len",
-            "is longer than the drafter's context",
-            format!("{} has {} tokens", drafter.name, drafter.max_position),
-            format!("write at most {}", drafter.max_position),
-        );
-    }
-}
-
-fn method(judge: &mut Judge, raw: &RawSpeculation) -> Option<Method> {
+/// What drafts; `how_to_ask` is said where nothing tells.
+pub(super) fn method_or(judge: &mut Judge, raw: &RawSpeculation, how_to_ask: &str) -> Option<Method> {
     let key = "engine.speculative_config.method";
     let name = match (&raw.method, &raw.model) {
         (Some(name), _) => name.to_lowercase(),
@@ -353,7 +266,7 @@ fn method(judge: &mut Judge, raw: &RawSpeculation) -> Option<Method> {
         (None, None) => {
             judge.missing(
                 "nothing says what drafts, though speculation is asked for",
-                "give its method and how many tokens it drafts: --spec-method eagle3 --spec-tokens 3, or both in `speculative_config`",
+                how_to_ask,
             );
             return None;
         }
@@ -370,7 +283,7 @@ fn method(judge: &mut Judge, raw: &RawSpeculation) -> Option<Method> {
 }
 
 /// `r_i`, which share of the verifications accepts its first `i` drafts; `None` was reported.
-fn acceptance(judge: &mut Judge, raw: &RawSpeculation, drafts: u32) -> Option<Vec<f64>> {
+pub(super) fn acceptance(judge: &mut Judge, raw: &RawSpeculation, drafts: u32) -> Option<Vec<f64>> {
     let name = |name: &str| format!("engine.speculative_config.{name}");
     let given = [
         raw.acceptance_rate.is_some(),
@@ -432,28 +345,31 @@ pub(super) struct Beside<'a> {
     pub(super) has_tiers: bool,
 }
 
+/// The key that asks an engine for drafts.
+pub(super) fn asker(engine: &str) -> &'static str {
+    match engine {
+        "sglang" => "sglang.speculative_algorithm",
+        _ => "engine.speculative_config",
+    }
+}
+
 /// Refuses speculation beside what it was not held against any engine with, and asks how many drafts stand.
 pub(super) fn check(judge: &mut Judge, raw: &RawScenario, beside: Beside<'_>) {
     let Beside { pools, cluster, .. } = beside;
-    let key = "engine.speculative_config";
-    let engines = pools.iter().filter_map(|pool| pool.engine.vllm());
-    let speculating: Vec<(&EngineConfig, &Speculation)> = engines
-        .filter_map(|config| Some((config, config.speculation.as_ref()?)))
-        .collect();
-    if speculating.is_empty() {
-        return;
-    }
-    let any = |of: &dyn Fn(&EngineConfig, &Speculation) -> bool| {
-        speculating
-            .iter()
-            .any(|(config, speculation)| of(config, speculation))
+    let speculating = || {
+        let engines = pools.iter().map(|pool| &pool.engine);
+        engines.filter_map(|engine| Some((engine, engine.speculates()?)))
     };
-    if any(&|_, told| told.acceptance.is_empty()) {
+    let Some((engine, _)) = speculating().next() else {
+        return;
+    };
+    let key = asker(engine.name());
+    if speculating().any(|(_, told)| told.acceptance.is_empty()) {
         judge.missing(
             "how many drafts stand is not said: it is a property of drafter and text",
             "give --acceptance-rate, the share of drafts that stand once those before them do (published for EAGLE-3 on chat: \
-             0.6 to 0.8), or in speculative_config synthetic_acceptance_length (tokens that a verification brings) or \
-             synthetic_acceptance_rates (one for each position)",
+             0.6 to 0.8), or --acceptance-length, the tokens that a verification brings (`accept len` in SGLang's log), or in \
+             speculative_config synthetic_acceptance_rates (one for each position)",
         );
     }
     let config = raw.engine.speculative_config.as_ref();
@@ -468,6 +384,9 @@ pub(super) fn check(judge: &mut Judge, raw: &RawScenario, beside: Beside<'_>) {
         );
     }
     let hears = |group: &Group| group.policy.event_latency().is_some();
+    let has_old_priorities = |config: &EngineConfig| {
+        !config.switches.eviction_restores_budget && config.policy == Policy::Priority
+    };
     let unheld = [
         (
             cluster.disaggregation.is_some(),
@@ -476,11 +395,11 @@ pub(super) fn check(judge: &mut Judge, raw: &RawScenario, beside: Beside<'_>) {
         (beside.is_in_lock_step, "data-parallel ranks in lock-step"),
         (beside.has_tiers, "KV in tiers outside the GPU"),
         (
-            any(&|_, told| told.hashes == BlockHashes::Ahead) && cluster.groups.iter().any(hears),
+            speculating().any(|(_, told)| told.names_ahead) && cluster.groups.iter().any(hears),
             "a router that follows KV events",
         ),
         (
-            any(&|config, _| !config.switches.eviction_restores_budget && config.policy == Policy::Priority),
+            speculating().any(|(engine, _)| engine.vllm().is_some_and(has_old_priorities)),
             "priorities in this version",
         ),
     ];

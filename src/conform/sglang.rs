@@ -4,6 +4,7 @@ use serde::Deserialize;
 
 use super::check::{RecordingError, check_ids, check_steps, fail};
 use super::recording::{CostLaw, RecordedResult};
+use crate::config::sglang::{Algorithm, DRAFT_TOKENS_MAX};
 use crate::engine::sglang::DOOR;
 
 /// One recorded run of SGLang's scheduler. The field names are the file's.
@@ -66,6 +67,29 @@ pub struct SglangParams {
     /// Most requests of a prefill batch.
     #[serde(default)]
     pub prefill_max_requests: Option<u32>,
+    /// Speculative decoding with a chain of drafts.
+    #[serde(default)]
+    pub speculative: Option<SglangSpeculative>,
+}
+
+/// Speculative decoding of a recording.
+#[derive(Clone, Debug, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct SglangSpeculative {
+    /// SGLang's name of what drafts.
+    pub algorithm: String,
+    /// Tokens of a verification, the sequence's own included.
+    pub num_draft_tokens: u32,
+    /// Branches of each draft of a tree.
+    #[serde(default = "one")]
+    pub topk: u32,
+    /// Levels of a tree; a chain has as many as drafts.
+    #[serde(default)]
+    pub num_steps: Option<u32>,
+}
+
+fn one() -> u32 {
+    1
 }
 
 fn ten() -> i64 {
@@ -79,6 +103,9 @@ pub struct SglangState {
     pub overlap: bool,
     /// Order of eviction.
     pub eviction: String,
+    /// Requests that the engine gave up, of which `results` says nothing.
+    #[serde(default)]
+    pub aborted: Vec<u64>,
 }
 
 /// A request of a recording.
@@ -99,6 +126,9 @@ pub struct SglangRequest {
     /// Larger is served first, where priorities are enabled.
     #[serde(default)]
     pub priority: i64,
+    /// How many drafts stand, for each verification that is launched for it; past the end none do.
+    #[serde(default)]
+    pub accepted: Vec<u32>,
 }
 
 /// A pass of the loop, after `get_next_batch_to_run`.
@@ -168,10 +198,25 @@ impl SglangRecording {
                 self.engine_state.eviction
             ));
         }
+        if let Some(speculative) = &params.speculative {
+            let is_known = Algorithm::named(&speculative.algorithm).is_some();
+            let steps = speculative.num_steps.unwrap_or(1);
+            let sizes = [
+                speculative.num_draft_tokens.saturating_sub(1),
+                speculative.topk,
+                steps,
+            ];
+            if !is_known || !sizes.iter().all(|size| (1..DRAFT_TOKENS_MAX).contains(size)) {
+                return fail("`params.speculative`: the algorithm is not modelled, or drafts nothing");
+            }
+        }
         self.cost.check()?;
         check_ids(
             self.requests.iter().map(|request| request.id),
-            self.results.iter().map(|result| result.id),
+            self.results
+                .iter()
+                .map(|result| result.id)
+                .chain(self.engine_state.aborted.iter().copied()),
         )?;
         let most = (params.context_length - 1).min(params.kv_pool_tokens - 1);
         for request in &self.requests {

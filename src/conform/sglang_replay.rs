@@ -9,11 +9,13 @@ use super::difference::{
 use super::recording::RecordedResult;
 use super::requests::{Fixed, Results, named_request};
 use super::sglang::{SglangRecording, SglangRequest, SglangStep};
+use crate::config::sglang::{Algorithm, Tree};
 use crate::cost::linear::LinearCost;
 use crate::engine::sglang::{
     BatchMode, PriorityRule, QueuePolicy, RecordedPass, SglangConfig, SglangRecord, SglangSwitches,
     clipped_max_new,
 };
+use crate::engine::{Acceptance, ToldRuns};
 use crate::ids::{RequestId, SegmentId};
 use crate::sim::{Frontend, Simulation, Until};
 use crate::units::Picos;
@@ -42,6 +44,7 @@ pub(super) fn replay(recording: &SglangRecording, stepwise: bool) -> Result<Agre
         Simulation::new
     };
     let simulation = make(config, Box::new(cost), Frontend::default(), traffic).logging();
+    let simulation = simulation.accepting(|| Acceptance::Told(told(recording)));
     let mut simulation = simulation.replaying(recorded_passes(recording));
     let mut results = Results::default();
     simulation.advance(Until::DRAINED, &mut results);
@@ -74,6 +77,18 @@ fn request(sent: &SglangRequest) -> Request {
         ignore_eos: sent.ignore_eos,
         ..named_request(sent.id, sent.arrival_s, &sent.prompt, sent.output_tokens)
     }
+}
+
+/// How many drafts stood.
+fn told(recording: &SglangRecording) -> BTreeMap<RequestId, ToldRuns> {
+    let of_one = |sent: &SglangRequest| {
+        let runs = ToldRuns {
+            accepted: sent.accepted.clone(),
+            proposed: None,
+        };
+        (RequestId(sent.id), runs)
+    };
+    recording.requests.iter().map(of_one).collect()
 }
 
 /// What the engine left to chance in each pass.
@@ -129,6 +144,16 @@ pub(super) fn config(recording: &SglangRecording) -> Result<SglangConfig, Record
         min_new_token_ratio: 0.0,
         new_token_ratio_decay: 0.0,
         max_queued_requests: None,
+        drafts: params.speculative.as_ref().and_then(|speculative| {
+            let tokens = speculative.num_draft_tokens;
+            let tree = Tree {
+                steps: speculative.num_steps.unwrap_or(tokens - 1),
+                branches: speculative.topk,
+                tokens,
+            };
+            let algorithm = Algorithm::named(&speculative.algorithm)?;
+            Some(tree.scheduled(algorithm, params.page_size, Vec::new()))
+        }),
         switches: switches(&recording.engine)?,
         seed: 0,
         eos_segment: Some(EOS),

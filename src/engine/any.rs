@@ -5,6 +5,7 @@
 use super::external::Connector;
 use super::scheduled::ScheduledReplica;
 use super::sglang::{DecodeOptions, LoadSnapshot, RecordedPass, SglangRecord, SglangReplica};
+use super::speculation::Acceptance;
 use super::telling::Outlook;
 use super::{EngineSpec, Handle, Refusal, Replica, ScheduleRecord, State, Told, Wake};
 use crate::cost::StepCost;
@@ -48,6 +49,15 @@ impl Engine {
             EngineSpec::Scheduled(config) => {
                 Engine::Scheduled(Box::new(ScheduledReplica::new(id, config, cost, stepwise)))
             }
+        }
+    }
+
+    /// From now on drafts stand as `acceptance` says, where the engine speculates.
+    pub(crate) fn accept(&mut self, acceptance: Acceptance) {
+        match self {
+            Engine::Vllm(replica) => replica.accept(acceptance),
+            Engine::Sglang(replica) => replica.accept(acceptance),
+            Engine::Scheduled(_) => {}
         }
     }
 

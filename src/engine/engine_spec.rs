@@ -3,7 +3,7 @@
 use super::scheduled::{ScheduledConfig, SchedulerChoice};
 use super::sglang::{QueuePolicy, SglangConfig};
 use super::trtllm::{BlockReuse, TrtllmConfig};
-use super::{EngineConfig, Policy, Speculation};
+use super::{BlockHashes, EngineConfig, Policy};
 
 /// An engine's resolved flags.
 #[derive(Clone, Debug, PartialEq)]
@@ -16,6 +16,21 @@ pub enum EngineSpec {
     Trtllm(TrtllmConfig),
     /// An engine whose scheduler is separate: vLLM V0, static batching, Transformers, or a user's own.
     Scheduled(ScheduledConfig),
+}
+
+/// What an engine verifies in a decode step beside each token.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct Speculates<'a> {
+    /// Drafts.
+    pub drafts: u32,
+    /// Those of them that can stand one behind another: all of a chain.
+    pub levels: u32,
+    /// Which share of the verifications accepts its first 1, 2, … drafts; empty where nobody said it.
+    pub acceptance: &'a [f64],
+    /// What the prefix cache knows a token by includes the one behind it.
+    pub names_ahead: bool,
+    /// Who calls the share of all drafts that stand what.
+    pub logged: &'static str,
 }
 
 impl From<EngineConfig> for EngineSpec {
@@ -55,8 +70,35 @@ impl EngineSpec {
     /// Tokens that a decoding sequence gets in a step on average: where the engine speculates, more than one.
     #[must_use]
     pub fn tokens_per_decode(&self) -> f64 {
-        let speculation = self.vllm().and_then(|config| config.speculation.as_ref());
-        speculation.map_or(1.0, Speculation::tokens_per_verification)
+        let Some(speculation) = self.speculates() else {
+            return 1.0;
+        };
+        match speculation.acceptance.is_empty() {
+            true => f64::from(1 + speculation.levels),
+            false => 1.0 + speculation.acceptance.iter().sum::<f64>(),
+        }
+    }
+
+    /// What is verified in a decode step, where the engine speculates.
+    #[must_use]
+    pub fn speculates(&self) -> Option<Speculates<'_>> {
+        match self {
+            EngineSpec::Vllm(config) => config.speculation.as_ref().map(|speculation| Speculates {
+                drafts: speculation.drafts,
+                levels: speculation.drafts,
+                acceptance: &speculation.acceptance,
+                names_ahead: speculation.hashes == BlockHashes::Ahead,
+                logged: "vLLM logs as `Avg Draft acceptance rate`",
+            }),
+            EngineSpec::Sglang(config) => config.drafts.as_ref().map(|drafts| Speculates {
+                drafts: drafts.tokens - 1,
+                levels: drafts.levels,
+                acceptance: &drafts.acceptance,
+                names_ahead: drafts.names_pairs,
+                logged: "SGLang logs as `accept rate` beside `accept len`",
+            }),
+            EngineSpec::Trtllm(_) | EngineSpec::Scheduled(_) => None,
+        }
     }
 
     /// The engine without its version.

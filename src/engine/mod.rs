@@ -46,7 +46,7 @@ mod wake;
 
 pub use crate::kv::{KvGroups, WindowGroups};
 pub use config::{EngineConfig, Policy, VersionSwitches};
-pub use engine_spec::EngineSpec;
+pub use engine_spec::{EngineSpec, Speculates};
 pub use speculation::{BlockHashes, Speculation};
 pub use step::ScheduleRecord;
 

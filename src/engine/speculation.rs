@@ -51,18 +51,6 @@ pub struct Speculation {
     pub acceptance: Vec<f64>,
 }
 
-impl Speculation {
-    /// Tokens that a verification of all drafts brings on average: one, and those drafts that stand. Where nothing is said of them, as
-    /// many as can.
-    #[must_use]
-    pub fn tokens_per_verification(&self) -> f64 {
-        match self.acceptance.is_empty() {
-            true => f64::from(1 + self.drafts),
-            false => 1.0 + self.acceptance.iter().sum::<f64>(),
-        }
-    }
-}
-
 /// What identifies a block of the prefix cache where the drafter's KV lies beside the model's.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum BlockHashes {
@@ -95,7 +83,7 @@ pub(crate) struct ToldRuns {
 
 impl Acceptance {
     /// Leading drafts, of `drafts`, that stand in the request's `round`-th verification.
-    fn accepted(&self, id: RequestId, round: u32, drafts: u32, rates: &[f64]) -> u32 {
+    pub(super) fn accepted(&self, id: RequestId, round: u32, drafts: u32, rates: &[f64]) -> u32 {
         match self {
             Acceptance::Drawn(seed) => {
                 let mut stream = stream(*seed, Purpose::Acceptance, id.0);
@@ -125,6 +113,29 @@ impl Acceptance {
                     .map_or(0, |&drafts| drafts.min(most)),
             },
         }
+    }
+}
+
+/// Names each token of a text together with the one behind it, on which a drafter's KV depends: from its second token on. The very
+/// first is told by the one behind it, which goes on with its segment or else gets a name that stands for both.
+pub(super) fn name_by_the_next(pieces: &mut Vec<Piece>) {
+    let goes_on = |first: &Piece, next: &Piece| {
+        next.segment == first.segment && next.start == first.start + first.tokens
+    };
+    match pieces.as_mut_slice() {
+        [first, ..] if first.tokens > 1 => {
+            (first.start, first.tokens) = (first.start + 1, first.tokens - 1);
+        }
+        [first, next, ..] if !goes_on(first, next) => {
+            let mixed = first.segment.0.rotate_left(17) ^ next.segment.0.wrapping_mul(0x9e37_79b9_7f4a_7c15);
+            (first.segment, first.start) = (SegmentId(mixed), next.start);
+            (next.start, next.tokens) = (next.start + 1, next.tokens - 1);
+            pieces.retain(|piece| piece.tokens > 0);
+        }
+        [_, _, ..] => {
+            pieces.remove(0);
+        }
+        _ => {}
     }
 }
 
@@ -216,28 +227,7 @@ impl Replica {
         if self.tokens_ahead() == 0 {
             return;
         }
-        // Each block is known by the tokens from its second to the next block's first. The very first token is told by the one
-        // behind it, which goes on with its segment or else gets a name that stands for both.
-        let pieces = &mut self.sequences[slot].pieces;
-        let goes_on = |first: &Piece, next: &Piece| {
-            next.segment == first.segment && next.start == first.start + first.tokens
-        };
-        match pieces.as_mut_slice() {
-            [first, ..] if first.tokens > 1 => {
-                (first.start, first.tokens) = (first.start + 1, first.tokens - 1);
-            }
-            [first, next, ..] if !goes_on(first, next) => {
-                let mixed =
-                    first.segment.0.rotate_left(17) ^ next.segment.0.wrapping_mul(0x9e37_79b9_7f4a_7c15);
-                (first.segment, first.start) = (SegmentId(mixed), next.start);
-                (next.start, next.tokens) = (next.start + 1, next.tokens - 1);
-                pieces.retain(|piece| piece.tokens > 0);
-            }
-            [_, _, ..] => {
-                pieces.remove(0);
-            }
-            _ => {}
-        }
+        name_by_the_next(&mut self.sequences[slot].pieces);
     }
 
     /// Known tokens behind a block that it takes to identify it.

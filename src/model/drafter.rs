@@ -20,6 +20,8 @@ pub struct Drafter {
     pub joined: u32,
     /// Embedding and LM head are not those of the model.
     pub owns_tables: bool,
+    /// Layers whose KV the engine counts in place of its own, where it does.
+    pub counted_as: Option<LayerGroup>,
 }
 
 impl Drafter {
@@ -69,6 +71,7 @@ impl Drafter {
             shape,
             joined: if is_third { 3 } else { 2 },
             owns_tables: is_third,
+            counted_as: None,
         }
     }
 
@@ -89,6 +92,7 @@ impl Drafter {
             },
             joined: 2,
             owns_tables: false,
+            counted_as: None,
         }
     }
 
@@ -99,6 +103,30 @@ impl Drafter {
             shape,
             joined: 0,
             owns_tables: true,
+            counted_as: None,
+        }
+    }
+
+    /// Has its KV counted as if each of its layers were like the model's (SGLang's `DefaultPoolConfigurator`).
+    #[must_use]
+    pub fn counted_like(self, target: &ModelShape) -> Drafter {
+        let layers = self.shape.layers.iter().map(|group| group.count).sum();
+        Drafter {
+            counted_as: Some(LayerGroup {
+                count: layers,
+                kept: Vec::new(),
+                ..last_layer(target).clone()
+            }),
+            ..self
+        }
+    }
+
+    /// The layers whose KV lies beside the model's.
+    #[must_use]
+    pub fn kv_layers(&self) -> &[LayerGroup] {
+        match &self.counted_as {
+            Some(layers) => std::slice::from_ref(layers),
+            None => &self.shape.layers,
         }
     }
 

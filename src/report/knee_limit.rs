@@ -58,11 +58,7 @@ pub(super) fn breaks(
 
 /// `Hardest pressed is the host (host 41 % of step time, …)`: the resource that limits, of a pool where there are several, and the shares
 /// of all.
-fn told_pressed(
-    (limiter, pressure): (Limiter, Pressure),
-    words: EngineWords,
-    pool: Option<&str>,
-) -> String {
+fn told_pressed((limiter, pressure): (Limiter, Pressure), words: EngineWords, pool: Option<&str>) -> String {
     let of_pool = pool.map_or(String::new(), |name| format!(" of {name}"));
     if let Some(used) = pressure.links {
         let links = resource(limiter, words);

@@ -135,6 +135,7 @@ mod tests {
             dummies: 300,
             idle: 400,
             waited: 1000,
+            ..LockStepAccount::default()
         };
         let told = "4 engines with work waited 25.0 % of all step time for the slowest of them · engines without work spent \
                     10.0 % of it in dummy batches · 1,200 steps";

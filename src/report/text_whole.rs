@@ -71,12 +71,12 @@ pub(super) fn facts(page: &mut Page, result: &RunResult, meta: &ResultMeta) {
     }
 }
 
-/// `2.53 tokens a verification = 1 + 70.1 % + 49.2 % + 34.2 %, by position · 51.2 % of the drafts accepted, accepted ÷ drafted as vLLM logs it`.
+/// `2.53 tokens a verification = 1 + 70.1 % + 49.2 % + 34.2 %, by position · 51.2 % of the drafts accepted, accepted ÷ drafted as servers log it`.
 fn drafts(account: &SpeculationSummary) -> String {
     let percent = |share: f64| format!("{} %", significant(100.0 * share));
     let rates: Vec<String> = account.rates_by_position().into_iter().map(percent).collect();
     format!(
-        "{} tokens a verification = 1 + {}, by position · {} of the drafts accepted, accepted ÷ drafted as vLLM logs it",
+        "{} tokens a verification = 1 + {}, by position · {} of the drafts accepted, accepted ÷ drafted as servers log it",
         significant(account.acceptance_length()),
         rates.join(" + "),
         percent(account.acceptance_rate()),

@@ -125,11 +125,12 @@ fn pages_count_the_recordings_that_are_there() {
     );
     let newest = all(&["sync", "async", "random-0.33"]) + drafts + stages + states;
     let older = all(&["random-0.11", "random-0.11-drafts", "random-0.11-stages"]);
+    let sglang_drafts = count("sglang-drafts");
     let told = format!(
         "{newest} runs of vLLM 0.33's own V1 scheduler ({drafts} with drafts, {stages} on the stages of a pipeline, {states} with \
-         recurrent states), {older} of 0.11's, {} of 0.6.6's V0, {} of SGLang 0.5.23's, {} of 0.5.4's, and {} of TensorRT-LLM's",
+         recurrent states), {older} of 0.11's, {} of 0.6.6's V0, {} of SGLang 0.5.23's ({sglang_drafts} with drafts), {} of 0.5.4's, and {} of TensorRT-LLM's",
         count("random-0.6"),
-        all(&["sglang-normal", "sglang-overlap"]),
+        all(&["sglang-normal", "sglang-overlap", "sglang-drafts"]),
         count("sglang-0.5.4"),
         count("random-trtllm"),
     );
@@ -141,6 +142,7 @@ fn pages_count_the_recordings_that_are_there() {
             "random-0.6",
             "sglang-normal",
             "sglang-overlap",
+            "sglang-drafts",
             "sglang-0.5.4",
             "random-trtllm",
         ]);

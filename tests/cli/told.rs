@@ -566,7 +566,7 @@ fn what_is_accepted_is_told_with_its_arithmetic() {
     let told = told.split_whitespace().collect::<Vec<_>>().join(" ");
     for words in [
         "tokens a verification = 1 + ",
-        "accepted ÷ drafted as vLLM logs it",
+        "accepted ÷ drafted as servers log it",
         "1 + α + α² + α³ with α = 0.700 is 1 + 0.700 + 0.490 + 0.343 = 2.53 tokens a verification",
         "÷ 3 = 51.1 % of all drafts stand, which vLLM logs as `Avg Draft acceptance rate`",
     ] {

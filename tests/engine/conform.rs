@@ -127,6 +127,7 @@ fn a_version_without_a_profile_of_its_own_is_refused() {
 #[test]
 fn every_recording_of_sglang_is_repeated() {
     all_are_repeated(&files_in(&["sglang-normal", "sglang-overlap"]), 95);
+    all_are_repeated(&files_in(&["sglang-drafts"]), 25);
     all_are_repeated(&files_in(&["sglang-0.5.4"]), 34);
 }
 

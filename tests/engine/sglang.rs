@@ -34,6 +34,7 @@ pub(crate) fn server(pool: u32, chunk: u32) -> SglangConfig {
         min_new_token_ratio: 0.0,
         new_token_ratio_decay: 0.0,
         max_queued_requests: None,
+        drafts: None,
         switches: SglangSwitches::V0_5_23,
         seed: 0,
         eos_segment: None,

@@ -109,6 +109,7 @@ pub(crate) fn sglang(experiment: &Experiment, seed: u64) -> EngineSpec {
         min_new_token_ratio: 0.0,
         new_token_ratio_decay: 0.0,
         max_queued_requests: None,
+        drafts: None,
         switches: SglangSwitches::V0_5_23,
         seed: 0,
         eos_segment: None,

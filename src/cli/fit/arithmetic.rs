@@ -242,7 +242,7 @@ fn roof_lines(question: &Capacity, ceilings: &Ceilings) -> Vec<(&'static str, St
         Some(_) => format!(" × {tokens:.2} tokens"),
         None => String::new(),
     };
-    let told = speculation(question).and_then(|speculation| drafts::acceptance(&speculation.acceptance));
+    let told = speculation(question).and_then(drafts::acceptance);
     let mut lines: Vec<(&'static str, String)> = told.map(|told| ("  drafts", told)).into_iter().collect();
     lines.extend([
         (

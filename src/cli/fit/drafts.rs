@@ -1,11 +1,11 @@
 //! What a decode step brings where the engine speculates: more than a token.
 
 use crate::config::Capacity;
-use crate::engine::{EngineSpec, Speculation};
+use crate::engine::{EngineSpec, Speculates};
 
 /// How the engine speculates, if it does.
-pub(super) fn speculation(question: &Capacity) -> Option<&Speculation> {
-    question.engine.as_ref()?.vllm()?.speculation.as_ref()
+pub(super) fn speculation(question: &Capacity) -> Option<Speculates<'_>> {
+    question.engine.as_ref()?.speculates()
 }
 
 /// Tokens that one sequence gets in a decode step; where nobody says how many drafts stand, as many as can.
@@ -19,7 +19,7 @@ pub(super) fn of_step(question: &Capacity) -> String {
     match speculation(question) {
         None => String::new(),
         Some(speculation) if speculation.acceptance.is_empty() => {
-            format!(", if all {} drafts stand", speculation.drafts)
+            format!(", if all {} drafts stand", speculation.levels)
         }
         Some(_) => format!(", {:.2} tokens a step", tokens_per_decode(question)),
     }

@@ -10,7 +10,7 @@ use crate::cli::figures::{grouped, plain, short};
 use crate::config::Capacity;
 use crate::engine::ceilings::{Ceilings, shared_ceilings};
 use crate::engine::memory::MemoryPlan;
-use crate::model::Attention;
+use crate::model::{Attention, Drafter};
 use crate::report::{counted, wrapped};
 
 /// Lines of at most `width` columns, each below its own beginning.
@@ -164,7 +164,7 @@ pub(super) fn kv_per_token(question: &Capacity, plan: &MemoryPlan) -> String {
     let tp = options.tensor_parallel;
     let bytes = options.kv_bytes_per_token(model, plan.stage);
     let dtype = options.kv_format.name();
-    let drafting = options.drafter.iter().flat_map(|drafter| &drafter.shape.layers);
+    let drafting = options.drafter.iter().flat_map(Drafter::kv_layers);
     let on_stage = options.layers_on_stage(model, plan.stage);
     let own = model.layers.iter().zip(on_stage).map(|(group, on_stage)| {
         let told = match on_stage == group.count {

@@ -47,3 +47,19 @@ impl LockStepAccount {
         (all > 0).then(|| part as f64 / all as f64)
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_stands_beside_prompts_is_a_mean_over_steps_with_prompts() {
+        let account = LockStepAccount {
+            with_prompts: 4,
+            beside_prompts: 1000,
+            ..LockStepAccount::default()
+        };
+        assert_eq!(account.tokens_beside_prompts(), Some(250.0));
+        assert_eq!(LockStepAccount::default().tokens_beside_prompts(), None);
+    }
+}

@@ -45,7 +45,7 @@ const PROCESSES: &str = "where processes run is not modelled";
 const SAMPLING: &str = "sampling does not change the time of a step here";
 const SERVER: &str = "the simulated server has no such surface";
 const SHAPES: &str = "changed model shapes: write the config.json and give its path";
-const SPECULATION: &str = "speculative decoding is modelled for vLLM 0.33 and 0.11 only";
+const SPECULATION: &str = "speculative decoding is modelled for vLLM 0.33 and 0.11 and for SGLang 0.5.23";
 const TEXT: &str = "tokens are simulated, not text";
 
 fn families() -> impl Iterator<Item = &'static Family> {

@@ -168,6 +168,7 @@ fn what_would_change_the_result_is_refused_unless_neutral() {
     assert_eq!(problems("--cpu-offload-gb 0"), 0);
     assert_eq!(problems("--cpu-offload-gb 4"), 1);
     assert_eq!(problems("--mem-fraction-static 0.8"), 0);
-    assert_eq!(problems("--speculative-algorithm EAGLE"), 1);
+    assert_eq!(problems("--speculative-algorithm EAGLE"), 0);
+    assert_eq!(problems("--speculative-token-map some/map.pt"), 1);
     assert_eq!(problems("--enable-hierarchical-cache"), 1);
 }

@@ -7,7 +7,7 @@ use super::editor::Editor;
 
 /// Speculative decoding by flags, beside `--speculative-config`; the longer names are those of vLLM before 0.8.
 #[derive(Args, Clone, Debug, Default, PartialEq)]
-#[command(next_help_heading = "Speculative decoding (vLLM's flags)")]
+#[command(next_help_heading = "Speculative decoding (vLLM's flags, and how many drafts stand)")]
 pub(crate) struct SpeculationFlags {
     /// What drafts: eagle, eagle3, mtp, draft_model or ngram.
     #[arg(long, value_name = "METHOD")]
@@ -26,12 +26,18 @@ pub(crate) struct SpeculationFlags {
     /// --speculative-config '{…, "synthetic_acceptance_rates": [0.7, 0.49, 0.343]}'.
     #[arg(long, value_name = "FRACTION", allow_negative_numbers = true)]
     pub acceptance_rate: Option<f64>,
+    /// In place of a rate: tokens that a verification brings on average, its own included.
+    ///
+    /// SGLang's log calls it `accept len`, its answers `spec_accept_length`, vLLM's log `Mean acceptance length`. The first positions are then
+    /// accepted always, the next one with what is left, and those behind never.
+    #[arg(long, value_name = "TOKENS", allow_negative_numbers = true)]
+    pub acceptance_length: Option<f64>,
 }
 
 impl SpeculationFlags {
     /// Sets what is given, over what a config says.
     pub(super) fn apply(&self, editor: &mut Editor<'_>) {
-        let given: [(&str, &str, Option<Value>); 4] = [
+        let given: [(&str, &str, Option<Value>); 5] = [
             ("method", "spec-method", self.spec_method.clone().map(Value::from)),
             ("model", "spec-model", self.spec_model.clone().map(Value::from)),
             (
@@ -43,6 +49,11 @@ impl SpeculationFlags {
                 "acceptance_rate",
                 "acceptance-rate",
                 self.acceptance_rate.map(Value::from),
+            ),
+            (
+                "synthetic_acceptance_length",
+                "acceptance-length",
+                self.acceptance_length.map(Value::from),
             ),
         ];
         for (key, flag, value) in given {

@@ -77,6 +77,22 @@ pub struct RawSglang {
     /// With priorities: how much lower one must be to be pushed out.
     #[arg(long, value_name = "N")]
     pub priority_scheduling_preemption_threshold: Option<Count>,
+    /// What drafts: EAGLE, EAGLE3, NEXTN (a model's own multi-token prediction), STANDALONE or NGRAM (0.5.23). How many drafts stand is asked
+    /// for: --acceptance-length or --acceptance-rate.
+    #[arg(long, visible_alias = "speculative-algo", value_name = "NAME")]
+    pub speculative_algorithm: Option<String>,
+    /// The drafter: of STANDALONE a bundled id; of others its size is taken from the model's.
+    #[arg(long, visible_alias = "speculative-draft-model", value_name = "MODEL")]
+    pub speculative_draft_model_path: Option<String>,
+    /// Drafts one behind another.
+    #[arg(long, value_name = "N")]
+    pub speculative_num_steps: Option<Count>,
+    /// Branches of each draft; 1 is a chain.
+    #[arg(long, value_name = "N")]
+    pub speculative_eagle_topk: Option<Count>,
+    /// Tokens that a verification computes of a request, its own included; of a chain one more than its steps.
+    #[arg(long, value_name = "N")]
+    pub speculative_num_draft_tokens: Option<Count>,
     /// Never replay CUDA graphs.
     #[arg(long, value_name = "BOOL", num_args = 0..=1, require_equals = true, default_missing_value = "true")]
     pub disable_cuda_graph: Option<bool>,

@@ -16,6 +16,8 @@ use crate::nearest::nearest;
 /// What the kernels decide.
 #[derive(Clone, Debug, PartialEq)]
 pub(super) struct Backends {
+    /// Whose they are where neither half is given; empty where nobody says.
+    pub(super) whole: &'static str,
     /// Tokens of a page, and whose they are; `None` where any will do.
     pub(super) page: Option<(u32, &'static str)>,
     /// Their batches can be captured.
@@ -176,6 +178,7 @@ impl Backends {
     /// Of kernels that decide nothing.
     fn plain() -> Backends {
         Backends {
+            whole: "",
             page: None,
             capture: true,
             capture_prefill: true,
@@ -372,6 +375,7 @@ impl Machine<'_> {
         // Prefill graphs would make it attend by other kernels (`disable_prefill_cuda_graph_for_deepseek_trtllm_mla`).
         let is_deepseek = self.model.architecture == OF_DEEPSEEK[0] && attends == "trtllm_mla";
         Backends {
+            whole,
             page: decided,
             capture: !is_uncapturable,
             capture_prefill: !is_uncapturable && !is_deepseek,

@@ -77,7 +77,7 @@ const OF_VLLM: Foreign<'static> = Foreign {
 /// Refuses vLLM's keys, as SGLang serves.
 pub(in crate::config) fn refuse_vllms(judge: &mut Judge, raw: &RawEngine) {
     for (key, value) in &given(raw) {
-        if !["profile", "stream_interval"].contains(&key.as_str()) {
+        if !["profile", "stream_interval", "speculative_config"].contains(&key.as_str()) {
             let twin = TWINS.iter().find(|(vllm, ..)| vllm == key);
             let twin = twin.map(|&(_, sglang, turned)| (sglang, turned));
             refuse(judge, OF_VLLM, (key, value), twin);

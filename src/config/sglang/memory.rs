@@ -207,6 +207,10 @@ impl SglangFlags {
         let apart = self.apart();
         options.budget.excluded = runtime(tensor_parallel * apart.ranks);
         options.edges = apart.edges();
+        options.drafter = self
+            .drafting
+            .as_ref()
+            .and_then(|drafting| drafting.drafter.clone());
         options
     }
 }

@@ -3,16 +3,20 @@
 mod attention;
 mod backend;
 mod data_parallel;
+mod drafts;
 mod foreign;
 mod graphs;
 mod memory;
 mod profile;
 mod queue;
 mod sizes;
+mod speculation;
 mod vision;
 
 pub(super) use attention::asked as attention_ranks;
+pub(crate) use drafts::{Algorithm, Tree};
 pub(super) use foreign::{is_shared, refuse_sglangs, refuse_vllms};
+pub(crate) use speculation::DRAFT_TOKENS_MAX;
 
 use backend::Backends;
 use profile::{Behaviour, SglangProfile};
@@ -24,6 +28,7 @@ use super::raw::{RawCluster, RawEngine, RawSglang};
 use super::scalar::Count;
 use super::yarn;
 use crate::cluster::router::Policy;
+use crate::cost::roofline::Drafting;
 use crate::engine::memory::MemoryPlan;
 use crate::engine::sglang::{QueuePolicy, SglangConfig};
 use crate::hardware::Device;
@@ -46,6 +51,8 @@ pub(super) struct SglangFlags {
     prefill_graphs: Option<Vec<u32>>,
     /// Largest captured decode batch; `None` captures nothing.
     pub(super) graph_max: Option<u32>,
+    /// Speculative decoding, if there is any.
+    pub(super) drafting: Option<Drafting>,
     /// Who of its data-parallel ranks gets a request.
     pub(super) balancer: Policy,
     /// Ranks with attention of their own, which step together.
@@ -132,6 +139,14 @@ pub(super) fn resolve(
     if enable_mixed_chunk && chunk.is_none() {
         judge.ignore("enable_mixed_chunk has no effect where prompts are never split".to_string());
     }
+    let around = speculation::Around {
+        page_size,
+        context_length,
+        enable_mixed_chunk,
+        kernels: backends.whole,
+    };
+    let drafts = speculation::resolve(judge, (engine, raw), &profile, model, around);
+    enable_mixed_chunk &= drafts.is_none();
     let policy = queue::policy(judge, raw, &profile);
     if disable_radix_cache && matches!(policy, QueuePolicy::Lpm | QueuePolicy::DfsWeight) {
         let note = "schedule_policy by prefix has no effect without the radix cache: requests are served as fcfs does";
@@ -169,6 +184,7 @@ pub(super) fn resolve(
             raw.max_queued_requests,
             (1, TOKENS_MAX),
         ),
+        drafts: drafts.as_ref().map(|drafts| drafts.scheduled.clone()),
         switches: profile.switches(),
         seed: 0,
         eos_segment: None,
@@ -185,6 +201,7 @@ pub(super) fn resolve(
         profile,
         mem_fraction_static,
         graph_max: graphs.decode,
+        drafting: drafts.map(|drafts| drafts.drafting),
         prefill_graphs: attention::prefill_graphs(graphs.prefill, chunk, attention_ranks),
         balancer,
         apart,
@@ -377,12 +394,19 @@ impl SglangFlags {
         self.prefill_graphs.is_some()
     }
 
-    /// Captured decode batches.
+    /// Captured decode batches, in tokens.
     pub(super) fn capture_sizes(&self) -> Vec<u32> {
         let ends_there = self.profile.behaviour == Behaviour::V0_5_23;
-        let mut sizes = self
-            .graph_max
-            .map_or_else(Vec::new, |most| sizes::decode_graphs(most, ends_there));
+        let Some(most) = self.graph_max else {
+            return Vec::new();
+        };
+        let mut sizes = match &self.config.drafts {
+            None => sizes::decode_graphs(most, ends_there),
+            Some(drafts) => {
+                let running = self.max_running_requests.unwrap_or(sizes::SPECULATING_MAX);
+                sizes::verification_graphs(most.min(running), drafts.tokens)
+            }
+        };
         sizes.retain(|&batch| self.apart.captures(batch));
         sizes
     }
@@ -411,6 +435,9 @@ impl SglangFlags {
             return None;
         }
         let max_running_requests = self.max_running_requests.unwrap_or_else(|| {
+            if self.config.drafts.is_some() {
+                return speculation::max_running_requests(judge, &self.profile);
+            }
             let startup = self.profile.startup;
             let running = sizes::max_running_requests(
                 pool,

@@ -16,6 +16,23 @@ pub(super) fn decode_graphs(max: u32, ends_there: bool) -> Vec<u32> {
     sizes
 }
 
+/// Most requests that run by default where drafts are verified (SG-46).
+pub(super) const SPECULATING_MAX: u32 = 48;
+
+/// Tokens of the batches that are captured where each of at most `max` requests verifies `tokens` (SG-47): sizes lie closer together.
+pub(super) fn verification_graphs(max: u32, tokens: u32) -> Vec<u32> {
+    let sizes = (1..=8)
+        .chain((10..=32).step_by(2))
+        .chain((40..=64).step_by(4))
+        .chain((72..=256).step_by(8))
+        .chain((272..=max.max(272)).step_by(16));
+    let mut sizes: Vec<u32> = sizes.filter(|&size| size <= max).collect();
+    if sizes.last() != Some(&max) {
+        sizes.push(max);
+    }
+    sizes.into_iter().map(|size| size * tokens).collect()
+}
+
 /// Tokens of the prefill batches that are captured for chunks of `chunk` tokens (SG-48).
 pub(super) fn prefill_graphs(chunk: u32) -> Vec<u32> {
     let steps = [

@@ -130,10 +130,7 @@ fn flags_of_the_other_engine_are_refused() {
     );
     check("--engine sglang --mem-fraction-static 0.1", "mem-fraction-static");
     let eagle = "--serve-cmd 'python -m sglang.launch_server --model-path m --speculative-algorithm EAGLE'";
-    check(
-        eagle,
-        "speculative decoding is modelled for vLLM 0.33 and 0.11 only",
-    );
+    check(eagle, "how many drafts stand is not said");
 }
 
 #[test]

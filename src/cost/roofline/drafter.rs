@@ -1,5 +1,6 @@
-//! What drafting takes (SD-6): one pass of the drafter over what the model has just computed, then one for each further draft, of a
-//! token of every sequence that sampled.
+//! What drafting takes (SD-6): one pass of the drafter over what the model has just computed, then one for each further level of drafts,
+//! of a token of every sequence that sampled and for each branch. Where those come before the verification (SGLang) they read as many tokens
+//! less of a context as are verified, which is not counted.
 //!
 //! Its launches are taken to be hidden behind the model's (it replays graphs of its own), and no pass waits for the host: a bound from
 //! below, so the part's trust is a prior's at best. Law: more drafts never take less.
@@ -17,6 +18,13 @@ use crate::units::Picos;
 pub struct Drafting {
     /// Drafts that are verified beside each decoded token.
     pub drafts: u32,
+    /// Passes that make them, each a level: as many as there are drafts in a chain.
+    pub levels: u32,
+    /// Drafts behind each at the next level; 1 is a chain.
+    pub branches: u32,
+    /// All but the first pass are in the step that verifies, before it, and so of those who decode only (SGLang); else they are behind the
+    /// step before, of whoever sampled there.
+    pub precede: bool,
     /// What makes them; nothing that takes a GPU's time where they are looked up.
     pub drafter: Option<Drafter>,
 }
@@ -25,7 +33,9 @@ pub struct Drafting {
 #[derive(Clone, Debug)]
 pub(super) struct Passes {
     cost: Box<RooflineCost>,
-    drafts: u32,
+    levels: u32,
+    branches: u32,
+    precede: bool,
     /// A model by itself drafts.
     is_model: bool,
     scale: f64,
@@ -63,7 +73,9 @@ impl Passes {
         }
         Ok(Some(Passes {
             cost: Box::new(cost),
-            drafts: drafting.drafts,
+            levels: drafting.levels,
+            branches: drafting.branches,
+            precede: drafting.precede,
             is_model: drafter.joined == 0,
             scale: calibration.scale_of("drafter"),
         }))
@@ -79,6 +91,8 @@ impl Passes {
         } = self.walk(load);
         let one = self.cost.law_of_rows(load, first_rows);
         let next = self.cost.decode(rows);
+        // Every branch reads the context of its sequence.
+        let readers = further * u64::from(self.branches);
         let rows = u64::from(rows);
         // Pass i reads i tokens more of every sequence than the first; who has a chunk has its context, too.
         let grown = rows * further * (further + 1) / 2;
@@ -93,7 +107,7 @@ impl Passes {
         };
         DecodeCost {
             base: scaled(one.base + next.base * further + next.per_kv_token * (grown + chunks * further)),
-            per_kv_token: scaled(one.per_kv_token + next.per_kv_token * further),
+            per_kv_token: scaled(one.per_kv_token + next.per_kv_token * readers),
             // No drafter of a model with sparse attention is modelled.
             per_token_beyond: Picos::ZERO,
             per_longest_token: scaled(one.per_longest_token + next.per_longest_token * further),
@@ -145,10 +159,18 @@ impl Passes {
     /// What it computes behind a step: all tokens of the step once, and a token of every sequence in each further pass.
     fn walk(&self, load: &StepLoad) -> Walk {
         let rows = load.decode_seqs + load.chunks.len() as u32;
+        let further = u64::from(self.levels - 1);
+        if self.precede {
+            return Walk {
+                first_rows: rows,
+                further: if load.drafts > 0 { further } else { 0 },
+                rows: load.decode_seqs * self.branches,
+            };
+        }
         let drafts = load.sampled_rows > 0 || self.is_model;
         Walk {
             first_rows: u32::from(drafts) * rows,
-            further: u64::from(drafts) * u64::from(self.drafts - 1),
+            further: u64::from(drafts) * further,
             rows,
         }
     }

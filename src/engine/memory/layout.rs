@@ -3,7 +3,7 @@
 use super::unlike::unlike_layout;
 use super::{KindLayout, MemoryOptions, StateBlocks, Windowed};
 use crate::kv::{KvGroups, WindowGroups};
-use crate::model::{Attention, LayerGroup, ModelShape, ModelStage, kv_bytes_per_token_layer};
+use crate::model::{Attention, Drafter, LayerGroup, ModelShape, ModelStage, kv_bytes_per_token_layer};
 use crate::units::Bytes;
 
 /// How the KV of one rank is laid out.
@@ -87,7 +87,7 @@ pub(super) fn kv_layout(model: &ModelShape, options: &MemoryOptions) -> KvLayout
         kv_bytes_per_token_layer(&group.attention, options.kv_format, options.tensor_parallel)
     };
     // A drafter's layers lie in the blocks of the model's.
-    let drafting = options.drafter.iter().flat_map(|drafter| &drafter.shape.layers);
+    let drafting = options.drafter.iter().flat_map(Drafter::kv_layers);
     let bytes_per_token: Bytes = model
         .layers
         .iter()

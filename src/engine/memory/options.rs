@@ -206,7 +206,7 @@ impl MemoryOptions {
     /// KV bytes that a token adds on a rank of this stage, in its layers of the model and of what drafts for it.
     #[must_use]
     pub fn kv_bytes_per_token(&self, model: &ModelShape, stage: u32) -> Bytes {
-        let drafting = self.drafter.iter().flat_map(|drafter| &drafter.shape.layers);
+        let drafting = self.drafter.iter().flat_map(Drafter::kv_layers);
         let drafting = drafting.map(|group| (group, group.count.div_ceil(self.pipeline_parallel)));
         let of_layer = |group: &LayerGroup| {
             kv_bytes_per_token_layer(&group.attention, self.kv_format, self.tensor_parallel)

@@ -33,6 +33,8 @@ pub(crate) struct Entry {
     pub(crate) is_decode: bool,
     /// It is packed and stays so: there is nothing to do but to tell since when it had waited.
     pub(crate) is_packed: bool,
+    /// Drafts that stand, of those that it verifies.
+    pub(crate) accepted: Option<u32>,
 }
 
 impl Entry {
@@ -45,6 +47,7 @@ impl Entry {
             samples: true,
             is_decode: true,
             is_packed,
+            accepted: None,
         }
     }
 }
@@ -77,6 +80,12 @@ impl Batch {
     #[inline]
     pub(crate) fn end(&self) -> Picos {
         self.begin + self.duration
+    }
+
+    /// Sequences that are handed something when its result is there: of those that sample a row for each of their tokens, one each.
+    #[inline]
+    pub(crate) fn handed(&self) -> u32 {
+        self.load.sampled_rows - self.load.drafts
     }
 
     /// Nobody but the pack computes in it.

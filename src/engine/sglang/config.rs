@@ -1,5 +1,6 @@
 //! Resolved flags of an SGLang server and the behaviours that differ between its versions. Everything here is valid.
 
+use super::SglangSpeculation;
 use crate::ids::SegmentId;
 
 /// Order of the waiting queue (`--schedule-policy`, SG-26).
@@ -78,6 +79,8 @@ pub struct SglangConfig {
     pub new_token_ratio_decay: f64,
     /// Requests in the waiting queue above which the server answers 503.
     pub max_queued_requests: Option<u32>,
+    /// Speculative decoding, if there is any.
+    pub drafts: Option<SglangSpeculation>,
     /// Behaviours that differ between versions.
     pub switches: SglangSwitches,
     /// Seed of the shuffled queue.

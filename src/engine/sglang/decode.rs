@@ -47,7 +47,10 @@ impl SglangReplica {
             return None;
         }
         let mut batch = self.open_batch(BatchMode::Decode);
-        self.add_pack(&mut batch);
+        match self.config.drafts {
+            Some(_) => self.add_verifications(&mut batch),
+            None => self.add_pack(&mut batch),
+        }
         batch.membership = self.membership;
         Some(batch)
     }
@@ -80,6 +83,9 @@ impl SglangReplica {
 
     /// Pages that the next decode of the running requests takes (SG-33).
     fn pages_due(&self) -> usize {
+        if let Some(drafts) = &self.config.drafts {
+            return self.pages_to_verify(drafts) as usize;
+        }
         let page = self.config.page_size;
         if page == 1 {
             return self.running.len();
@@ -133,6 +139,9 @@ impl SglangReplica {
 
     /// Each decode asks for a page for everybody, whatever it takes.
     fn reserve_decodes(&mut self) {
+        if self.reserves_verifications() {
+            return;
+        }
         self.make_room(u64::from(self.config.page_size) * self.running.len() as u64);
     }
 
@@ -204,7 +213,7 @@ impl SglangReplica {
         let is_kept = matches!(self.role, Role::Decode(_));
         let lost = if is_kept { 0 } else { sequence.known() - 1 };
         sequence.life += 1;
-        sequence.in_flight = 0;
+        (sequence.in_flight, sequence.drafted.unseen) = (0, 0);
         // 0.5.23 remembers the length that it looked up last.
         let remembers = self.config.switches.preempts_sparingly;
         sequence.tried = (if remembers { sequence.tried.0 } else { 0 }, 0);

@@ -55,10 +55,11 @@ impl SglangReplica {
             return;
         }
         let before = self.insert(slot, tokens);
+        let named = self.named(tokens);
         let sequence = &mut self.sequences[slot];
         let found = self
             .tree
-            .find_below(sequence.protected(), &sequence.pieces, tokens);
+            .find_below(sequence.protected(), &sequence.pieces, named);
         let duplicates = before.saturating_sub(sequence.shared) / self.config.page_size;
         self.free_pages += duplicates;
         self.tree.lock(found.node);
@@ -70,17 +71,17 @@ impl SglangReplica {
     pub(super) fn cache_finished(&mut self, slot: usize) {
         let late = self.keep_wasted_page(slot);
         let sequence = &self.sequences[slot];
-        let kv = sequence.kv;
+        let (kv, held) = (sequence.kv, sequence.held());
         if !self.config.radix_cache {
-            return self.free_pages += self.pages(kv) - late;
+            return self.free_pages += self.pages(held) - late;
         }
         let wasted = u32::from(self.config.switches.caches_wasted_token);
         let cached = kv.min(sequence.known() - 1 + wasted);
         let before = self.insert(slot, cached);
-        let page = self.config.page_size;
+        let (page, named) = (self.config.page_size, self.named(cached));
         let sequence = &mut self.sequences[slot];
         let duplicates = before.saturating_sub(sequence.shared) / page;
-        let tail = kv.div_ceil(page) - cached / page;
+        let tail = held.div_ceil(page) - named / page;
         self.free_pages += duplicates + tail - late;
         self.tree.unlock(sequence.node);
         (sequence.node, sequence.shared) = (ROOT, 0);
@@ -107,8 +108,8 @@ impl SglangReplica {
     fn insert(&mut self, slot: usize, tokens: u32) -> u32 {
         let sequence = &self.sequences[slot];
         let protected = sequence.protected();
+        let (tokens, prompt) = (self.named(tokens), self.named(sequence.request.prompt_tokens));
         let before = self.tree.insert_below(protected, &sequence.pieces, tokens);
-        let prompt = sequence.request.prompt_tokens;
         if self.config.switches.reinserts_prompt && self.tree.floor(tokens) > self.tree.floor(prompt) {
             self.tree.insert_below(protected, &sequence.pieces, prompt);
         }
@@ -119,10 +120,11 @@ impl SglangReplica {
     pub(super) fn release(&mut self, slot: usize) {
         let page = self.config.page_size;
         let late = self.keep_wasted_page(slot);
-        let Sequence { kv, shared, node, .. } = self.sequences[slot];
-        self.free_pages += kv.div_ceil(page) - shared / page - late;
+        let Sequence { shared, node, .. } = self.sequences[slot];
+        self.free_pages += self.sequences[slot].held().div_ceil(page) - shared / page - late;
         self.tree.unlock(node);
         let sequence = &mut self.sequences[slot];
         (sequence.kv, sequence.shared, sequence.node) = (0, 0, ROOT);
+        sequence.drafted.reach = 0;
     }
 }

@@ -5,13 +5,14 @@
 //!
 //! Read [`replica`](self) first: the loop; then `intake` (who is taken in), `schedule` (which batch is next), `adder` (who
 //! is admitted), `decode` (memory, retraction), `process` (what a finished batch brings about), `packed` (why a decode
-//! costs O(its changes)).
+//! costs O(its changes)), `drafts` (speculative decoding).
 
 mod adder;
 mod batch;
 mod config;
 mod decode;
 mod disaggregated;
+mod drafts;
 mod intake;
 mod leap;
 mod lockstep;
@@ -30,6 +31,7 @@ mod wake;
 pub use batch::{BatchMode, SglangRecord};
 pub use config::{PriorityRule, QueuePolicy, SglangConfig, SglangSwitches};
 pub use disaggregated::DecodeOptions;
+pub use drafts::SglangSpeculation;
 pub use publish::{LoadSnapshot, PUBLISH_INTERVAL};
 pub use recorded::RecordedPass;
 

@@ -139,7 +139,7 @@ impl SglangReplica {
         if self.log.is_some() {
             self.settle();
             for at in 0..self.running.len() {
-                self.log_share(self.running[at].slot, 1);
+                self.log_share(self.running[at].slot, self.tokens_of_decode());
             }
         }
     }

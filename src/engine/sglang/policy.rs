@@ -67,7 +67,8 @@ impl SglangReplica {
     /// The prefix of a sequence's first `limit` tokens.
     pub(super) fn look_up(&mut self, slot: usize, limit: u32) -> Found {
         if self.config.radix_cache {
-            self.tree.find(&self.sequences[slot].pieces, limit)
+            let named = self.named(limit);
+            self.tree.find(&self.sequences[slot].pieces, named)
         } else {
             Found {
                 node: ROOT,
@@ -99,12 +100,13 @@ impl SglangReplica {
         let matched = queue.into_iter().map(|slot| {
             let known = self.sequences[slot].known();
             let found = self.look_up(slot, known);
-            let pieces = &self.sequences[slot].pieces;
+            let (pieces, named) = (&self.sequences[slot].pieces, self.named(known));
             let mut deferred = false;
             if found.tokens <= IN_BATCH_CHECK_MAX {
-                deferred = seen.find(pieces, known).tokens >= IN_BATCH_DEFER_MIN;
+                // Here the server compares tokens, whatever its cache knows them by.
+                deferred = seen.find(pieces, named).tokens + (known - named) >= IN_BATCH_DEFER_MIN;
                 if !deferred {
-                    seen.insert(pieces, known);
+                    seen.insert(pieces, named);
                 }
             }
             (slot, found, deferred)

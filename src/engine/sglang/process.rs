@@ -87,7 +87,7 @@ impl SglangReplica {
             duration_increment: Picos::ZERO,
             gap_seqs,
             gap: batch.end() - since.min(batch.begin),
-            handed: batch.load.sampled_rows,
+            handed: batch.handed(),
             seen: None,
             load: &batch.load,
             recomputed_tokens: batch.recomputed_tokens,
@@ -112,12 +112,20 @@ impl SglangReplica {
         if matches!(self.role, Role::Prefill(_)) {
             return self.send_rest(slot, now);
         }
+        let tokens = match entry.accepted {
+            Some(accepted) => self.commit(slot, accepted, now, observer),
+            None => 1,
+        };
         let sequence = &mut self.sequences[slot];
-        sequence.outputs += 1;
+        sequence.outputs += tokens;
         sequence.in_flight -= 1;
         let (story, request) = (&mut sequence.story, &sequence.request);
         if let Some(fact) = story.have_token(request, self.id, now, Some(since)) {
             observer.observe(&fact);
+        }
+        if tokens > 1 {
+            let (id, tokens) = (sequence.request.id, tokens - 1);
+            observer.observe(&Fact::Burst { now, id, tokens });
         }
         if sequence.outputs == sequence.target {
             self.cache_finished(slot);

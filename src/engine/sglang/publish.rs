@@ -171,6 +171,7 @@ mod tests {
             min_new_token_ratio: 0.0,
             new_token_ratio_decay: 0.0,
             max_queued_requests: None,
+            drafts: None,
             switches: SglangSwitches::V0_5_23,
             seed: 0,
             eos_segment: None,

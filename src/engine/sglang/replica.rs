@@ -23,6 +23,7 @@ use crate::engine::Handle;
 use crate::engine::priced::Priced;
 use crate::engine::roster::Roster;
 use crate::engine::signal::Told;
+use crate::engine::speculation::Acceptance;
 use crate::facts::{Completion, Observer};
 use crate::ids::{ReplicaId, RequestId};
 use crate::kv::RadixTree;
@@ -71,6 +72,8 @@ pub(crate) struct SglangReplica {
     /// Where a balancer reads its load, if one does.
     pub(super) publisher: Option<Publisher>,
     jitter: Option<Jitter>,
+    /// How many drafts stand, where it speculates.
+    pub(super) acceptance: Option<Acceptance>,
     /// No leaps.
     pub(super) stepwise: bool,
     /// Rows of the token table in use (SG-13).
@@ -136,6 +139,7 @@ impl SglangReplica {
             packed: Packed::new(config.page_size),
             publisher: None,
             jitter: None,
+            acceptance: None,
             stepwise,
             rows: 0,
             ended_in_lists: 0,
@@ -415,7 +419,7 @@ impl SglangReplica {
 
     /// Prices a batch and queues it behind the one in flight.
     fn put_on_gpu(&mut self, batch: &mut Batch, now: Picos) {
-        batch.duration = if batch.mode == BatchMode::Decode {
+        batch.duration = if batch.mode == BatchMode::Decode && batch.load.drafts == 0 {
             self.cost.decodes(&batch.load)
         } else {
             // Mixed and prefill batches replay no decode graph, however little they compute (SG-12).

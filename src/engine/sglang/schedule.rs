@@ -248,6 +248,7 @@ impl SglangReplica {
             samples,
             is_decode: false,
             is_packed: false,
+            accepted: None,
         });
         if !samples {
             let (handle, kv) = (sequence.handle, sequence.kv);

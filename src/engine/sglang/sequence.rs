@@ -1,9 +1,11 @@
 //! A request inside an SGLang engine.
 
 use super::SglangConfig;
+use super::drafts::Drafted;
 use crate::engine::Handle;
 use crate::engine::pack::Place;
 use crate::engine::roster::identify;
+use crate::engine::speculation::name_by_the_next;
 use crate::engine::story::Story;
 use crate::kv::{Found, NodeId, ROOT};
 use crate::workload::{Piece, Request};
@@ -41,6 +43,8 @@ pub(crate) struct Sequence {
     pub(crate) in_flight: u32,
     /// Tokens with KV, computed or launched. Stale while packed.
     pub(crate) kv: u32,
+    /// What it drafts, where the server speculates.
+    pub(super) drafted: Drafted,
     /// Its place in the pack, if it is a member.
     pub(crate) place: Option<Place>,
     /// Its place in the order of the running batch.
@@ -67,6 +71,9 @@ impl Sequence {
         let mut pieces = Vec::new();
         if config.radix_cache {
             identify(&request, config.eos_segment, &mut pieces);
+            if config.drafts.as_ref().is_some_and(|drafts| drafts.names_pairs) {
+                name_by_the_next(&mut pieces);
+            }
         }
         Sequence {
             pieces,
@@ -78,6 +85,7 @@ impl Sequence {
             outputs: 0,
             in_flight: 0,
             kv: 0,
+            drafted: Drafted::default(),
             place: None,
             order: 0,
             joined: 0,

@@ -9,6 +9,8 @@ says so, too. `README.md` beside this file tells how to set it up and what the f
     record_sglang.py OUT CASE.json…            runs each case (`params`, `cost`, `requests`, `engine_state.overlap`) into OUT
     record_sglang.py --check FILE.json…        runs each recording's case again and compares with what it holds
     record_sglang.py --random COUNT SEED OUT   draws cases, the first from SEED, the next from SEED + 1…, and records them
+    record_sglang.py --random-drafts COUNT SEED OUT   the same with chains of drafts (0.5.23, `sglang_drafts.py`)
+    record_sglang.py --random-trees COUNT SEED OUT    the same with trees of drafts
 """
 
 import contextlib
@@ -23,6 +25,7 @@ import traceback
 import warnings
 from array import array
 
+import sglang_drafts
 from common import COST, by_arrival, duration, read, replace_missing, written_to
 
 os.environ["CUDA_VISIBLE_DEVICES"] = ""
@@ -188,8 +191,11 @@ class Worker:
     def is_dllm(self):
         return False
 
-    def forward_batch_generation(self, batch, *args, **named):
-        return self.recorder.forward(batch)
+    def forward_batch_generation(self, batch, *args, on_publish=None, **named):
+        return self.recorder.forward(batch, on_publish)
+
+    def on_verify_complete_cpu(self, *args, **named):
+        pass
 
 
 def free_port():
@@ -228,6 +234,7 @@ class Recorder:
         self.aborted = []
         self.segments = {}
         self.next_token = FIRST_SEGMENT_TOKEN
+        self.drafts = sglang_drafts.Drafts(case) if self.params.get("speculative") else None
         self.requests = {request["id"]: request for request in case["requests"]}
         self.arrivals = by_arrival(case["requests"])
         self.sent = 0
@@ -286,14 +293,20 @@ class Recorder:
     def shares(self, batch):
         """(id, tokens with KV before, tokens computed) in the batch's order."""
         ids = [int(req.rid) for req in batch.reqs]
+        if batch.forward_mode.is_decode() and self.drafts:
+            return [[id, req.kv.kv_committed_len, self.drafts.tokens] for id, req in zip(ids, batch.reqs)]
         if batch.forward_mode.is_decode():
             return [[id, int(length) - 1, 1] for id, length in zip(ids, batch.seq_lens_cpu.tolist())]
         return [[id, int(kv), int(n)] for id, kv, n in zip(ids, batch.prefix_lens, batch.extend_lens)]
 
-    def forward(self, batch):
+    def forward(self, batch, on_publish):
         """The model: moves the clock and returns the tokens."""
         step = self.steps[-1]
         shares = step["scheduled"]
+        is_verified = self.drafts is not None and batch.forward_mode.is_decode()
+        if is_verified:
+            # What the verification in flight brings is known on the device alone, and there it is computed behind that.
+            shares = [[id, int(length), n] for (id, _, n), length in zip(shares, batch.seq_lens.tolist())]
         seconds = duration(self.cost, shares)
         begin = max(self.clock.now, self.clock.gpu_free)
         self.clock.gpu_free = begin + seconds
@@ -302,17 +315,35 @@ class Recorder:
         if self.overlap:
             step["gpu_start"] = round(begin, 9)
         step["dt"] = round(seconds, 9)
+        result = scheduler_module.GenerationBatchResult(logits_output=Nothing())
+        lengths = self.drafts.lengths([id for id, _, _ in shares]) if is_verified else [1] * len(shares)
         tokens = []
-        for id, kv, n in shares:
-            request, req = self.requests[id], self.live[id]
-            at = kv + n - len(req.origin_input_ids) + 1
-            ends = at == request["output_tokens"] and at < req.sampling_params.max_new_tokens
-            tokens.append(EOS if ends and not request["ignore_eos"] else TOKEN)
-        result = scheduler_module.GenerationBatchResult(
-            logits_output=Nothing(), next_token_ids=torch.tensor(tokens, dtype=torch.int64)
-        )
+        for (id, kv, n), length in zip(shares, lengths):
+            if is_verified:
+                tokens += [self.token(id, kv + 1 + at) for at in range(length)] + [TOKEN] * (n - length)
+            else:
+                tokens.append(self.token(id, kv + n))
+        result.next_token_ids = torch.tensor(tokens, dtype=torch.int64)
+        if self.drafts:
+            result.new_seq_lens = batch.seq_lens
+            result.next_draft_input = self.drafts.next_input(len(shares))
+        if is_verified:
+            result.accept_lens = torch.tensor(lengths, dtype=torch.int32)
+            result.speculative_num_draft_tokens = self.drafts.tokens
+            result.new_seq_lens = batch.seq_lens + result.accept_lens
+        if on_publish is not None and self.drafts:
+            on_publish(result.new_seq_lens)
         self.ends[id_of(result)] = (self.clock.gpu_free, result)
         return result
+
+    def token(self, id, known):
+        """What a request gets behind so many tokens: the end of its text where that is its end."""
+        request, req = self.requests[id], self.live.get(id)
+        if req is None:
+            return TOKEN
+        at = known - len(req.origin_input_ids) + 1
+        ends = at == request["output_tokens"] and at < req.sampling_params.max_new_tokens
+        return EOS if ends and not request["ignore_eos"] else TOKEN
 
     def processed(self, result):
         """The result of a forward is waited for: the clock goes to its end."""
@@ -397,9 +428,11 @@ class Recorder:
             "tree_cache": type(scheduler.tree_cache).__name__,
             "allocator": type(scheduler.token_to_kv_pool_allocator).__name__,
             "policy": f"{type(policy).__name__}.{policy.name}", "eviction": "lru", "overlap": self.overlap,
-            "idle_passes": self.idle_passes, "aborted": self.aborted,
+            "idle_passes": self.idle_passes,
+            # Those of which nothing more came, too: the last one to decode, where even it finds no memory.
+            "aborted": self.aborted + [request["id"] for request in self.arrivals if request["id"] not in self.last],
         }
-        recording = {"case": self.case["case"], "engine": f"sglang@{VERSION}", "driver": driver(loop)}
+        recording = {"case": self.case["case"], "engine": f"sglang@{VERSION}", "driver": driver(loop, self.drafts)}
         recording.update(
             params=self.params, engine_state=state, cost=self.cost, fields=FIELDS, requests=self.case["requests"],
             steps=self.steps, results=results,
@@ -417,12 +450,13 @@ FIELDS = {
 }
 
 
-def driver(loop):
+def driver(loop, drafts):
+    ours = "" if drafts is None else ", how many drafts stand (sglang_drafts.py), kernels that fill rows of the table"
     return {
         "real": f"sglang {VERSION}, unmodified, on a CPU: the Scheduler with {loop}, its policies, admission, batches, result "
         "processing, tree cache and allocators",
         "ours": "tests/data/recordings/record_sglang.py of Plimsoll: model worker, virtual clock, pool and table sizes, arrivals, null "
-        "sockets",
+        f"sockets{ours}",
     }
 
 
@@ -442,8 +476,9 @@ def ratio_of(scheduler):
 
 def server_arguments(params, overlap):
     named = dict(
-        model_path=MODEL, skip_tokenizer_init=True, device="cpu", load_format="dummy", attention_backend="torch_native",
-        disable_cuda_graph=True, mem_fraction_static=0.5, watchdog_timeout=1e9, page_size=params["page_size"],
+        model_path=MODEL, skip_tokenizer_init=True, device="cpu", load_format="dummy",
+        attention_backend=sglang_drafts.backend_of(params), disable_cuda_graph=True, mem_fraction_static=0.5,
+        watchdog_timeout=1e9, page_size=params["page_size"],
         max_total_tokens=params["kv_pool_tokens"], chunked_prefill_size=params["chunked_prefill_size"],
         max_prefill_tokens=params["max_prefill_tokens"], max_running_requests=params["max_running_requests"],
         schedule_policy=params["schedule_policy"], schedule_conservativeness=params["schedule_conservativeness"],
@@ -456,6 +491,7 @@ def server_arguments(params, overlap):
     ):
         if params.get(optional) is not None:
             named[optional] = params[optional]
+    named.update(sglang_drafts.flags(params))
     return ServerArgs(**named)
 
 
@@ -468,7 +504,8 @@ def pools(recorder):
         enable_memory_saver=False,
     )
     table = ReqToTokenPool(
-        size=params["max_running_requests"], max_context_len=context + 4, device="cpu", enable_memory_saver=False
+        size=params["max_running_requests"], max_context_len=context + sglang_drafts.row_beyond_context(params), device="cpu",
+        enable_memory_saver=False,
     )
     return table, kv, allocator(kv, tokens, page)
 
@@ -684,6 +721,11 @@ def record(case):
     """Runs one case; a process can hold one scheduler."""
     recorder = Recorder(case)
     Wrapped.recorder = recorder
+    if recorder.drafts:
+        if not NEWER:
+            raise ValueError("drafts are recorded of 0.5.23 only")
+        sglang_drafts.overlap_anywhere()
+        sglang_drafts.without_kernels()
     arguments = server_arguments(recorder.params, recorder.overlap)
     scheduler = (scheduler_23 if NEWER else scheduler_54)(arguments, recorder)
     with contextlib.suppress(Done):
@@ -825,11 +867,15 @@ def random_requests(rng, count, longest_prompt, longest_output):
 def main(arguments):
     global MODEL
     MODEL = model_folder()
-    if arguments[0] == "--random":
+    if arguments[0] in ("--random", "--random-drafts", "--random-trees"):
         count, seed, folder = int(arguments[1]), int(arguments[2]), arguments[3]
         os.makedirs(folder, exist_ok=True)
         for number in range(seed, seed + count):
-            new = forked(random_case(f"random_{number}", number))
+            case = random_case(f"random_{number}", number)
+            if arguments[0] != "--random":
+                is_tree = arguments[0] == "--random-trees"
+                case = sglang_drafts.drawn(case, random.Random(f"drafts {number}"), is_tree)
+            new = forked(case)
             if "error" in new:
                 print(f"random_{number}: {new['error']}", flush=True)
                 continue

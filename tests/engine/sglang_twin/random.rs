@@ -123,6 +123,7 @@ fn pages_are_counted_by_what_is_known_of_each_request() {
         min_new_token_ratio: 0.0,
         new_token_ratio_decay: 0.0,
         max_queued_requests: None,
+        drafts: None,
         switches: SglangSwitches::V0_5_4,
         seed: 0,
         eos_segment: None,

@@ -2,9 +2,7 @@
 
 use super::Effect::{Ignored, NotModelled};
 use super::Takes::{Many, Nothing, One};
-use super::{
-    Family, KERNELS, LOADING, LOGS, LORA, MICROBATCHES, PROCESSES, SAMPLING, SERVER, SPECULATION, TEXT,
-};
+use super::{Family, KERNELS, LOADING, LOGS, LORA, MICROBATCHES, PROCESSES, SAMPLING, SERVER, TEXT};
 use crate::config::lmcache::HICACHE;
 
 /// Flags of `python -m sglang.launch_server`.
@@ -167,10 +165,34 @@ pub(super) const SGLANG: &[Family] = &[
     ),
     (
         One,
-        NotModelled("", SPECULATION),
-        "speculative-algorithm speculative-algo speculative-draft-model-path speculative-draft-model \
-         speculative-num-steps speculative-eagle-topk speculative-num-draft-tokens \
-         speculative-token-map speculative-accept-threshold-single speculative-accept-threshold-acc",
+        Ignored("--acceptance-length or --acceptance-rate already say how many drafts stand"),
+        "speculative-accept-threshold-single speculative-accept-threshold-acc \
+         speculative-ngram-max-trie-depth speculative-ngram-capacity speculative-ngram-min-bfs-breadth \
+         speculative-ngram-match-type",
+    ),
+    (
+        One,
+        Ignored(KERNELS),
+        "speculative-attention-mode speculative-draft-attention-backend speculative-moe-runner-backend \
+         speculative-moe-a2a-backend",
+    ),
+    (
+        One,
+        Ignored(LOADING),
+        "speculative-draft-model-revision speculative-draft-load-format",
+    ),
+    (
+        One,
+        NotModelled(
+            "",
+            "a drafter's head over a part of the vocabulary is not modelled",
+        ),
+        "speculative-token-map",
+    ),
+    (
+        One,
+        NotModelled("10", "only breadths of 10 are modelled of n-grams"),
+        "speculative-ngram-max-bfs-breadth",
     ),
     (
         Nothing,

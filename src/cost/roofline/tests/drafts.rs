@@ -7,6 +7,9 @@ fn drafting(drafts: u32) -> RooflineCost {
     let placement = Placement {
         drafting: Some(Drafting {
             drafts,
+            levels: drafts,
+            branches: 1,
+            precede: false,
             drafter: Some(drafter),
         }),
         ..placement()
