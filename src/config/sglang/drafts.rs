@@ -1,5 +1,5 @@
 //! What SGLang drafts with and in which shape: its algorithms by name, and the chain or tree of drafts that a verification takes, with the KV
-//! slots that the scheduler keeps for it (SG-51, SG-52).
+//! slots that the scheduler keeps for it (SG-54, SG-55).
 
 use crate::config::speculation::Method;
 use crate::engine::sglang::SglangSpeculation;

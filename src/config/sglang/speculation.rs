@@ -1,5 +1,5 @@
 //! `--speculative-algorithm` and what goes with it: who drafts, how many tokens a verification has and how many levels, as the server
-//! resolves them (0.5.23 `handle_speculative_decoding`; SG-51).
+//! resolves them (0.5.23 `handle_speculative_decoding`; SG-54).
 //!
 //! How often drafts stand is asked for, in the keys of `engine.speculative_config` that say it for vLLM, too. What else those ask for
 //! (`method`, `model`, `num_speculative_tokens`) is taken for the server's own flags, so that engines can be compared by one line.

@@ -1,4 +1,4 @@
-//! Speculative decoding in an SGLang server (SG-51 to SG-55): a decode verifies drafts for everybody who runs, and as many tokens come
+//! Speculative decoding in an SGLang server (SG-54 to SG-58): a decode verifies drafts for everybody who runs, and as many tokens come
 //! of it as stand. Of a tree of drafts one branch stands at most.
 //!
 //! What is *committed* of a sequence is the KV of tokens that have come of results, one short of what is known; pages are kept for
