@@ -325,12 +325,16 @@ pub(super) fn throughput(batches: &[Stretch]) -> Option<Interval> {
     interval(batches, |batch| (batch.completed() as f64, batch.duration_s()))
 }
 
-/// Half-width of what Little's law makes of the rate of a closed loop, relative to it: that of the number inside, and of how long each
-/// stays. `None` where some left without an answer, of whose stays nothing is known.
-fn turn_of(batches: &[Stretch]) -> Option<f64> {
+/// Half-width of the rate of a closed loop, relative to it, by Little's law: that of the number inside over how long each stays, as if the
+/// two were independent, and at least how far this rate is from the counted one. `None` where some left without an answer, of whose
+/// stays nothing is known.
+fn turn_of(batches: &[Stretch], summary: &Summary) -> Option<f64> {
     let is_known = batches.iter().all(|batch| batch.ended() == batch.completed());
     let stay = mean_of(batches, Metric::E2el).filter(|_| is_known)?;
-    Some(mean_in_system(batches)?.relative().hypot(stay.relative()))
+    let inside = mean_in_system(batches)?;
+    let counted = summary.completed as f64 / summary.duration_s;
+    let apart = (inside.value / stay.value / counted - 1.0).abs();
+    Some(inside.relative().hypot(stay.relative()).max(apart)).filter(|relative| relative.is_finite())
 }
 
 /// All intervals of a steady stretch by name.
@@ -374,28 +378,26 @@ pub(super) fn intervals(
         }
     }
     add("in_system", mean_in_system(batches).map(estimate));
-    // Batches may cut a wave of answers; the rate itself counts whole instants.
+    // Batches may cut a wave of answers; the rate itself counts whole instants. That of a closed loop is known as well as Little's law
+    // makes it, however unlike its batches are.
+    let turn = (kind == LoadKind::Closed)
+        .then(|| turn_of(batches, summary))
+        .flatten();
     let about = |rate: Option<Interval>, counted: u64, by_little: Option<f64>| {
         let value = counted as f64 / summary.duration_s;
-        let rate = rate?;
-        let half_width = by_little.map_or(rate.half_width, |relative| rate.half_width.min(relative * value));
+        let half_width = by_little.map_or(rate?.half_width, |relative| relative * value);
         Some(estimate(Interval { value, half_width }))
     };
-    // Little's law gives the rate of a closed loop from what its answers take, and waves that batches cut are no chance of it.
-    let turn = (kind == LoadKind::Closed).then(|| turn_of(batches)).flatten();
     add("throughput", about(throughput(batches), summary.completed, turn));
     let per_s = |of: fn(&Stretch) -> u64| interval(batches, |batch| (of(batch) as f64, batch.duration_s()));
     let each = |of: fn(&Stretch) -> u64| {
         let each = interval(batches, |batch| (of(batch) as f64, batch.completed() as f64))?;
-        Some(turn?.hypot(each.relative()))
+        Some(turn?.hypot(each.relative())).filter(|relative| relative.is_finite())
     };
+    let tokens = (per_s(Stretch::output_tokens), each(Stretch::output_tokens));
     add(
         "output_throughput",
-        about(
-            per_s(Stretch::output_tokens),
-            summary.output_tokens,
-            each(Stretch::output_tokens),
-        ),
+        about(tokens.0, summary.output_tokens, tokens.1),
     );
     if seen.slo.any() {
         add("attainment", attainment::of(batches));

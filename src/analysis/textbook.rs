@@ -15,6 +15,7 @@ use super::{RunResult, Verdict};
 use crate::cost::linear::LinearCost;
 use crate::metrics::Summary;
 use crate::sim::Scenario;
+use crate::units::Picos;
 use crate::workload::{Arrivals, Lengths, MemorylessLength, Prefix};
 
 /// Steps of a mean service, from which on half a step is small.
@@ -95,6 +96,8 @@ pub fn foretold(scenario: &Scenario, steps: Option<LinearCost>, result: &RunResu
             let is_steady = result.verdict == Verdict::Stable;
             is_steady.then(|| seen.shared()).flatten()
         }
+        // Without a time to think they are always inside, and the law is no finite source's.
+        (Arrivals::Users { think_time, .. }, _) if *think_time == Picos::ZERO => None,
         (Arrivals::Users { users, think_time }, Serves::Each) if forgets => {
             Some(seen.finite(*users, think_time.seconds(), places, serves))
         }

@@ -31,6 +31,7 @@ mod ledger;
 mod memory;
 mod mix;
 pub mod models;
+mod named;
 pub mod outputs;
 mod plan;
 mod pools;

@@ -62,10 +62,19 @@ pub fn run(args: &Args, out: &mut dyn Write, width: Option<usize>) -> anyhow::Re
         None => list(&[], &args.format, out, width)?,
         Some(Action::List { words }) => list(words, &args.format, out, width)?,
         Some(Action::Show { name }) => show(&inputs::model(name)?, &args.format, out)?,
-        Some(Action::Named(words)) => match words.as_slice() {
-            [name] if inputs::model(name).is_ok() => show(&inputs::model(name)?, &args.format, out)?,
-            words => list(words, &args.format, out, width)?,
-        },
+        Some(Action::Named(words)) => {
+            let (names, format) = super::named::named(words, &args.format)?;
+            if format == "toml" {
+                anyhow::bail!("`--format toml` writes a GPU's profile; a model is shown as text or json");
+            }
+            match names.as_slice() {
+                [name] if inputs::model(name).is_ok() => show(&inputs::model(name)?, format, out)?,
+                names => {
+                    let names: Vec<String> = names.iter().map(|&name| name.to_owned()).collect();
+                    list(&names, format, out, width)?;
+                }
+            }
+        }
     }
     Ok(ExitCode::SUCCESS)
 }

@@ -34,6 +34,10 @@ pub struct InFlightView {
     pub promises: Vec<String>,
     /// What was simulated.
     pub subject: String,
+    /// What the scenario is called, where it is a file or ships.
+    pub scenario: Option<String>,
+    /// Its seed.
+    pub seed: u64,
     /// How well each component of the step time is known.
     pub trust: Vec<(String, Trust)>,
     /// Defaults and substitutions, as sentences.
@@ -88,11 +92,11 @@ impl InFlightView {
             };
         };
         let known = match self.found.ending {
-            InFlightEnding::Found { surely, at_most, .. } => format!(
-                "(95 % [{}, {}])",
-                count(surely),
-                at_most.map_or("not bounded".to_owned(), count)
-            ),
+            InFlightEnding::Found { surely, at_most, .. } => {
+                let end = |end: Option<u64>| end.map_or("not known".to_owned(), count);
+                format!("(95 % [{}, {}])", end(surely), end(at_most))
+            }
+            InFlightEnding::Most(_) => "and no more were tried".to_owned(),
             _ => "and no SLO is missed with more".to_owned(),
         };
         let served = point.throughput.zip(point.output_tokens_per_s);

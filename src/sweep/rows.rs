@@ -166,7 +166,7 @@ mod tests {
             "{\"cell\":{\"gpu\":\"l40s\"},\"key\":\"gpu=l40s scenario=0f\",\"result\":1.5}\n"
         );
         assert_eq!(Finished::<f64>::read(&line).unwrap().take(&cell), Some(1.5));
-        // As it was written before.
+        // Without its settings apart.
         let before = "{\"cell\":\"gpu=l40s scenario=0f\",\"result\":1.5}\n";
         assert_eq!(Finished::<f64>::read(before).unwrap().take(&cell), Some(1.5));
         assert!(Finished::<f64>::read("{\"cell\":{},\"result\":1.5}\n").is_err());

@@ -107,7 +107,7 @@ fn a_sweep_shows_the_books_and_any_percentile_where_it_is_asked() {
     let sweep = "sweep memoryless-queue --num-prompts 20000 --no-interval -L request-rate 2,5";
     let told = desk.expect(0, &format!("{sweep} --columns theory"));
     assert!(
-        told.contains("queue by the books") && told.contains("E2EL by the books"),
+        told.contains("queue, closed form") && told.contains("E2EL, closed form"),
         "{told}"
     );
     let told = desk.expect(0, &format!("{sweep} --columns p99.9_ttft_ms,p99.9_e2el,queue"));

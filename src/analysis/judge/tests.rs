@@ -170,6 +170,12 @@ fn waves_of_a_closed_loop_are_cut_whole_or_not_at_all() {
         let floor = if requests == 300 { 59.0 } else { 62.0 };
         assert!((floor..=65.5).contains(&per_s), "{requests} requests: {per_s}/s");
         assert!(requests > 256 || run.steady.is_none() && run.intervals.is_empty());
+        // However batches cut the waves, the rate is known as well as the law makes it.
+        if let Some((_, rate)) = run.intervals.iter().find(|(name, _)| name == "throughput") {
+            assert_eq!(rate.value, per_s, "{requests}");
+            assert!(rate.low <= 64.0 && rate.high >= 64.0, "{requests}: {rate:?}");
+            assert!(rate.high - rate.low < 0.05 * per_s, "{requests}: {rate:?}");
+        }
         assert!(!run.reasons[0].contains("waves"), "{requests}: {:?}", run.reasons);
     }
 }

@@ -107,9 +107,18 @@ impl<F: FnMut(u64) -> Option<Point>> Trials<F> {
         Ok(high)
     }
 
+    /// Whether that number was tried and meets the SLO.
+    pub(super) fn is_within(&self, number: u64) -> bool {
+        self.point(number).is_some_and(Point::is_within)
+    }
+
     fn is_last(&self, number: u64) -> bool {
-        let point = self.points.iter().find(|(tried, _)| *tried == number);
-        point.is_some_and(|(_, point)| (self.bounds.is_last)(point))
+        self.point(number).is_some_and(self.bounds.is_last)
+    }
+
+    fn point(&self, number: u64) -> Option<&Point> {
+        let found = self.points.iter().find(|(tried, _)| *tried == number);
+        found.map(|(_, point)| point)
     }
 
     fn holds(&mut self, number: u64, question: Question) -> Result<bool, Unfound> {

@@ -9,8 +9,6 @@ use super::point::Point;
 /// How to search.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct InFlightOptions {
-    /// The first number tried; any guess will do.
-    pub start: u64,
     /// No more than so many are tried.
     pub most: u64,
     /// Runs at most.
@@ -35,15 +33,17 @@ pub enum InFlightEnding {
     Found {
         /// The most that were seen to meet it.
         most: u64,
-        /// The most that were seen to do so beyond the sampling error; 0 where one is not.
-        surely: u64,
-        /// The most that are not seen to miss it beyond the sampling error; `None` where all that were tried are not.
+        /// The most that were seen to do so beyond the sampling error, 0 where one is not; `None` where that was not found out.
+        surely: Option<u64>,
+        /// The most that are not seen to miss it beyond the sampling error; `None` where that was not found out.
         at_most: Option<u64>,
     },
     /// A single one misses it.
     None,
-    /// So many meet it, and so do all: more only wait before a batch that is full, or no more are tried.
+    /// So many meet it, and so do all: more only wait before a batch that is full.
     Unbounded(u64),
+    /// So many meet it, and no more are tried.
+    Most(u64),
     /// The runs of several numbers, this one the last, do not tell whether they do, and no other was seen to.
     Untold(u64),
     /// The caller stopped it, or it ran out of runs.
@@ -54,8 +54,11 @@ impl InFlight {
     /// The run of the answer; `None` without one.
     #[must_use]
     pub fn best(&self) -> Option<&(u64, Point)> {
-        let (InFlightEnding::Found { most, .. } | InFlightEnding::Unbounded(most)) = self.ending else {
-            return None;
+        let most = match self.ending {
+            InFlightEnding::Found { most, .. }
+            | InFlightEnding::Unbounded(most)
+            | InFlightEnding::Most(most) => most,
+            InFlightEnding::None | InFlightEnding::Untold(_) | InFlightEnding::Stopped => return None,
         };
         self.tried.iter().find(|(number, _)| *number == most)
     }
@@ -79,7 +82,7 @@ fn is_full(point: &Point) -> bool {
 
 const BREAKS: Question = Question {
     holds: |point| !point.is_within(),
-    of_untold: true,
+    of_untold: false,
 };
 const MAY_BREAK: Question = Question {
     holds: |point| !point.is_sure(),
@@ -105,19 +108,24 @@ pub fn in_flight(evaluate: impl FnMut(u64) -> Option<Point>, options: &InFlightO
         },
     };
     let mut trials = Trials::new(evaluate, bounds);
-    let ending = match trials.fewest(options.start, BREAKS) {
-        Err(Unfound::Nowhere) => InFlightEnding::Unbounded(trials.largest()),
+    // Where answers of one length keep requests in step more may do better than fewer: what counts is the first that does not.
+    let ending = match trials.fewest(1, BREAKS) {
+        Err(Unfound::Nowhere) if trials.largest() < options.most => {
+            InFlightEnding::Unbounded(trials.largest())
+        }
+        Err(Unfound::Nowhere) => InFlightEnding::Most(trials.largest()),
         Err(Unfound::Untold(number)) => InFlightEnding::Untold(number),
         Err(Unfound::Stopped) => InFlightEnding::Stopped,
         Ok(1) => InFlightEnding::None,
+        Ok(beyond) if !trials.is_within(beyond - 1) => InFlightEnding::Untold(beyond - 1),
         // What cannot be told of the interval's ends leaves the number itself as it is.
         Ok(beyond) => InFlightEnding::Found {
             most: beyond - 1,
-            surely: trials.fewest(beyond, MAY_BREAK).unwrap_or(1) - 1,
-            at_most: match trials.fewest(beyond, SURELY_BREAKS) {
-                Ok(surely_beyond) => Some(surely_beyond - 1),
-                Err(_) => None,
-            },
+            surely: trials.fewest(beyond, MAY_BREAK).ok().map(|unsure| unsure - 1),
+            at_most: trials
+                .fewest(beyond, SURELY_BREAKS)
+                .ok()
+                .map(|surely_beyond| surely_beyond - 1),
         },
     };
     InFlight {
@@ -146,35 +154,46 @@ mod tests {
         }
     }
 
-    fn options(start: u64) -> InFlightOptions {
-        InFlightOptions {
-            start,
-            most: 10_000,
-            runs_max: 60,
-            is_of_pace: true,
-        }
-    }
+    const OPTIONS: InFlightOptions = InFlightOptions {
+        most: 10_000,
+        runs_max: 60,
+        is_of_pace: true,
+    };
 
     #[test]
-    fn the_most_are_found_from_any_guess_with_their_interval() {
-        for start in [1, 2, 22, 23, 24, 100, 50_000] {
-            let found = in_flight(slower(23.5, 2.0), &options(start));
-            let expected = InFlightEnding::Found {
-                most: 23,
-                surely: 21,
-                at_most: Some(25),
-            };
-            assert_eq!(found.ending, expected, "from {start}");
-            assert_eq!(found.best().map(|best| best.0), Some(23));
-            assert_eq!(found.first_beyond().map(|beyond| beyond.0), Some(24));
-        }
+    fn the_most_are_found_with_their_interval() {
+        let found = in_flight(slower(23.5, 2.0), &OPTIONS);
+        let expected = InFlightEnding::Found {
+            most: 23,
+            surely: Some(21),
+            at_most: Some(25),
+        };
+        assert_eq!(found.ending, expected);
+        assert_eq!(found.best().map(|best| best.0), Some(23));
+        assert_eq!(found.first_beyond().map(|beyond| beyond.0), Some(24));
+        // More may do better than fewer; what counts is the first that does not.
+        let islands = |number: u64| {
+            let limit = if (400..=556).contains(&number) { 1e9 } else { 23.5 };
+            slower(limit, 2.0)(number)
+        };
+        assert_eq!(in_flight(islands, &OPTIONS).ending, expected);
+        // Of an interval that was not looked for to its end nothing is claimed.
+        let mut left = 12;
+        let cut = |number: u64| {
+            left -= 1;
+            (left >= 0).then(|| slower(23.5, 2.0)(number)).flatten()
+        };
+        let InFlightEnding::Found { most, at_most, .. } = in_flight(cut, &OPTIONS).ending else {
+            panic!("not found");
+        };
+        assert_eq!((most, at_most), (23, None));
     }
 
     #[test]
     fn a_search_that_comes_to_no_number_says_how() {
-        let ending = |of: &dyn Fn(u64) -> Option<Point>| in_flight(of, &options(8)).ending;
+        let ending = |of: &dyn Fn(u64) -> Option<Point>| in_flight(of, &OPTIONS).ending;
         assert_eq!(ending(&slower(0.5, 0.1)), InFlightEnding::None);
-        assert_eq!(ending(&slower(1e9, 0.1)), InFlightEnding::Unbounded(10_000));
+        assert_eq!(ending(&slower(1e9, 0.1)), InFlightEnding::Most(10_000));
         assert_eq!(ending(&|_| None), InFlightEnding::Stopped);
         let blind = |number| {
             let mut point = slower(100.0, 0.1)(number)?;
@@ -192,21 +211,21 @@ mod tests {
         let InFlightEnding::Unbounded(number) = ending(&full) else {
             panic!("it is bounded");
         };
-        assert!((129..=300).contains(&number), "{number}");
+        assert!((129..=400).contains(&number), "{number}");
         // The first token waits for the queue, however long it gets.
         let of_all = InFlightOptions {
             is_of_pace: false,
-            ..options(8)
+            ..OPTIONS
         };
-        assert_eq!(in_flight(full, &of_all).ending, InFlightEnding::Unbounded(10_000));
+        assert_eq!(in_flight(full, &of_all).ending, InFlightEnding::Most(10_000));
     }
 
     #[test]
     fn a_number_that_may_or_may_not_do_has_an_interval_down_to_none() {
-        let found = in_flight(slower(2.5, 30.0), &options(4)).ending;
+        let found = in_flight(slower(2.5, 30.0), &OPTIONS).ending;
         let expected = InFlightEnding::Found {
             most: 2,
-            surely: 0,
+            surely: Some(0),
             at_most: Some(32),
         };
         assert_eq!(found, expected);

@@ -30,13 +30,37 @@ const LONGEST: f64 = (1_u64 << 30) as f64;
 const BLOCK: f64 = 16.0;
 
 impl Draft<'_> {
-    pub(super) fn lengths(&mut self) -> Result<(), Unplanned> {
+    /// Mean tokens of prompts and answers, from columns or words.
+    fn means(&self) -> (Option<f64>, Option<f64>) {
         let setup = &self.row.setup;
         let workload = setup.workload.to_lowercase();
         let stated =
             |words: &str, key: &str| stated_total(setup, words).or_else(|| stated_mean(&workload, key));
         let input = setup.input_tokens.or_else(|| stated("input ~", "isl="));
-        let output = setup.output_tokens.or_else(|| stated("output ~", "osl="));
+        (input, setup.output_tokens.or_else(|| stated("output ~", "osl=")))
+    }
+
+    /// Tokens of the longest request that is written of these, prompt and answer; `None` where prompts have no length, or a law that is cut.
+    pub(super) fn longest_request(&self) -> Option<f64> {
+        let workload = self.row.setup.workload.to_lowercase();
+        let (input, output) = self.means();
+        let (input, output) = (input?, output.unwrap_or(0.0).max(1.0));
+        let times = match after(&workload, "range_ratio=") {
+            _ if workload.contains("sharegpt") => return None,
+            Some(ratio) => 2.0 / (1.0 + ratio),
+            None => match after(&workload, AROUND).filter(|ratio| *ratio > 0.0 && *ratio < 1.0) {
+                Some(ratio) => 1.0 + ratio,
+                None if workload.contains("<=") => 2.0,
+                None => 1.0,
+            },
+        };
+        Some(times * (input + output))
+    }
+
+    pub(super) fn lengths(&mut self) -> Result<(), Unplanned> {
+        let setup = &self.row.setup;
+        let workload = setup.workload.to_lowercase();
+        let (input, output) = self.means();
         if input.is_none() && workload.contains("prefill sweep") {
             self.prefill_sweep();
             return Ok(());

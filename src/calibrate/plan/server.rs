@@ -284,21 +284,14 @@ impl Draft<'_> {
     /// Positions for requests that are longer than the model's config allows: the row's were answered, so its server took more.
     fn positions(&mut self, name: &str) {
         const KEY: &str = "max_position_embeddings";
-        let setup = &self.row.setup;
-        let Some(prompt) = setup.input_tokens else { return };
         let is_told = self.said.keys.contains_key(&format!("model.{KEY}"));
-        let Some((model, _)) = model::find_checkpoint(name).ok().filter(|_| !is_told) else {
+        let found = model::find_checkpoint(name).ok().filter(|_| !is_told);
+        let Some((needed, (model, _))) = self.longest_request().zip(found) else {
             return;
         };
-        let (needed, allowed) = (
-            prompt + setup.output_tokens.unwrap_or(0.0).max(1.0),
-            model.max_position,
-        );
-        let holding = |room: f64| {
-            let tokens = (room as u32).checked_next_power_of_two();
-            tokens.filter(|_| room > f64::from(allowed))
-        };
-        if let Some(tokens) = holding(needed) {
+        let allowed = model.max_position;
+        let tokens = (needed.ceil() as u32).checked_next_power_of_two();
+        if let Some(tokens) = tokens.filter(|_| needed > f64::from(allowed)) {
             self.assume(format!(
                 "requests of {needed:.0} tokens are longer than the model's {allowed}: {KEY} = {tokens}"
             ));

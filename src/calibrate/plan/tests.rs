@@ -60,6 +60,7 @@ fn requests_longer_than_the_models_context_have_a_longer_one() {
     for (prompt, answer, positions) in [
         (4000.0, Some(96.0), None),
         (4000.0, Some(97.0), Some(8192)),
+        (4000.0, Some(96.5), Some(8192)),
         (4096.0, Some(1.0), Some(8192)),
         (16383.0, Some(1.0), Some(16384)),
     ] {

@@ -141,13 +141,16 @@ pub fn run(args: &Args, out: &mut dyn Write, width: Option<usize>) -> anyhow::Re
         }
         None | Some(Action::List) => out.write_all(list(width).as_bytes())?,
         Some(Action::Show { id }) => show(id, &args.format, out)?,
-        Some(Action::Named(words)) => match words.as_slice() {
-            [id] => show(id, &args.format, out)?,
-            words => bail!(
-                "`{}` is not known to hw: it lists, shows one GPU (plimsoll hw show h100) or adds one",
-                words.join(" ")
-            ),
-        },
+        Some(Action::Named(words)) => {
+            let (names, format) = super::named::named(words, &args.format)?;
+            let [id] = names.as_slice() else {
+                bail!(
+                    "`{}` is not known to hw: it lists, shows one GPU (plimsoll hw show h100) or adds one",
+                    names.join(" ")
+                );
+            };
+            show(id, format, out)?;
+        }
         Some(Action::Add(_)) if args.format != "text" => {
             bail!(
                 "`--format {}` has no effect on add, which writes a profile",

@@ -38,8 +38,8 @@ fn are_users(resolved: &Resolved) -> bool {
 /// What the search cannot do.
 ///
 /// # Errors
-/// Bounds on a rate, replicas for one, and charts.
-pub(super) fn check(args: &Args, outputs: &Outputs) -> Result<(), Diagnostics> {
+/// Bounds on a rate, replicas for one, charts, and a client that lets in fewer than its users.
+pub(super) fn check(args: &Args, resolved: &Resolved, outputs: &Outputs) -> Result<(), Diagnostics> {
     let rates = [
         (args.min_rate.is_some(), "--min-rate"),
         (args.max_rate.is_some(), "--max-rate"),
@@ -62,6 +62,15 @@ pub(super) fn check(args: &Args, outputs: &Outputs) -> Result<(), Diagnostics> {
             "leave it out; `sweep -L max_concurrency 8,16,32 --charts DIR` draws latencies against them";
         problems.push(problem.at(Place::Flag("--charts".to_owned())).help(help));
     }
+    if are_users(resolved) && resolved.scenario.workload.client.max_concurrency.is_some() {
+        let problem = Diagnostic::new(
+            "max_concurrency holds users back at their client, where their wait is in no latency: the most users would be the client's affair",
+        );
+        problems.push(
+            problem
+                .help("leave it out: how many users the server itself serves within the SLO is found then"),
+        );
+    }
     match problems.is_empty() {
         true => Ok(()),
         false => Err(Diagnostics(problems)),
@@ -80,7 +89,7 @@ pub(super) fn without_effect(resolved: &Resolved) -> Vec<String> {
     let given = given.filter(|value| is_key(&value.key) && !value.is_assumed());
     let own = given.map(|value| {
         format!(
-            "{key} = {} has no effect on knee but as the first number that is tried: with a closed loop it looks for the most in flight",
+            "{key} = {} has no effect on knee, which looks for the most that a closed loop may have in flight",
             value.value
         )
     });
@@ -129,7 +138,6 @@ fn find(
         Some(point)
     };
     let options = InFlightOptions {
-        start: workload::in_flight(&resolved.scenario.workload).map_or(1, u64::from),
         most: MOST,
         runs_max: RUNS,
         is_of_pace: objective.is_of_pace(),
@@ -210,6 +218,8 @@ fn view(
         rent: rent::beside_knee(resolved),
         promises: report::promised(&limits, &classes, &present::promises(slo), slo.attainment),
         subject: subject::subject(resolved),
+        scenario: resolved.scenario_name(),
+        seed: resolved.scenario.seed,
         trust: present::trust(resolved),
         assumptions: assumptions(resolved, precision),
         notes: resolved.other_notes().into_iter().chain(of_best).collect(),

@@ -53,7 +53,7 @@ use crate::workload::{Prefix, WorkloadSpec};
   plimsoll knee pd-input-length --for-rate 40   # how many that prefill and how many that decode are the cheapest
   plimsoll knee quickstart --request-rate inf --max-concurrency 32   # a closed loop: how many may be in flight
 
-Without arguments: the quickstart scenario. Traffic without a rate, a closed loop, has the most in flight as its knee. With -L and -S there is a knee for each combination of values, and they are ranked by cost; --charts draws all of them as one picture, and the search of each. With -o FILE.jsonl finished settings are kept as they come: after an interruption the same command goes on from there. A setting that does not fit, or whose values do not go together, is a row that says so; a value that is wrong by itself is an error. --precision is the half-width asked of each rate's mean latencies; the bracket on the rate gets narrower with it. Exit code 3 where no rate (with --for-rate, no number of replicas) meets the SLO, or the model does not fit: with -L and -S, in no setting.")]
+Without arguments: the quickstart scenario. Traffic without a rate, a closed loop, has the most in flight as its knee, of one setting. With -L and -S there is a knee for each combination of values, and they are ranked by cost; --charts draws all of them as one picture, and the search of each. With -o FILE.jsonl finished settings are kept as they come: after an interruption the same command goes on from there. A setting that does not fit, or whose values do not go together, is a row that says so; a value that is wrong by itself is an error. --precision is the half-width asked of each rate's mean latencies; the bracket on the rate gets narrower with it. Exit code 3 where no rate (with --for-rate, no number of replicas) meets the SLO, or the model does not fit: with -L and -S, in no setting.")]
 pub struct Args {
     /// What to simulate.
     #[command(flatten)]
@@ -121,7 +121,7 @@ pub fn run(args: &Args, out: &mut dyn Write, terminal: &Terminal) -> anyhow::Res
     let outputs = args.output.resolve(&input.results, Writer::Knee)?;
     let is_loop = splits.is_none() && in_flight::is_loop(&resolved);
     if is_loop {
-        in_flight::check(args, &outputs)?;
+        in_flight::check(args, &resolved, &outputs)?;
     }
     let pair_for = args
         .sizing

@@ -55,7 +55,8 @@ pub(super) fn search_one(
     let resolved = asked.resolved;
     let Some(own_rate) = mean_rate(&resolved.scenario.workload) else {
         anyhow::bail!(
-            "the traffic has no rate that could be raised: it is a closed loop or all at once; give --request-rate"
+            "the traffic has no rate that could be raised: it is a closed loop or all at once; give --request-rate, or ask without -L, -S and --for-rate how \
+             many a closed loop may have in flight"
         );
     };
     let objective = present::objective(resolved);

@@ -60,7 +60,8 @@ pub(super) fn check(resolved: &Resolved, document: &Document, outputs: &Outputs)
     }
     if mean_rate(&resolved.scenario.workload).is_none() {
         anyhow::bail!(
-            "the traffic has no rate that could be raised: it is a closed loop or all at once; give --request-rate"
+            "the traffic has no rate that could be raised: it is a closed loop or all at once; give --request-rate, or ask without -L, -S and --for-rate how \
+             many a closed loop may have in flight"
         );
     }
     Ok(())

@@ -19,7 +19,7 @@ pub struct LockStepAccount {
     pub waited: u128,
     /// Shares of a rank in a step to which it brought prompts.
     pub with_prompts: u64,
-    /// Tokens that the other ranks brought to those steps, summed.
+    /// Tokens that the other ranks computed in those steps, padding included, summed.
     pub beside_prompts: u64,
 }
 
@@ -36,7 +36,7 @@ impl LockStepAccount {
         self.share(self.idle)
     }
 
-    /// Tokens that the other ranks bring to a step of a rank with prompts, on average; `None` where no rank had any.
+    /// Tokens that the other ranks compute in a step of a rank with prompts, padding included, on average; `None` where no rank had any.
     #[must_use]
     pub fn tokens_beside_prompts(&self) -> Option<f64> {
         (self.with_prompts > 0).then(|| self.beside_prompts as f64 / self.with_prompts as f64)

@@ -31,12 +31,16 @@ impl LockStep {
     pub(super) fn price(&mut self) {
         let brings = |engine: &Engine| Brought::of(engine.newest_load(), engine.newest_extends());
         let brought: Vec<Brought> = self.engines.iter().map(brings).collect();
+        let (padding, common) = self.together(&brought);
         let all: u64 = brought.iter().map(|own| own.tokens).sum();
+        let others = self.engines.len() as u64 - 1;
         for own in brought.iter().filter(|own| own.has_prompts) {
             self.account.with_prompts += 1;
-            self.account.beside_prompts += all - own.tokens;
+            self.account.beside_prompts += match padding {
+                Padding::Pieces(tokens) => others * tokens,
+                Padding::Alone | Padding::Decodes(_) => all - own.tokens,
+            };
         }
-        let (padding, common) = self.together(&brought);
         let mut shares = Vec::with_capacity(self.engines.len());
         let mut duration = Picos::ZERO;
         for (engine, Brought { tokens, .. }) in self.engines.iter_mut().zip(brought) {

@@ -8,8 +8,7 @@
 mod aiperf;
 mod guidellm;
 
-use std::path::Path;
-
+use super::others::of_program;
 use crate::config::diagnostic::{Diagnostic, Place};
 
 /// A command in vLLM's words.
@@ -96,6 +95,13 @@ impl Said {
         self.problems.push(problem.help(help));
     }
 
+    /// A flag without effect.
+    fn idle(&mut self, flag: &str, why: &str) {
+        self.out
+            .ignored
+            .push(format!("{flag} of {} has no effect: {why}", self.program));
+    }
+
     /// The last that was said of a part, and by which flag.
     fn part(&self, part: Part) -> Option<(String, String)> {
         let said = self.parts.iter().rev().find(|(of, ..)| *of == part);
@@ -166,6 +172,10 @@ impl Said {
 fn read(said: &mut Said, args: &[String], table: &[&[Row]]) {
     let mut rest = args.iter().peekable();
     while let Some(word) = rest.next() {
+        if word == "--" {
+            said.idle("--", "what stands behind -- tunes the client");
+            return;
+        }
         if !word.starts_with('-') {
             said.wrong(
                 word,
@@ -209,11 +219,13 @@ fn read(said: &mut Said, args: &[String], table: &[&[Row]]) {
                 said.out.words.push((*vllms).to_owned());
                 said.out.words.extend(values);
             }
-            Means::Part(part) => said.parts.push((*part, flag.to_owned(), values.join(" "))),
-            Means::Idle(why) => said
-                .out
-                .ignored
-                .push(format!("{flag} of {} has no effect: {why}", said.program)),
+            Means::Part(part) => {
+                if let Some((earlier, value)) = said.part(*part) {
+                    said.idle(&format!("{earlier} {value}"), "the last one counts");
+                }
+                said.parts.push((*part, flag.to_owned(), values.join(" ")));
+            }
+            Means::Idle(why) => said.idle(flag, why),
             Means::Refused(help) => said.wrong(flag, "is not modelled", help),
         }
     }
@@ -226,15 +238,9 @@ fn is_flag(word: &str) -> bool {
 
 /// The command in vLLM's words; `None` where it starts none of these clients.
 pub(super) fn in_vllms_words(words: &[String]) -> Option<Result<Translated, Vec<Diagnostic>>> {
-    let program = |word: &String| {
-        Path::new(word)
-            .file_name()
-            .and_then(|name| name.to_str())
-            .map(str::to_owned)
-    };
     // What is followed by another word may be the value of a flag.
     let starts = |at: usize| {
-        let (word, next) = (program(&words[at])?, words.get(at + 1)?);
+        let (word, next) = (of_program(&words[at]), words.get(at + 1)?);
         STARTS
             .into_iter()
             .find(|(program, action)| *program == word && *action == next)

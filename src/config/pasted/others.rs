@@ -48,7 +48,7 @@ const VLLMS_SCRIPTS: [&str; 6] = [
 ];
 
 /// A program's name without its folder, or an image's without its registry and tag.
-fn of_program(word: &str) -> &str {
+pub(super) fn of_program(word: &str) -> &str {
     let last = word.rsplit('/').next().unwrap_or(word);
     last.split(':').next().unwrap_or(last)
 }

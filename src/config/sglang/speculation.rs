@@ -126,6 +126,8 @@ pub(super) fn resolve(
 
 /// What drafts; `None` where nothing does, or was reported.
 fn algorithm(judge: &mut Judge, raw: &RawSglang, shared: Option<&RawSpeculation>) -> Option<Algorithm> {
+    let is_none = |asked: &RawSpeculation| asked.num_speculative_tokens.is_some_and(|drafts| drafts.0 == 0);
+    let shared = shared.filter(|shared| !is_none(shared));
     let Some(name) = &raw.speculative_algorithm else {
         for (key, is_given) in [
             (
@@ -139,16 +141,12 @@ fn algorithm(judge: &mut Judge, raw: &RawSglang, shared: Option<&RawSpeculation>
                 raw.speculative_num_draft_tokens.is_some(),
             ),
         ] {
-            if is_given {
+            if is_given && shared.is_none() {
                 let name = judge.document.name_of(&format!("sglang.{key}"));
                 judge.ignore(format!("{name} has no effect without --speculative-algorithm"));
             }
         }
-        let shared = shared?;
-        if shared.num_speculative_tokens.is_some_and(|drafts| drafts.0 == 0) {
-            return None;
-        }
-        return speculation::method_or(judge, shared, HOW_TO_ASK).map(Algorithm::of);
+        return speculation::method_or(judge, shared?, HOW_TO_ASK).map(Algorithm::of);
     };
     let found = Algorithm::named(name);
     if found.is_none() {

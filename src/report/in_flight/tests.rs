@@ -22,6 +22,8 @@ fn view(tried: Vec<(u64, Point)>, ending: InFlightEnding) -> InFlightView {
         rent: None,
         promises: vec!["p99 TTFT ≤ 500 ms".to_owned()],
         subject: "a model on a card".to_owned(),
+        scenario: None,
+        seed: 0,
         trust: Vec::new(),
         assumptions: Vec::new(),
         notes: Vec::new(),
@@ -36,7 +38,7 @@ const BROKEN: (f64, f64, f64) = (-0.3, -0.2, -0.1);
 fn found() -> InFlightView {
     let ending = InFlightEnding::Found {
         most: 23,
-        surely: 21,
+        surely: Some(21),
         at_most: Some(25),
     };
     let mut beyond = point(14.8, BROKEN);

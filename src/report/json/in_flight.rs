@@ -1,10 +1,11 @@
 //! The most that a closed loop may have in flight as one JSON object.
 
 use super::cost::Cost;
-use super::knee::{estimate, optional};
+use super::knee::{estimate, optional, scenario};
 use super::value::{Object, Value};
 use crate::analysis::knee::{InFlightEnding, Point};
 use crate::report::in_flight::InFlightView;
+use crate::report::knee_limit::First;
 use crate::report::trust::trust_word;
 use crate::report::views::verdict_word;
 
@@ -15,6 +16,7 @@ pub fn in_flight(view: &InFlightView) -> String {
     object.put("format_version", super::FORMAT_VERSION);
     object.put("version", super::VERSION);
     object.put("subject", view.subject.clone());
+    object.put("scenario", scenario(view.scenario.as_deref(), view.seed));
     if view.is_interrupted {
         object.put("interrupted", true);
     }
@@ -45,9 +47,9 @@ fn answer(view: &InFlightView) -> Object {
     object.put("of", of.to_owned());
     object.put("within_slo", best.map(|(number, _)| *number));
     let (low, high) = match view.found.ending {
-        InFlightEnding::Found { surely, at_most, .. } => (Some(surely), at_most),
+        InFlightEnding::Found { surely, at_most, .. } => (surely, at_most),
         InFlightEnding::None => (Some(0), Some(0)),
-        InFlightEnding::Unbounded(number) => (Some(number), None),
+        InFlightEnding::Unbounded(number) | InFlightEnding::Most(number) => (Some(number), None),
         InFlightEnding::Untold(_) | InFlightEnding::Stopped => (None, None),
     };
     object.put("low", low);
@@ -67,6 +69,9 @@ fn answer(view: &InFlightView) -> Object {
         "limited_by",
         view.limited_by.clone().map_or(Value::Null, Value::Text),
     );
+    let breaks = view.found.first_beyond().and_then(|(_, point)| point.binding);
+    let breaks = breaks.map(|binding| First::Promise(binding.metric, binding.statistic).code());
+    object.put("breaks_first", breaks.map_or(Value::Null, Value::Text));
     object.put(
         "tried",
         view.found.tried.iter().map(tried).collect::<Vec<Value>>(),

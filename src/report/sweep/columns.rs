@@ -89,13 +89,13 @@ const OTHERS: [(&str, &str, Kind); 33] = [
     ("closed_form_utilisation", "ρ", Kind::Number),
     (
         "closed_form_mean_queue_time_ms",
-        "queue by the books",
+        "queue, closed form",
         Kind::Latency,
     ),
-    ("closed_form_mean_e2el_ms", "E2EL by the books", Kind::Latency),
+    ("closed_form_mean_e2el_ms", "E2EL, closed form", Kind::Latency),
     (
         "closed_form_request_throughput",
-        "req/s by the books",
+        "req/s, closed form",
         Kind::Number,
     ),
 ];

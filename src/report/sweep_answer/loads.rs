@@ -152,9 +152,12 @@ impl<'r, 's> Load<'r, 's> {
     fn told(&self, within: &str, noise: Noise) -> Told<'r, 's> {
         let is_ordered = |(axis, _): &(String, String)| ORDERED.iter().any(|(key, _)| is_named(axis, key));
         // Where more than that differs it is not plain what is heavier.
-        let measure = match self.traffic.iter().all(is_ordered) {
-            true => "",
-            false => ", in tokens in and out",
+        let (measure, of_output) = match self.traffic.iter().all(is_ordered) {
+            true => (String::new(), ""),
+            false => {
+                let all = significant(self.tokens_per_s());
+                (format!(", {all} tok/s in and out"), " of output")
+            }
         };
         // What a client sends as it is answered is carried by any server.
         let mut runs = self.kept.iter().flat_map(|setting| &setting.runs);
@@ -162,7 +165,7 @@ impl<'r, 's> Load<'r, 's> {
             true => " carried",
             false => "",
         };
-        let by_whom = self.by_whom(noise);
+        let by_whom = self.by_whom(of_output, noise);
         Told {
             text: format!(
                 "; heaviest load{within}{carried}{measure}: {}, {}",
@@ -173,7 +176,7 @@ impl<'r, 's> Load<'r, 's> {
         }
     }
 
-    fn by_whom(&self, noise: Noise) -> Told<'r, 's> {
+    fn by_whom(&self, of_output: &str, noise: Noise) -> Told<'r, 's> {
         if let [setting] = &self.kept[..] {
             let alone = if self.tried > 1 { " alone" } else { "" };
             let by = match named(&setting.labels) {
@@ -182,7 +185,7 @@ impl<'r, 's> Load<'r, 's> {
             };
             let output = setting.kept().map_or(0.0, |one| one.output.0);
             return Told {
-                text: format!("{by}{} tok/s{}", significant(output), setting.seeds()),
+                text: format!("{by}{} tok/s{of_output}{}", significant(output), setting.seeds()),
                 beside: String::new(),
                 runs: setting.runs.clone(),
             };

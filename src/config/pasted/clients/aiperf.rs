@@ -37,14 +37,15 @@ const FLAGS: &[Row] = &[
      Idle("prompts are all different here; there they are used again once so many were sent, and a prefix cache would find them")),
     (&["warmup-request-count", "warmup-duration", "warmup-concurrency", "num-warmup-requests"], One, Idle("no requests are sent before those that count")),
     (&["benchmark-grace-period", "request-timeout-seconds"], One, Idle("all requests are answered")),
+    (&["measurement-interval", "stability-percentage"], One,
+     Idle("a run ends by its number of requests, --request-count, or chooses it itself; --duration beside --bench-cmd is its length")),
     (&["extra-inputs"], Many, Idle("sampling changes no time of a step, and answers have the length that is asked for")),
     (&["u", "url", "H", "header"], Many, Idle(CLIENT)),
     (&["endpoint-type", "endpoint", "custom-endpoint", "api-key", "transport", "transport-type", "connection-reuse-strategy", "service-kind", "backend",
        "workers-max", "max-workers", "record-processors", "record-processor-service-count", "num-workers"], One, Idle(CLIENT)),
     (&["tokenizer", "tokenizer-revision", "dataset-sampling-strategy"], One, Idle(TOKENS)),
     (&["tokenizer-trust-remote-code", "use-server-token-count", "use-legacy-max-tokens"], Nothing, Idle(TOKENS)),
-    (&["ui", "ui-type", "artifact-dir", "output-artifact-dir", "profile-export-file", "profile-export-prefix", "export-level", "log-level", "slice-duration",
-       "measurement-interval", "stability-percentage", "gpu-telemetry", "server-metrics"], One, Idle(SCREEN)),
+    (&["ui", "ui-type", "artifact-dir", "output-artifact-dir", "profile-export-file", "profile-export-prefix", "export-level", "log-level", "slice-duration", "gpu-telemetry", "server-metrics"], One, Idle(SCREEN)),
     (&["v", "vv", "verbose", "extra-verbose", "generate-plots", "no-gpu-telemetry", "no-server-metrics"], Nothing, Idle(SCREEN)),
     (&["fixed-schedule-auto-offset"], Nothing, Idle("a trace begins with its first request here")),
     (&["conversation-turn-stddev", "session-turns-stddev", "conversation-turn-delay-mean", "session-turn-delay-mean", "user-centric-rate",
@@ -57,18 +58,20 @@ const FLAGS: &[Row] = &[
 
 pub(super) fn put(said: &mut Said, args: &[String]) {
     read(said, args, &[FLAGS]);
-    put_load(said);
+    let is_scheduled = said.part(Part::Scheduled).is_some();
+    let kind = said.part(Part::FileKind);
+    let is_trace = is_scheduled || kind.as_ref().is_some_and(|(_, kind)| kind == "mooncake_trace");
+    put_load(said, is_trace);
     if let Some(seconds) = said.number(Part::Seconds) {
         said.put("--duration", format!("{seconds}s"));
     }
     if let Some((flag, turns)) = said.part(Part::Turns).filter(|(_, turns)| turns != "1") {
         said.wrong(&flag, &format!("is {turns}"), CONVERSATIONS);
     }
-    let is_scheduled = said.part(Part::Scheduled).is_some();
-    let kind = said.part(Part::FileKind);
     match (said.part(Part::File), kind) {
         (Some((_, file)), kind) if is_scheduled || kind.as_ref().is_some_and(|(_, kind)| kind == "mooncake_trace") => {
-            said.out.words.clear();
+            // Lengths are the trace's own.
+            said.out.words.drain(..2);
             said.put("--trace", file);
         }
         (Some((flag, _)), _) => said.wrong(
@@ -76,19 +79,28 @@ pub(super) fn put(said: &mut Said, args: &[String]) {
             "is a file of prompts, which are not read",
             "of files traces are: --custom-dataset-type mooncake_trace, or --fixed-schedule; or give lengths: --isl and --osl",
         ),
-        (None, _) => put_lengths(said),
+        (None, kind) => {
+            if let Some((flag, _)) = kind {
+                said.idle(&flag, "no file is named");
+            }
+            put_lengths(said);
+        }
     }
 }
 
-/// When requests are sent.
-fn put_load(said: &mut Said) {
+/// When requests are sent. A trace has times of its own.
+fn put_load(said: &mut Said, is_trace: bool) {
     let (rate, concurrency) = (said.number(Part::Rate), said.number(Part::Concurrency));
+    let rate = rate.filter(|_| !is_trace);
+    if is_trace && let Some((flag, _)) = said.part(Part::Rate) {
+        said.idle(&flag, "a trace has times of its own");
+    }
     if let Some(rate) = rate {
         said.put("--request-rate", rate);
     }
-    match (rate, concurrency, said.part(Part::Scheduled)) {
-        (_, Some(concurrency), _) => said.put("--max-concurrency", concurrency),
-        (None, None, None) => {
+    match (rate, concurrency) {
+        (_, Some(concurrency)) => said.put("--max-concurrency", concurrency),
+        (None, None) if !is_trace => {
             said.put("--max-concurrency", 1);
             said.out.notes.push(format!(
                 "one request is in flight, as {} has it by default",
@@ -99,6 +111,19 @@ fn put_load(said: &mut Said) {
     }
     let smoothness = said.number(Part::Smoothness);
     let pattern = said.part(Part::Pattern);
+    let is_gamma = pattern.as_ref().is_some_and(|(_, pattern)| pattern == "gamma");
+    for (part, has_effect, why) in [
+        (Part::Pattern, rate.is_some(), "requests are sent at no rate"),
+        (
+            Part::Smoothness,
+            rate.is_some() && is_gamma,
+            "gaps are those of no gamma law (--arrival-pattern gamma)",
+        ),
+    ] {
+        if let Some((flag, _)) = said.part(part).filter(|_| !has_effect) {
+            said.idle(&flag, why);
+        }
+    }
     match pattern
         .as_ref()
         .map(|(flag, pattern)| (flag.as_str(), pattern.as_str()))
@@ -112,7 +137,7 @@ fn put_load(said: &mut Said) {
                 .push("genai-perf sends at constant gaps".to_owned());
         }
         Some((_, "gamma")) => said.put("--burstiness", smoothness.unwrap_or(1.0)),
-        Some((_, "poisson" | "concurrency_burst")) | None => {}
+        Some((_, "poisson")) | None => {}
         Some((flag, other)) => {
             let (flag, what) = (flag.to_owned(), format!("is `{other}`"));
             said.wrong(&flag, &what, "constant, poisson and gamma are read");
@@ -151,6 +176,12 @@ fn put_lengths(said: &mut Said) {
             "is more than 1, and several prefixes before prompts of random lengths are not put into vLLM's words",
             "write [workload.prefix.groups] of a scenario, count and prefix_len",
         ),
-        _ => {}
+        _ => {
+            for part in [Part::Prefixes, Part::PrefixTokens] {
+                if let Some((flag, _)) = said.part(part) {
+                    said.idle(&flag, "prefixes need their number and their length, more than 0");
+                }
+            }
+        }
     }
 }

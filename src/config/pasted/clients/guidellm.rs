@@ -65,6 +65,9 @@ fn put_load(said: &mut Said) {
         true => said.number(Part::Rate),
         false => None,
     };
+    if let Some((flag, _)) = said.part(Part::Rate).filter(|_| !needs_rate) {
+        said.idle(&flag, &format!("{profile} has none"));
+    }
     match (profile.as_str(), rate) {
         ("constant" | "async", Some(rate)) => {
             said.put("--request-rate", rate);
@@ -94,49 +97,100 @@ fn put_load(said: &mut Said) {
     }
 }
 
+/// A length and how it scatters.
+#[derive(Clone, Copy, Default)]
+struct Length {
+    mean: Option<f64>,
+    stdev: Option<f64>,
+    min: Option<f64>,
+    max: Option<f64>,
+}
+
+impl Length {
+    /// Mean and deviation: without one given, of an even law between the bounds (`IntegerRangeSampler`).
+    fn moments(self) -> (Option<f64>, f64) {
+        match (self.mean, self.stdev) {
+            (Some(mean), None) => {
+                let (low, high) = (self.min.unwrap_or(mean), self.max.unwrap_or(mean));
+                (Some((low + high) / 2.0), (high - low).max(0.0) / 12f64.sqrt())
+            }
+            (mean, stdev) => (mean, stdev.unwrap_or(0.0)),
+        }
+    }
+}
+
 /// `prompt_tokens=256,output_tokens=128`, or the same as JSON.
 fn put_data(said: &mut Said, flag: &str, data: &str) {
-    let mut pairs: Vec<(String, String)> = match serde_json::from_str::<Value>(data) {
+    let pairs: Vec<(String, String)> = match serde_json::from_str::<Value>(data) {
         Ok(Value::Object(keys)) => keys
             .into_iter()
             .map(|(key, value)| (key, value.to_string()))
             .collect(),
         _ => {
-            let pairs = data.split(',').filter_map(|pair| pair.split_once('='));
-            pairs
-                .map(|(key, value)| (key.trim().to_owned(), value.trim().to_owned()))
-                .collect()
+            let split = |pair: &str| {
+                pair.split_once('=')
+                    .map_or((pair.to_owned(), String::new()), of_pair)
+            };
+            data.split(',').map(split).collect()
         }
     };
-    let mut take = |key: &str| {
-        let at = pairs.iter().position(|(name, _)| name == key)?;
-        pairs.remove(at).1.parse::<f64>().ok()
-    };
-    let (prompt, answer) = (take("prompt_tokens"), take("output_tokens"));
-    let stdev = ["prompt_tokens_stdev", "output_tokens_stdev"].map(|key| take(key).unwrap_or(0.0));
-    // The bounds of a law without deviation are the mean.
-    for key in [
-        "prompt_tokens_min",
-        "prompt_tokens_max",
-        "output_tokens_min",
-        "output_tokens_max",
-        "samples",
-        "source",
-    ] {
-        take(key);
+    let mut lengths = [Length::default(); 2];
+    for (key, value) in &pairs {
+        let part = match key.as_str() {
+            "prompt_tokens" => &mut lengths[0].mean,
+            "prompt_tokens_stdev" => &mut lengths[0].stdev,
+            "prompt_tokens_min" => &mut lengths[0].min,
+            "prompt_tokens_max" => &mut lengths[0].max,
+            "output_tokens" => &mut lengths[1].mean,
+            "output_tokens_stdev" => &mut lengths[1].stdev,
+            "output_tokens_min" => &mut lengths[1].min,
+            "output_tokens_max" => &mut lengths[1].max,
+            "samples" | "source" => {
+                said.idle(&format!("{flag} {key}"), "prompts are all different here");
+                continue;
+            }
+            _ => {
+                let what = format!("has `{key}`, which is not read");
+                return said.wrong(
+                    flag,
+                    &what,
+                    "write --data 'prompt_tokens=256,output_tokens=128'; their _stdev, _min and _max are read, too, and lengths of a data set \
+                     are not known here",
+                );
+            }
+        };
+        *part = value
+            .parse()
+            .ok()
+            .filter(|tokens: &f64| tokens.is_finite() && *tokens >= 0.0);
+        if part.is_none() {
+            return said.wrong(
+                flag,
+                &format!("has {key} = `{value}`"),
+                "write a number, 0 or more",
+            );
+        }
     }
-    let (Some(prompt), Some(answer)) = (prompt, answer) else {
-        let what = "has not both lengths, or is a data set, of which the lengths are not known here";
-        return said.wrong(flag, what, "write --data 'prompt_tokens=256,output_tokens=128'");
-    };
-    if !pairs.is_empty() {
-        let names: Vec<&str> = pairs.iter().map(|(name, _)| name.as_str()).collect();
-        let what = format!("has {}, which is not read", names.join(", "));
+    if lengths.iter().any(|length| length.mean.is_none()) {
         return said.wrong(
             flag,
-            &what,
-            "prompt_tokens, output_tokens and their _stdev are; leave the rest out",
+            "has not both lengths",
+            "write --data 'prompt_tokens=256,output_tokens=128'",
         );
     }
-    said.put_lengths((Some(prompt), stdev[0]), (Some(answer), stdev[1]));
+    if lengths
+        .iter()
+        .any(|length| length.stdev.is_some() && (length.min.is_some() || length.max.is_some()))
+    {
+        said.idle(
+            &format!("{flag} _min and _max"),
+            "lengths with a deviation are not cut here",
+        );
+    }
+    let [prompt, answer] = lengths.map(Length::moments);
+    said.put_lengths(prompt, answer);
+}
+
+fn of_pair((key, value): (&str, &str)) -> (String, String) {
+    (key.trim().to_owned(), value.trim().to_owned())
 }

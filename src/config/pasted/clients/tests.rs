@@ -65,8 +65,64 @@ fn aiperf_says_its_load_and_lengths_in_vllms_words() {
         words(
             "aiperf profile -m x --input-file t.jsonl --custom-dataset-type mooncake_trace --fixed-schedule"
         ),
-        "--trace t.jsonl"
+        "--model x --trace t.jsonl"
     );
+    let trace = "aiperf profile -m x --input-file t.jsonl --custom-dataset-type mooncake_trace --request-rate 3 --random-seed 5 --concurrency 9";
+    let read = read_as(trace).unwrap();
+    assert_eq!(
+        read.words.join(" "),
+        "--model x --seed 5 --max-concurrency 9 --trace t.jsonl"
+    );
+    assert_eq!(
+        read.ignored,
+        ["--request-rate of aiperf has no effect: a trace has times of its own"]
+    );
+    assert_eq!(read.notes.len(), 1, "{:?}", read.notes);
+}
+
+#[test]
+fn what_has_no_effect_is_named() {
+    let idle = |flags: &str| {
+        let command = format!("aiperf profile -m x --osl 9 --isl 9 --concurrency 2 {flags}");
+        read_as(&command).unwrap().ignored.join("; ")
+    };
+    for (flags, told) in [
+        (
+            "--arrival-pattern gamma --arrival-smoothness 2",
+            "--arrival-pattern of aiperf has no effect: requests are sent at no rate",
+        ),
+        (
+            "--num-prefix-prompts 1",
+            "--num-prefix-prompts of aiperf has no effect",
+        ),
+        ("--custom-dataset-type mooncake_trace", "no file is named"),
+        (
+            "--concurrency 3",
+            "--concurrency 2 of aiperf has no effect: the last one counts",
+        ),
+        (
+            "-- -v --max-threads=256",
+            "what stands behind -- tunes the client",
+        ),
+    ] {
+        assert!(idle(flags).contains(told), "{flags}: {}", idle(flags));
+    }
+    let rate = "guidellm benchmark --profile throughput --rate 3 --data prompt_tokens=5,output_tokens=5";
+    assert!(read_as(rate).unwrap().ignored[0].contains("--rate of guidellm has no effect"));
+    // From 100 to 300 evenly: 200 on average, half of it either way.
+    let bounds = "guidellm benchmark --profile synchronous --data prompt_tokens=250,prompt_tokens_min=100,prompt_tokens_max=300,output_tokens=5";
+    let words = read_as(bounds).unwrap().words;
+    assert!(
+        words.contains(&"200".to_owned())
+            && words.contains(&r#"{"input": 0.5000, "output": 0.0000}"#.to_owned()),
+        "{words:?}"
+    );
+}
+
+#[test]
+fn a_container_s_image_may_be_the_client() {
+    let image = "podman run --rm -e X=1 ghcr.io/vllm-project/guidellm:latest benchmark --profile synchronous --data prompt_tokens=9,output_tokens=9";
+    assert!(words(image).contains("--max-concurrency 1"), "{}", words(image));
 }
 
 #[test]
@@ -137,7 +193,19 @@ fn what_is_not_read_is_refused_by_name() {
         ),
         (
             "guidellm benchmark --profile synchronous --data some/dataset",
+            "has `some/dataset`, which is not read",
+        ),
+        (
+            "guidellm benchmark --profile synchronous --data prompt_tokens=5",
             "has not both lengths",
+        ),
+        (
+            "guidellm benchmark --profile synchronous --data prompt_tokens=5,output_tokens=5,output_tokens_stdev=abc",
+            "output_tokens_stdev = `abc`",
+        ),
+        (
+            "aiperf profile -m x --osl 9 --request-rate 4 --arrival-pattern concurrency_burst",
+            "is `concurrency_burst`",
         ),
         ("aiperf profile -m x --isl 100", "`--osl` of aiperf is not given"),
         (

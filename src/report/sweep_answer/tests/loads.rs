@@ -43,7 +43,7 @@ fn no_load_is_crowned_and_the_heaviest_that_is_carried_is_named() {
     let told = of_settings(&prompts, None);
     assert!(
         told.starts_with(
-            "2 runs; heaviest load carried, in tokens in and out: input_len = 4096, 401 tok/s; TPOT p50"
+            "2 runs; heaviest load carried, 6,800 tok/s in and out: input_len = 4096, 401 tok/s of output; TPOT p50"
         ),
         "{told}"
     );
