@@ -8,7 +8,7 @@
 //!
 //! The mean service time and the load are the run's own, by Little's law on the server, so that what is compared is the law and not the
 //! draw. Left out: that whoever comes waits for the end of the step under way, half a step on average; answers of fewer than
-//! [`STEPS_MIN`] tokens on average, of which that is no small part, have no closed form here.
+//! 20 tokens on average, of which that is no small part, have no closed form here.
 
 use super::closed_form::{SingleServer, serves_as_they_come};
 use super::{RunResult, Verdict};
