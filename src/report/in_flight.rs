@@ -1,14 +1,12 @@
 //! How many a closed loop may have in flight: the answer, what breaks beyond it, and a line a number that was tried.
 
-use super::figures::{count, counted, percent, significant, time};
+use super::figures::{count, percent, significant, time};
 use super::knee_limit::breaks;
-use super::page::Page;
 use super::pairs::state;
+use super::searched::Searched;
 use super::style::Style;
-use super::tables::{Column, markdown};
-use super::text_caveats::{assumed, trust_lines};
+use super::tables::Column;
 use super::text_cost;
-use super::text_knee::model_interval;
 use super::views::{ClassPromise, verdict_word};
 use super::words::EngineWords;
 use crate::analysis::costs::Rent;
@@ -145,11 +143,8 @@ pub fn limited_by(
     let (beyond, point) = found.first_beyond()?;
     let within = found.best().map_or(point, |(_, point)| point);
     let Some(binding) = point.binding else {
-        return Some(format!(
-            "what is lost: of {}, {}",
-            counted(*beyond, "request in flight"),
-            point.reason
-        ));
+        let who = if are_users { "users" } else { "in flight" };
+        return Some(format!("{} with {} {who}", point.reason, count(*beyond)));
     };
     let pressed = within.pressure.map(|pressure| {
         let is_of_pace = matches!(binding.metric, Metric::Tpot | Metric::Itl);
@@ -169,36 +164,32 @@ pub fn limited_by(
 /// Writes the answer, what it rests on, and every number that was tried.
 #[must_use]
 pub fn text(view: &InFlightView, style: Style) -> String {
-    let mut page = Page::new(style);
-    let code = if view.best().is_some() { 32 } else { 31 };
-    page.answer(&match style.color {
-        true => format!("\u{1b}[1;{code}m{}\u{1b}[0m", view.answer()),
-        false => view.answer(),
-    });
-    for (name, sentence) in view.lines() {
-        page.fact(name, &sentence);
-    }
-    page.fact("SLO", &view.promises.join(", "));
-    page.fact("simulated", &view.subject);
-    page.listed("trust", &trust_lines(&view.trust));
-    match &view.model {
-        None => {}
-        Some(Ok(model)) => page.fact("model ±", &model_interval(model)),
-        Some(Err(why)) => page.fact("model ±", &format!("not known: {why}")),
-    }
-    page.listed("note", &view.notes);
-    assumed(&mut page, &view.assumptions);
-    page.line("");
-    let (columns, rows) = cells(view);
-    page.table(&columns, &rows, 1);
-    page.into_text()
+    searched(view).text(style)
 }
 
 /// The same in Markdown.
 #[must_use]
 pub fn md(view: &InFlightView) -> String {
-    let (columns, rows) = cells(view);
-    format!("**{}**\n\n{}", view.answer(), markdown(&columns, &rows))
+    searched(view).markdown()
+}
+
+fn searched(view: &InFlightView) -> Searched<'_> {
+    Searched {
+        answer: view.answer(),
+        is_found: view.best().is_some(),
+        lines: view.lines(),
+        promises: &view.promises,
+        subject: &view.subject,
+        trust: &view.trust,
+        model: view
+            .model
+            .as_ref()
+            .map(|model| model.as_ref().map_err(String::as_str)),
+        notes: &view.notes,
+        assumptions: &view.assumptions,
+        tried: cells(view),
+        keys: 1,
+    }
 }
 
 fn cells(view: &InFlightView) -> (Vec<Column>, Vec<Vec<String>>) {

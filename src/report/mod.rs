@@ -21,6 +21,7 @@ pub mod md;
 mod page;
 pub mod pairs;
 pub(crate) mod prose;
+mod searched;
 mod sparkline;
 pub mod splits;
 mod standing;

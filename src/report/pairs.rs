@@ -2,11 +2,9 @@
 //! rests.
 
 use super::figures::{count, counted, percent, significant, time};
-use super::page::Page;
+use super::searched::Searched;
 use super::style::Style;
-use super::tables::{Column, markdown};
-use super::text_caveats::{assumed, trust_lines};
-use super::text_knee::model_interval;
+use super::tables::Column;
 use super::text_sizing::{IF_OFF, at_model_ends, dollars};
 use crate::analysis::costs::usd_per_million;
 use crate::analysis::knee::{Pair, PairEnding, Point, scales};
@@ -342,36 +340,30 @@ pub(super) fn state(point: &Point) -> &'static str {
 /// Writes the answer, what it rests on, and every pair that was tried.
 #[must_use]
 pub fn text(sizing: &PairSizing, style: Style) -> String {
-    let mut page = Page::new(style);
-    let code = if sizing.is_cheapest() { 32 } else { 31 };
-    page.answer(&match style.color {
-        true => format!("\u{1b}[1;{code}m{}\u{1b}[0m", sizing.answer()),
-        false => sizing.answer(),
-    });
-    for (name, sentence) in sizing.lines() {
-        page.fact(name, &sentence);
-    }
-    page.fact("SLO", &sizing.promises.join(", "));
-    page.fact("simulated", &sizing.subject);
-    page.listed("trust", &trust_lines(&sizing.trust));
-    match &sizing.doubt {
-        None => {}
-        Some(Ok(doubt)) => page.fact("model ±", &model_interval(&doubt.knee)),
-        Some(Err(why)) => page.fact("model ±", &format!("not known: {why}")),
-    }
-    page.listed("note", &sizing.notes);
-    assumed(&mut page, &sizing.assumptions);
-    page.line("");
-    let (columns, rows) = cells(sizing);
-    page.table(&columns, &rows, 2);
-    page.into_text()
+    searched(sizing).text(style)
 }
 
 /// The same in Markdown.
 #[must_use]
 pub fn md(sizing: &PairSizing) -> String {
-    let (columns, rows) = cells(sizing);
-    format!("**{}**\n\n{}", sizing.answer(), markdown(&columns, &rows))
+    searched(sizing).markdown()
+}
+
+fn searched(sizing: &PairSizing) -> Searched<'_> {
+    let doubt = sizing.doubt.as_ref();
+    Searched {
+        answer: sizing.answer(),
+        is_found: sizing.is_cheapest(),
+        lines: sizing.lines(),
+        promises: &sizing.promises,
+        subject: &sizing.subject,
+        trust: &sizing.trust,
+        model: doubt.map(|doubt| doubt.as_ref().map(|doubt| &doubt.knee).map_err(String::as_str)),
+        notes: &sizing.notes,
+        assumptions: &sizing.assumptions,
+        tried: cells(sizing),
+        keys: 2,
+    }
 }
 
 fn cells(sizing: &PairSizing) -> (Vec<Column>, Vec<Vec<String>>) {

@@ -114,22 +114,12 @@ const SURELY_KEEPS: Question = Question {
 
 #[cfg(test)]
 mod tests {
-    use super::super::search::tests::exact;
+    use super::super::search::tests::within;
     use super::*;
-    use crate::analysis::Estimate;
 
     /// Replicas that share all: `n` of them take `5 n` a second, known within `± error`.
     fn sharing(rate: f64, error: f64) -> impl Fn(u64) -> Option<Point> {
-        move |replicas| {
-            let slack = 5.0 * replicas as f64 - rate;
-            let mut point = exact(1.0);
-            point.slack = Some(Estimate {
-                value: slack,
-                low: slack - error,
-                high: slack + error,
-            });
-            Some(point)
-        }
+        move |replicas| Some(within(5.0 * replicas as f64 - rate, error))
     }
 
     /// Those that share 101 a second, of whom so many do not tell.

@@ -68,7 +68,7 @@ impl<F: FnMut(u64) -> Option<Point>> Trials<F> {
         self.points.last().map_or(0, |(number, _)| *number)
     }
 
-    /// The fewest of which it holds, looked for from a guess in steps that double, and then by halves.
+    /// The fewest of which it holds, looked for from a number in steps that double, and then by halves.
     pub(super) fn fewest(&mut self, start: u64, question: Question) -> Result<u64, Unfound> {
         let most = self.bounds.most;
         let mut step = 1;

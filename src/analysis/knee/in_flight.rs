@@ -136,22 +136,12 @@ pub fn in_flight(evaluate: impl FnMut(u64) -> Option<Point>, options: &InFlightO
 
 #[cfg(test)]
 mod tests {
-    use super::super::search::tests::exact;
+    use super::super::search::tests::within;
     use super::*;
-    use crate::analysis::Estimate;
 
     /// So many in flight leave `limit - number` of slack, known within `± error`.
     fn slower(limit: f64, error: f64) -> impl Fn(u64) -> Option<Point> {
-        move |number| {
-            let slack = limit - number as f64;
-            let mut point = exact(1.0);
-            point.slack = Some(Estimate {
-                value: slack,
-                low: slack - error,
-                high: slack + error,
-            });
-            Some(point)
-        }
+        move |number| Some(within(limit - number as f64, error))
     }
 
     const OPTIONS: InFlightOptions = InFlightOptions {

@@ -5,10 +5,10 @@ use std::process::ExitCode;
 
 use super::super::outputs::{Format, Outputs};
 use super::super::progress::Progress;
-use super::super::{Exit, files, fronts, in_step, interrupt, present, rent, subject};
+use super::super::{files, fronts, in_step, interrupt, present, rent, subject};
 use super::one::assumptions;
 use super::rate::{judged, precision, run_under};
-use super::{Args, Terminal, classes, lengths_of_its_own, model};
+use super::{Args, Terminal, classes, ending, lengths_of_its_own, model};
 use crate::analysis::Precision;
 use crate::analysis::knee::{InFlight, InFlightEnding, InFlightOptions, Objective, in_flight as search};
 use crate::calibrate::interval::FigureInterval;
@@ -185,12 +185,7 @@ pub(super) fn execute(
         Format::Json | Format::Jsonl => json::in_flight(&view) + "\n",
     };
     files::put(&text, file, out)?;
-    let code = match (interrupt::is_asked(), view.best().is_some()) {
-        (true, _) => Exit::Interrupted,
-        (false, true) => Exit::Ok,
-        (false, false) => Exit::NotMet,
-    };
-    Ok(code.into())
+    Ok(ending(view.best().is_some()))
 }
 
 fn view(

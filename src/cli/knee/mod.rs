@@ -337,6 +337,16 @@ fn lengths_of_its_own(resolved: &Resolved) -> Vec<String> {
         .collect()
 }
 
+/// How a search over whole numbers ends.
+fn ending(is_found: bool) -> ExitCode {
+    let exit = match (interrupt::is_asked(), is_found) {
+        (true, _) => Exit::Interrupted,
+        (false, true) => Exit::Ok,
+        (false, false) => Exit::NotMet,
+    };
+    exit.into()
+}
+
 /// Searches, judges and prints.
 fn execute(
     asked: &Asked<'_>,

@@ -5,13 +5,13 @@ use std::process::ExitCode;
 
 use super::super::outputs::{Format, Outputs};
 use super::super::progress::Progress;
-use super::super::{Exit, balance, files, interrupt, mix, present, rent, subject};
+use super::super::{balance, files, interrupt, mix, present, rent, subject};
 use super::model;
 use super::one::assumptions;
 use super::rate::{judged, long_enough, precision, run_at};
 use super::roles::{self, Given, busy, split};
 use super::sizing::{OF_A_LAW as REPLICAS_MAX, replacing};
-use super::{Args, Terminal, lengths_of_its_own, rate_of_a_run};
+use super::{Args, Terminal, ending, lengths_of_its_own, rate_of_a_run};
 use crate::analysis::Precision;
 use crate::analysis::knee::{Pair, PairEnding, PairOptions, Pairs, cheapest_pair, scales};
 use crate::config::{Diagnostic, Diagnostics, Document, Place, Resolved, Source};
@@ -409,10 +409,5 @@ fn put(
         Format::Json | Format::Jsonl => json::pairs(view) + "\n",
     };
     files::put(&text, file, out)?;
-    let code = match (interrupt::is_asked(), view.best().is_some()) {
-        (true, _) => Exit::Interrupted,
-        (false, true) => Exit::Ok,
-        (false, false) => Exit::NotMet,
-    };
-    Ok(code.into())
+    Ok(ending(view.best().is_some()))
 }

@@ -5,6 +5,18 @@ use super::*;
 use crate::analysis::knee::{Lost, Objective};
 use crate::analysis::{Estimate, Verdict};
 
+/// A point so far inside its objective, known within `± error`.
+pub(in crate::analysis::knee) fn within(slack: f64, error: f64) -> Point {
+    Point {
+        slack: Some(Estimate {
+            value: slack,
+            low: slack - error,
+            high: slack + error,
+        }),
+        ..exact(1.0)
+    }
+}
+
 /// A system without noise: slack falls by 1 for each request per second, overload from 8 on.
 pub(in crate::analysis::knee) fn exact(rate: f64) -> Point {
     let run_of = |objective: &Objective| mm1(0.1, 10.0, objective);
