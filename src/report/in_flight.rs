@@ -1,51 +1,26 @@
 //! How many a closed loop may have in flight: the answer, what breaks beyond it, and a line a number that was tried.
 
+mod knee;
+
 use super::figures::{count, percent, significant, time};
-use super::knee_limit::breaks;
 use super::pairs::state;
 use super::searched::Searched;
+use super::sought::Sought;
 use super::style::Style;
 use super::tables::Column;
 use super::text_cost;
-use super::views::{ClassPromise, verdict_word};
-use super::words::EngineWords;
-use crate::analysis::costs::Rent;
+use super::text_knee::promised_line;
+use super::views::{KneeView, verdict_word};
 use crate::analysis::knee::{InFlight, InFlightEnding, Point};
 use crate::calibrate::interval::FigureInterval;
-use crate::cost::Trust;
-use crate::metrics::Metric;
 
 /// A search for the most in flight.
 #[derive(Clone, Debug, PartialEq)]
 pub struct InFlightView {
     /// What was found, and all that were tried.
     pub found: InFlight,
-    /// Whether they are users, who think between an answer and the next request, and not requests alone.
-    pub are_users: bool,
-    /// What breaks first beyond the answer and why; `None` without an answer or one beyond.
-    pub limited_by: Option<String>,
-    /// How far the answer may be off because the step time's parameters are, or why that is not known; `None` without an answer.
-    pub model: Option<Result<FigureInterval, String>>,
-    /// What the GPUs cost, or why that is not known; `None` where there is nothing to pay.
-    pub rent: Option<Result<Rent, String>>,
-    /// All that is promised, one phrase each.
-    pub promises: Vec<String>,
-    /// What was simulated.
-    pub subject: String,
-    /// What the scenario is called, where it is a file or ships.
-    pub scenario: Option<String>,
-    /// Its seed.
-    pub seed: u64,
-    /// How well each component of the step time is known.
-    pub trust: Vec<(String, Trust)>,
-    /// Defaults and substitutions, as sentences.
-    pub assumptions: Vec<String>,
-    /// What else must be known, as sentences.
-    pub notes: Vec<String>,
-    /// What was given and has no effect, as sentences.
-    pub ignored: Vec<String>,
-    /// The user stopped it.
-    pub is_interrupted: bool,
+    /// The same as charts and rankings take it, and what else is known of it.
+    pub knee: KneeView,
 }
 
 impl InFlightView {
@@ -55,25 +30,24 @@ impl InFlightView {
         self.found.best()
     }
 
-    /// Output tokens per second of the answer's run, and those of prompts.
+    /// Prompt and output tokens per second of the answer's run.
     #[must_use]
     pub fn tokens_per_s(&self) -> Option<(f64, f64)> {
-        let (_, point) = self.best()?;
-        let (rate, (prompt, output)) = (point.throughput?.value, point.tokens_each?);
-        Some((rate * prompt, rate * output))
+        self.knee.prompt_tokens_per_s.zip(self.knee.output_tokens_per_s)
     }
 
-    fn who(&self) -> &'static str {
-        match self.are_users {
-            true => "users",
-            false => "in flight",
-        }
+    /// How far the answer may be off because the step time's parameters are, or why that is not known; `None` without an answer.
+    #[must_use]
+    pub fn model(&self) -> Option<Result<&FigureInterval, &str>> {
+        let unknown = self.knee.model_unknown.as_deref().map(Err);
+        self.knee.model.as_ref().map(Ok).or(unknown)
     }
 
     /// `23 in flight within SLO  (95 % [22, 24])   14.6 req/s, 1,870 output tok/s`.
     fn answer(&self) -> String {
-        let who = self.who();
-        let cut = match self.is_interrupted {
+        let who = self.knee.of.unit();
+        let is_interrupted = self.knee.is_interrupted;
+        let cut = match is_interrupted {
             true => "INTERRUPTED, until then: ",
             false => "",
         };
@@ -83,7 +57,7 @@ impl InFlightView {
                 InFlightEnding::Untold(_) => {
                     "NOT KNOWN: runs have too few requests to tell whether the SLO is met".to_owned()
                 }
-                _ if self.is_interrupted => {
+                _ if is_interrupted => {
                     format!("INTERRUPTED before it was known how many {who} meet the SLO")
                 }
                 _ => "NOT FOUND: the search ran out of runs before it had an answer".to_owned(),
@@ -109,17 +83,17 @@ impl InFlightView {
     }
 
     fn one(&self) -> &'static str {
-        match self.are_users {
-            true => "user",
-            false => "request in flight",
+        match self.knee.of {
+            Sought::Users => "user",
+            Sought::Rate | Sought::InFlight => "request in flight",
         }
     }
 
     /// What qualifies the answer: (name, sentence).
     fn lines(&self) -> Vec<(&'static str, String)> {
         let mut lines = Vec::new();
-        lines.extend(self.limited_by.clone().map(|told| ("limited by", told)));
-        if let Some(rent) = &self.rent {
+        lines.extend(self.knee.limited_by.clone().map(|told| ("limited by", told)));
+        if let Some(rent) = &self.knee.rent {
             lines.push(("cost", text_cost::line(rent, self.tokens_per_s(), false)));
         }
         lines.push((
@@ -129,36 +103,6 @@ impl InFlightView {
         ));
         lines
     }
-}
-
-/// What breaks first beyond the answer, in words: its figure there, why, and what is pressed the hardest within it.
-#[must_use]
-pub fn limited_by(
-    found: &InFlight,
-    are_users: bool,
-    classes: &[ClassPromise],
-    words: EngineWords,
-    pools: &[(String, EngineWords)],
-) -> Option<String> {
-    let (beyond, point) = found.first_beyond()?;
-    let within = found.best().map_or(point, |(_, point)| point);
-    let Some(binding) = point.binding else {
-        let who = if are_users { "users" } else { "in flight" };
-        return Some(format!("{} with {} {who}", point.reason, count(*beyond)));
-    };
-    let pressed = within.pressure.map(|pressure| {
-        let is_of_pace = matches!(binding.metric, Metric::Tpot | Metric::Itl);
-        match is_of_pace {
-            true => (pressure.limiter_of_pace(), pressure),
-            false => (pressure.limiter(), pressure),
-        }
-    });
-    let pool = pressed.and_then(|(_, pressure)| pools.get(pressure.pool?));
-    let words = pool.map_or(words, |(_, words)| *words);
-    let who = if are_users { "users" } else { "in flight" };
-    let at = format!(" with {} {who}", count(*beyond));
-    let pool = pool.map(|(name, _)| name.as_str());
-    Some(breaks((&binding, &at), classes, pressed, words, pool))
 }
 
 /// Writes the answer, what it rests on, and every number that was tried.
@@ -178,15 +122,12 @@ fn searched(view: &InFlightView) -> Searched<'_> {
         answer: view.answer(),
         is_found: view.best().is_some(),
         lines: view.lines(),
-        promises: &view.promises,
-        subject: &view.subject,
-        trust: &view.trust,
-        model: view
-            .model
-            .as_ref()
-            .map(|model| model.as_ref().map_err(String::as_str)),
-        notes: &view.notes,
-        assumptions: &view.assumptions,
+        promises: promised_line(&view.knee),
+        subject: &view.knee.subject,
+        trust: &view.knee.trust,
+        model: view.model(),
+        notes: &view.knee.notes,
+        assumptions: &view.knee.assumptions,
         tried: cells(view),
         keys: 1,
     }
@@ -194,7 +135,7 @@ fn searched(view: &InFlightView) -> Searched<'_> {
 
 fn cells(view: &InFlightView) -> (Vec<Column>, Vec<Vec<String>>) {
     let heads = [
-        view.who(),
+        view.knee.of.unit(),
         "req/s",
         "out tok/s",
         "attain",

@@ -163,7 +163,12 @@ pub(super) fn hardest_pressed(knee: &Knee) -> Option<&'static str> {
         return None;
     }
     pressure_at_knee(knee)?;
-    knee.limiter.map(|limiter| match limiter {
+    knee.limiter.map(limiter_code)
+}
+
+/// A resource, as files spell it.
+pub(super) fn limiter_code(limiter: Limiter) -> &'static str {
+    match limiter {
         Limiter::PrefillCompute => "compute",
         Limiter::HbmBandwidth => "memory_bandwidth",
         Limiter::KvBlocks => "kv_blocks",
@@ -173,7 +178,7 @@ pub(super) fn hardest_pressed(knee: &Knee) -> Option<&'static str> {
         Limiter::Loads => "kv_loads",
         Limiter::FrontEnd => "front_end",
         Limiter::KvLinks => "kv_links",
-    })
+    }
 }
 
 /// The client as the limit, with what it leaves to the server.

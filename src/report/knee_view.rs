@@ -2,6 +2,7 @@
 
 use super::figures::{counted, significant, time};
 use super::knee_limit::{First, hardest_pressed, limited_by};
+use super::sought::Sought;
 use super::views::{
     ClassPromise, ClassTails, Counted, KneePoint, KneeView, Limit, Promise, Quantiles, Sizing,
 };
@@ -115,6 +116,7 @@ impl KneeView {
         KneeView {
             rent,
             subject,
+            of: Sought::Rate,
             points: knee.points.iter().map(point).collect(),
             knee: knee.within_slo,
             saturation: knee.saturation,
@@ -308,10 +310,11 @@ fn tails(&[p99_ttft_s, p99_tpot_s]: &[Option<f64>; 2]) -> ClassTails {
     }
 }
 
-fn point(point: &Point) -> KneePoint {
+pub(super) fn point(point: &Point) -> KneePoint {
     let quantiles = |pair: Option<(f64, f64)>| pair.map(|(p50_s, p99_s)| Quantiles { p50_s, p99_s });
     KneePoint {
         request_rate: point.rate,
+        in_flight: None,
         verdict: point.verdict,
         requests: point.requests,
         is_held_by_client: point.is_held_by_client,

@@ -1,7 +1,7 @@
 //! The knees of several settings beside each other: what each takes within the SLO, what that costs, and which is cheapest.
 //!
-//! What a setting costs is what its GPUs do per million output tokens at its knee, or, where a rate is given, per hour of the
-//! replicas that carry it. How far that may be off, and what tells two settings apart, is [`crate::analysis::costs`]; where the
+//! What a setting costs is what its GPUs do per million output tokens at its knee; of users who think per hour of one of them; or, where a
+//! rate is given, per hour of the replicas that carry it. How far that may be off, and what tells two settings apart, is [`crate::analysis::costs`]; where the
 //! model's doubt is not known that of an unmeasured server stands for it, which is said.
 
 mod answer;
@@ -14,6 +14,7 @@ pub use self::exact::csv;
 pub use self::ranking::{Measure, Ranked, Ranking, place};
 use self::standing::{Doubt, Rank, Standing, standings};
 pub use self::table::{md, text};
+use super::sought::Sought;
 use super::undone::Undone;
 use super::views::KneeView;
 use crate::analysis::costs::{
@@ -184,6 +185,13 @@ impl Priced {
         of_one.usd_per_million(self.view.output_tokens_per_s?)
     }
 
+    /// What each of the users costs in an hour; `None` where the knee is a number of something else.
+    #[must_use]
+    pub fn usd_per_user_hour(&self) -> Option<f64> {
+        let users = self.view.knee.filter(|_| self.view.of == Sought::Users)?;
+        Some(self.usd_per_hour_paid()? / users.value)
+    }
+
     /// The same per million tokens, prompts and outputs.
     #[must_use]
     pub fn usd_per_million_tokens(&self) -> Option<f64> {
@@ -195,12 +203,14 @@ impl Priced {
         of_one.usd_per_million(self.view.prompt_tokens_per_s? + self.view.output_tokens_per_s?)
     }
 
-    /// What settings are ranked by: an hour of the fleet where a rate is given, else a million output tokens.
+    /// What settings are ranked by: an hour of the fleet where a rate is given, an hour of a user where the knee is a number of them, else a
+    /// million output tokens.
     #[must_use]
     pub fn cost(&self) -> Option<Cost> {
-        let usd = match self.view.sizing {
-            Some(_) => self.usd_per_hour_paid(),
-            None => self.usd_per_million_output_tokens(),
+        let usd = match (&self.view.sizing, self.view.of) {
+            (Some(_), _) => self.usd_per_hour_paid(),
+            (None, Sought::Users) => self.usd_per_user_hour(),
+            (None, Sought::Rate | Sought::InFlight) => self.usd_per_million_output_tokens(),
         };
         let parts = self.view.model.as_ref().map(|model| model.parts.clone());
         usd.map(|usd| Cost {
@@ -274,6 +284,11 @@ impl Knees {
 
     fn priced(&self) -> impl Iterator<Item = &Priced> {
         self.rows.iter().filter_map(KneeRow::priced)
+    }
+
+    /// What their knees are numbers of.
+    fn of(&self) -> Sought {
+        self.priced().next().map_or(Sought::Rate, |priced| priced.view.of)
     }
 
     /// Whether replicas were counted for a rate.

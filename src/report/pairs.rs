@@ -355,7 +355,7 @@ fn searched(sizing: &PairSizing) -> Searched<'_> {
         answer: sizing.answer(),
         is_found: sizing.is_cheapest(),
         lines: sizing.lines(),
-        promises: &sizing.promises,
+        promises: sizing.promises.join(", "),
         subject: &sizing.subject,
         trust: &sizing.trust,
         model: doubt.map(|doubt| doubt.as_ref().map(|doubt| &doubt.knee).map_err(String::as_str)),

@@ -4,7 +4,7 @@ use super::page::Page;
 use super::style::Style;
 use super::tables::{Column, markdown};
 use super::text_caveats::{assumed, trust_lines};
-use super::text_knee::model_interval;
+use super::text_knee::{listed, model_interval};
 use crate::calibrate::interval::FigureInterval;
 use crate::cost::Trust;
 
@@ -16,8 +16,8 @@ pub(super) struct Searched<'a> {
     pub(super) is_found: bool,
     /// What qualifies it: (name, sentence).
     pub(super) lines: Vec<(&'static str, String)>,
-    /// All that is promised, one phrase each.
-    pub(super) promises: &'a [String],
+    /// All that is promised.
+    pub(super) promises: String,
     /// What was simulated.
     pub(super) subject: &'a str,
     /// How well each component of the step time is known.
@@ -43,28 +43,38 @@ impl Searched<'_> {
             true => format!("\u{1b}[1;{code}m{}\u{1b}[0m", self.answer),
             false => self.answer.clone(),
         });
-        for (name, sentence) in &self.lines {
-            page.fact(name, sentence);
+        for (name, sentences) in self.facts() {
+            page.listed(name, &sentences);
         }
-        page.fact("SLO", &self.promises.join(", "));
-        page.fact("simulated", self.subject);
-        page.listed("trust", &trust_lines(self.trust));
-        match self.model {
-            None => {}
-            Some(Ok(model)) => page.fact("model ±", &model_interval(model)),
-            Some(Err(why)) => page.fact("model ±", &format!("not known: {why}")),
-        }
-        page.listed("note", self.notes);
-        assumed(&mut page, self.assumptions);
         page.line("");
         let (columns, rows) = &self.tried;
         page.table(columns, rows, self.keys);
         page.into_text()
     }
 
-    /// The answer and the table.
+    /// The same in Markdown: what the answer rests on is a list under the table.
     pub(super) fn markdown(&self) -> String {
         let (columns, rows) = &self.tried;
-        format!("**{}**\n\n{}", self.answer, markdown(columns, rows))
+        let facts = listed(&self.facts());
+        format!("**{}**\n\n{}\n{facts}", self.answer, markdown(columns, rows))
+    }
+
+    /// What stands between the answer and the table: names, and the sentences of each.
+    fn facts(&self) -> Vec<(&str, Vec<String>)> {
+        let lines = self.lines.iter();
+        let mut facts: Vec<(&str, Vec<String>)> = lines
+            .map(|(name, sentence)| (*name, vec![sentence.clone()]))
+            .collect();
+        facts.push(("SLO", vec![self.promises.clone()]));
+        facts.push(("simulated", vec![self.subject.to_owned()]));
+        facts.push(("trust", trust_lines(self.trust)));
+        let model = self.model.map(|model| match model {
+            Ok(model) => model_interval(model),
+            Err(why) => format!("not known: {why}"),
+        });
+        facts.push(("model ±", model.into_iter().collect()));
+        facts.push(("note", self.notes.to_vec()));
+        facts.push(("assumed", assumed(self.assumptions)));
+        facts
     }
 }

@@ -16,7 +16,7 @@ pub(super) fn caveats(page: &mut Page, result: &RunResult, meta: &ResultMeta) {
     page.listed("note", &meta.notes);
     page.listed("trust", &trust_lines(&meta.trust));
     page.listed("model ±", &model_lines(result, meta));
-    assumed(page, &meta.assumptions);
+    page.listed("assumed", &assumed(&meta.assumptions));
 }
 
 /// What the parameters' uncertainty makes of the figures, where that is known.
@@ -80,9 +80,8 @@ fn upwards(factor: f64) -> String {
     signed_percent(factor - 1.0)
 }
 
-/// Values that nobody gave, in as few lines as they need.
-pub(super) fn assumed(page: &mut Page, assumptions: &[String]) {
-    if !assumptions.is_empty() {
-        page.listed("assumed", &[assumptions.join(" · ")]);
-    }
+/// Values that nobody gave, in one sentence; none where there are none.
+pub(super) fn assumed(assumptions: &[String]) -> Vec<String> {
+    let all = (!assumptions.is_empty()).then(|| assumptions.join(" · "));
+    all.into_iter().collect()
 }

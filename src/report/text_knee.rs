@@ -8,6 +8,7 @@ use super::page::Page;
 use super::sparkline::sparkline;
 use super::style::Style;
 use super::tables::{Column, markdown};
+use super::text_caveats::{assumed, trust_lines};
 use super::undone::{answers_cut, too_long};
 use super::views::{ClassPromise, KneePoint, KneeView, Limit, Promise, Quantiles};
 use super::{text_cost, text_sizing};
@@ -31,15 +32,21 @@ pub fn knee(view: &KneeView, style: Style) -> String {
     page.into_text()
 }
 
-/// The table of a knee search in Markdown, under its answer.
+/// A knee search in Markdown: its answer, its table, and under it what both rest on.
 #[must_use]
 pub fn knee_markdown(view: &KneeView) -> String {
     let (columns, rows) = cells(view);
     let sized = sized(view);
     let sized = sized.map_or(String::new(), |line| format!("**{line}**\n\n"));
-    let full = view.when_full.as_ref().map(|full| once_full(full, view));
-    let full = full.map_or(String::new(), |told| format!("- once full: {told}\n\n"));
-    format!("{sized}{}\n\n{full}{}", answer(view), markdown(&columns, &rows))
+    let (table, facts) = (markdown(&columns, &rows), listed(&facts(view)));
+    format!("{sized}{}\n\n{table}\n{facts}", answer(view))
+}
+
+/// Names and the sentences of each, as a list in Markdown.
+pub(super) fn listed(facts: &[(&str, Vec<String>)]) -> String {
+    let told = facts.iter().filter(|(_, sentences)| !sentences.is_empty());
+    told.map(|(name, sentences)| format!("* {name}: {}\n", sentences.join(" · ")))
+        .collect()
 }
 
 /// How many replicas a rate needs, where that was asked and is known.
@@ -161,41 +168,40 @@ fn first_lines(page: &mut Page, view: &KneeView, style: Style) {
         page.answer(&coloured(sized));
     }
     page.answer(&coloured(answer(view)));
+    for (name, sentences) in facts(view) {
+        page.listed(name, &sentences);
+    }
+}
+
+/// What stands between the answer and the table: names, and the sentences of each.
+fn facts(view: &KneeView) -> Vec<(&'static str, Vec<String>)> {
     let qualified = view
         .sizing
         .as_ref()
         .map(|sizing| text_sizing::lines(sizing, view.is_interrupted, view.only_client().is_some()));
-    for (name, sentence) in qualified.into_iter().flatten() {
-        page.listed(name, &[sentence]);
+    let qualified = qualified.into_iter().flatten();
+    let mut facts: Vec<(&'static str, Vec<String>)> =
+        qualified.map(|(name, sentence)| (name, vec![sentence])).collect();
+    if !asked(view).is_empty() {
+        facts.push(("SLO", vec![promised_line(view)]));
     }
-    let asked = asked(view);
-    if !asked.is_empty() {
-        let fewest = match view.classes.iter().any(|class| !class.limits.is_empty()) {
-            true => " (attain: of the class with the fewest)",
-            false => "",
-        };
-        page.fact("SLO", &(asked.join(", ") + fewest));
-    }
-    if let Some(limited_by) = &view.limited_by {
-        page.fact("limited by", limited_by);
-    }
-    if let Some(full) = &view.when_full {
-        page.fact("once full", &once_full(full, view));
-    }
+    facts.push(("limited by", view.limited_by.iter().cloned().collect()));
+    let full = view.when_full.as_ref().map(|full| once_full(full, view));
+    facts.push(("once full", full.into_iter().collect()));
     // Where replicas are counted, what they cost is told with them.
     if let Some(rent) = view.rent.as_ref().filter(|_| view.sizing.is_none()) {
         let per_s = view.prompt_tokens_per_s.zip(view.output_tokens_per_s);
-        page.fact("cost", &text_cost::line(rent, per_s, false));
+        facts.push(("cost", vec![text_cost::line(rent, per_s, false)]));
     }
-    page.fact("simulated", &view.subject);
-    page.listed("trust", &super::text_caveats::trust_lines(&view.trust));
-    if let Some(model) = &view.model {
-        page.fact("model ±", &model_interval(model));
-    } else if let Some(why) = &view.model_unknown {
-        page.fact("model ±", &format!("not known: {why}"));
-    }
-    page.listed("note", &view.notes);
-    super::text_caveats::assumed(page, &view.assumptions);
+    facts.push(("simulated", vec![view.subject.clone()]));
+    facts.push(("trust", trust_lines(&view.trust)));
+    let unknown = view.model_unknown.as_ref();
+    let unknown = unknown.map(|why| format!("not known: {why}"));
+    let model = view.model.as_ref().map(model_interval).or(unknown);
+    facts.push(("model ±", model.into_iter().collect()));
+    facts.push(("note", view.notes.clone()));
+    facts.push(("assumed", assumed(&view.assumptions)));
+    facts
 }
 
 /// What a burst leaves behind, where a full server serves less than one that keeps up.
@@ -232,6 +238,15 @@ const PREEMPTED: f64 = 0.05;
 /// All that is promised, one phrase each.
 pub(super) fn asked(view: &KneeView) -> Vec<String> {
     promised(&view.limits, &view.classes, &view.promises, view.attainment)
+}
+
+/// The same as one line, which says of whom the share in the table is.
+pub(super) fn promised_line(view: &KneeView) -> String {
+    let fewest = match view.classes.iter().any(|class| !class.limits.is_empty()) {
+        true => " (attain: of the class with the fewest; latencies: of all together)",
+        false => "",
+    };
+    asked(view).join(", ") + fewest
 }
 
 /// The same of a promise that no search was made for.

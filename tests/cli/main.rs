@@ -8,6 +8,7 @@ mod ideal;
 mod input;
 mod knees;
 mod limits;
+mod loops;
 mod pasted;
 mod promises;
 mod readme;

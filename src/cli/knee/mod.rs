@@ -52,8 +52,9 @@ use crate::workload::{Prefix, WorkloadSpec};
   plimsoll knee pd-input-length --disaggregated --gpus 4   # which share of prefill and decode, or neither
   plimsoll knee pd-input-length --for-rate 40   # how many that prefill and how many that decode are the cheapest
   plimsoll knee quickstart --request-rate inf --max-concurrency 32   # a closed loop: how many may be in flight
+  plimsoll knee quickstart --users 8 --think-time 20s -L gpu h100,l40s   # where a user is the cheapest within the SLO
 
-Without arguments: the quickstart scenario. Traffic without a rate, a closed loop, has the most in flight as its knee, of one setting. With -L and -S there is a knee for each combination of values, and they are ranked by cost; --charts draws all of them as one picture, and the search of each. With -o FILE.jsonl finished settings are kept as they come: after an interruption the same command goes on from there. A setting that does not fit, or whose values do not go together, is a row that says so; a value that is wrong by itself is an error. --precision is the half-width asked of each rate's mean latencies; the bracket on the rate gets narrower with it. Exit code 3 where no rate (with --for-rate, no number of replicas) meets the SLO, or the model does not fit: with -L and -S, in no setting.")]
+Without arguments: the quickstart scenario. Traffic without a rate, a closed loop, has the most in flight as its knee. With -L and -S there is a knee for each combination of values, and they are ranked by cost (of users who think: of one an hour); --charts draws all of them as one picture, and the search of each. With -o FILE.jsonl finished settings are kept as they come: after an interruption the same command goes on from there. A setting that does not fit, or whose values do not go together, is a row that says so; a value that is wrong by itself is an error. --precision is the half-width asked of each rate's mean latencies; the bracket on the rate gets narrower with it. Exit code 3 where no rate (with --for-rate, no number of replicas) meets the SLO, or the model does not fit: with -L and -S, in no setting.")]
 pub struct Args {
     /// What to simulate.
     #[command(flatten)]
@@ -121,7 +122,7 @@ pub fn run(args: &Args, out: &mut dyn Write, terminal: &Terminal) -> anyhow::Res
     let outputs = args.output.resolve(&input.results, Writer::Knee)?;
     let is_loop = splits.is_none() && in_flight::is_loop(&resolved);
     if is_loop {
-        in_flight::check(args, &resolved, &outputs)?;
+        in_flight::check(args, &resolved)?;
     }
     let pair_for = args
         .sizing
@@ -140,7 +141,6 @@ pub fn run(args: &Args, out: &mut dyn Write, terminal: &Terminal) -> anyhow::Res
     let unread = unread(&input.document, &outputs, Writer::Knee);
     let ignored = match pair_for {
         Some(_) => pairs::without_effect(args, &resolved, &input.document),
-        None if is_loop => in_flight::without_effect(&resolved),
         None => set_by_the_search(&resolved),
     };
     let ignored = [unread, ignored].concat();
@@ -166,9 +166,6 @@ pub fn run(args: &Args, out: &mut dyn Write, terminal: &Terminal) -> anyhow::Res
         let asked = (&resolved, &input.document);
         return pairs::execute(asked, rate, &ignored, &outputs, out, terminal);
     }
-    if is_loop {
-        return in_flight::execute(&resolved, &ignored, &outputs, out, terminal);
-    }
     let asked = Asked {
         resolved: &resolved,
         document: &input.document,
@@ -177,7 +174,10 @@ pub fn run(args: &Args, out: &mut dyn Write, terminal: &Terminal) -> anyhow::Res
         rent: rent::beside_knee(&resolved),
         ignored: [resolved.ignored.clone(), ignored].concat(),
     };
-    execute(&asked, &outputs, out, terminal)
+    match is_loop {
+        true => in_flight::execute(&asked, &outputs, out, terminal),
+        false => execute(&asked, &outputs, out, terminal),
+    }
 }
 
 /// The input, with a rate where none is given: the search sets it, and flags beside it may need one.
@@ -247,7 +247,16 @@ impl Args {
         // What is no axis is told where axes are read.
         let axes = self.axes.given().unwrap_or_default();
         problems.extend(settings::contradicted(&axes));
+        if self.names_loop() {
+            problems.extend(axes.iter().find_map(in_flight::contradicts));
+        }
         problems
+    }
+
+    /// Whether flags alone say that the traffic is a closed loop.
+    fn names_loop(&self) -> bool {
+        let traffic = &self.scenario.traffic;
+        traffic.users.is_some() || traffic.request_rate.is_some_and(|rate| rate.0.is_infinite())
     }
 }
 
@@ -257,14 +266,21 @@ fn with_the_scenario_s(mut problems: Vec<Diagnostic>, args: &Args) -> Diagnostic
         Ok(input) => resolve(input.document, &Disk).err(),
         Err(more) => Some(more),
     };
-    // What has no place may be missing because the search would bring it.
-    let is_given = |problem: &Diagnostic| problem.misfit.is_none() && problem.place != Place::Nowhere;
+    // What has no place may be missing because the search would bring it, and an axis that is to go needs no other change.
+    let goes = problems.iter().any(|problem| problem.place.is_of_axis());
+    let is_of_axis = |problem: &Diagnostic| goes && problem.message.contains("swept over");
+    let is_given = |problem: &Diagnostic| {
+        problem.misfit.is_none() && problem.place != Place::Nowhere && !is_of_axis(problem)
+    };
     problems.extend(more.into_iter().flat_map(|more| more.0).filter(is_given));
     Diagnostics(problems)
 }
 
 /// What was given of one run and the search sets itself.
 fn set_by_the_search(resolved: &Resolved) -> Vec<String> {
+    if in_flight::is_loop(resolved) {
+        return in_flight::without_effect(resolved);
+    }
     let rate = rate_of_a_run(resolved).map(|rate| {
         format!(
             "request_rate = {rate} has no effect on knee but as the first rate that is tried: from another one it finds the same within \

@@ -39,8 +39,6 @@ pub(super) struct Searched {
     pub(super) knee: Knee,
     /// Where the search was stopped, in words.
     pub(super) stopped: Option<String>,
-    /// The user stopped before all of it was known.
-    pub(super) is_cut: bool,
 }
 
 /// Searches and judges.
@@ -55,8 +53,8 @@ pub(super) fn search_one(
     let resolved = asked.resolved;
     let Some(own_rate) = mean_rate(&resolved.scenario.workload) else {
         anyhow::bail!(
-            "the traffic has no rate that could be raised: it is a closed loop or all at once; give --request-rate, or ask without -L, -S and --for-rate how \
-             many a closed loop may have in flight"
+            "the traffic has no rate that could be raised: all requests are sent at once; give --request-rate, or --max-concurrency or --users for a \
+             closed loop, of which the most in flight is looked for"
         );
     };
     let objective = present::objective(resolved);
@@ -99,12 +97,7 @@ pub(super) fn search_one(
     view.notes
         .extend(caveats::sped_up(resolved, &knee, asked.sizing.as_ref()));
     view.notes.extend(wide(&view, options.width));
-    Ok(Searched {
-        view,
-        knee,
-        stopped,
-        is_cut: interrupt::is_asked(),
-    })
+    Ok(Searched { view, knee, stopped })
 }
 
 /// What there is to say of an interval that no more rates and runs of a search made as narrow as it should be.
@@ -256,7 +249,27 @@ fn view(
         Ok(model) => (model, None),
         Err(why) => (None, Some(why)),
     };
+    let own = (resolved.other_notes().into_iter())
+        .chain(failures::of_search(resolved, knee))
+        .chain(classes::note(knee, &present::objective(resolved)));
     let context = KneeContext {
+        is_interrupted: stopped == StoppedAt::Search,
+        is_cut_after: stopped == StoppedAt::WhatFollows,
+        model,
+        model_unknown,
+        min_rate: asked.bracket.min_rate,
+        notes: own.collect(),
+        sizing,
+        load_varies: LoadKind::of_scenario(&resolved.scenario) == LoadKind::Varying,
+        ..context(asked, precision)
+    };
+    KneeView::new(knee, context)
+}
+
+/// What is known before anything is simulated.
+pub(super) fn context(asked: &Asked<'_>, precision: &Precision) -> KneeContext {
+    let resolved = asked.resolved;
+    KneeContext {
         subject: subject::subject(resolved),
         scenario: resolved.scenario_name(),
         seed: resolved.scenario.seed,
@@ -266,27 +279,16 @@ fn view(
         attainment: resolved.slo.attainment,
         trust: present::trust(resolved),
         assumptions: assumptions(resolved, precision),
-        is_interrupted: stopped == StoppedAt::Search,
-        is_cut_after: stopped == StoppedAt::WhatFollows,
-        model,
-        model_unknown,
         max_concurrency: resolved.scenario.workload.client.max_concurrency,
-        min_rate: asked.bracket.min_rate,
-        notes: (resolved.other_notes().into_iter())
-            .chain(failures::of_search(resolved, knee))
-            .chain(classes::note(knee, &present::objective(resolved)))
-            .collect(),
         ignored: asked.ignored.clone(),
         label: resolved.report.label.clone(),
         metadata: resolved.report.metadata.clone(),
-        sizing,
         rent: asked.rent.clone(),
-        load_varies: LoadKind::of_scenario(&resolved.scenario) == LoadKind::Varying,
         words: EngineWords::of(&resolved.scenario.first_pool().engine),
         pools: pools(resolved),
         beside: mix::beside(&resolved.scenario.workload),
-    };
-    KneeView::new(knee, context)
+        ..KneeContext::default()
+    }
 }
 
 /// The pools and what their engines call their limits, where there are several.

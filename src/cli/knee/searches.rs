@@ -9,12 +9,12 @@ use super::super::kept::{Keeper, Kept};
 use super::super::plan::{Plan, Planned};
 use super::super::progress::Progress;
 use super::super::{interrupt, rent};
-use super::Terminal;
-use super::one::{Asked, Searched, search_one};
+use super::one::{Asked, search_one};
+use super::{Terminal, in_flight};
 use crate::config::{Resolved, Server};
 use crate::cost::uncertainty::Component;
-use crate::report;
 use crate::report::knees::{Found, KneeRow, Labels, Priced};
+use crate::report::{self, KneeView};
 use crate::sweep::{self, Finished};
 
 /// What came of a setting.
@@ -116,17 +116,21 @@ fn search((cell, asked): &(&Planned, Asked<'_>), goes_on: &(impl Fn() -> bool + 
     if interrupt::is_asked() {
         return Found::NotRun;
     }
-    match search_one(asked, &mut |_| goes_on(), &mut |_| goes_on()) {
-        Ok(searched) => Found::Knee(Box::new(priced(&cell.resolved, searched))),
+    let searched = match in_flight::is_loop(asked.resolved) {
+        true => Ok(in_flight::search_one(asked, &mut |_| goes_on()).knee),
+        false => search_one(asked, &mut |_| goes_on(), &mut |_| goes_on()).map(|searched| searched.view),
+    };
+    match searched {
+        Ok(view) => Found::Knee(Box::new(priced(&cell.resolved, view))),
         Err(error) => Found::Failed(format!("{error:#}")),
     }
 }
 
-fn priced(resolved: &Resolved, searched: Searched) -> Priced {
+fn priced(resolved: &Resolved, view: KneeView) -> Priced {
     let pools = &resolved.scenario.pools;
     Priced {
-        view: searched.view,
-        is_cut: searched.is_cut,
+        is_cut: view.is_interrupted || view.is_cut_after,
+        view,
         gpus: pools
             .iter()
             .map(|pool| u64::from(pool.gpus) * u64::from(pool.replicas))

@@ -11,13 +11,13 @@ use super::super::reported::unread;
 use super::super::{Exit, cells, files, interrupt, mix, present, rent, subject};
 use super::one::Asked;
 use super::searches::{Setting, search_all};
-use super::{Args, Bracket, Terminal, no_promise, set_by_the_search};
+use super::{Args, Bracket, Terminal, in_flight, no_promise, set_by_the_search};
 use crate::config::axes::{Axis, Cell};
 use crate::config::{Assembled, Diagnostic, Diagnostics, Place, Resolved};
 use crate::report::chart::{self, Picture};
 use crate::report::figures::{count, counted};
 use crate::report::knees::{self, KneeRow, Knees, Ranking};
-use crate::report::{self, KneeView, Sizing};
+use crate::report::{self, KneeView, Sizing, Sought};
 use crate::sweep;
 
 /// Most settings of one command.
@@ -35,9 +35,14 @@ pub(super) fn execute(
 ) -> anyhow::Result<ExitCode> {
     let settings = combinations(args, common)?;
     let mut sizings: Vec<Option<Sizing>> = Vec::new();
+    let mut first: Option<Sought> = None;
     let judge = |index: usize, resolved: &Resolved| {
         promised(resolved)?;
         rent::check_for_knee(resolved)?;
+        if in_flight::is_loop(resolved) {
+            in_flight::check(args, resolved)?;
+        }
+        comparable(*first.get_or_insert(in_flight::sought(resolved)), resolved)?;
         let sizing = args.sizing.of(resolved, &settings[index].document);
         sizing.map(|sizing| sizings.push(sizing))
     };
@@ -193,6 +198,24 @@ fn promised(resolved: &Resolved) -> Result<(), Diagnostics> {
     match resolved.slo.is_empty() {
         true => Err(no_promise().into()),
         false => Ok(()),
+    }
+}
+
+/// Whether its knee is a number of what the first one's is.
+///
+/// # Errors
+/// It is not.
+fn comparable(first: Sought, resolved: &Resolved) -> Result<(), Diagnostics> {
+    let own = in_flight::sought(resolved);
+    match own == first {
+        true => Ok(()),
+        false => Err(Diagnostic::new(format!(
+            "its knee is a number of {}, and that of the first setting one of {}",
+            own.axis(),
+            first.axis()
+        ))
+        .help("search settings of one kind of traffic beside each other")
+        .into()),
     }
 }
 

@@ -1,4 +1,4 @@
-//! Latency and throughput against offered load, with the objectives, the knee and saturation.
+//! Latency and throughput against offered load, or the number in flight of a closed loop, with the objectives, the knee and saturation.
 
 mod flags;
 mod full;
@@ -27,7 +27,7 @@ const BEYOND: f64 = 2.0;
 
 const FIRST_HEADING: &str = "Time to first token, logarithmic";
 
-/// Draws a knee search: three panels over one axis of offered load.
+/// Draws a knee search: three panels over one axis of offered load, or of the number in flight of a closed loop.
 ///
 /// Past saturation no latency is drawn, since none is a property of the system; critical points are hollow.
 #[must_use]
@@ -66,7 +66,7 @@ pub fn knee(view: &KneeView) -> Picture {
     for panel in &panels {
         panel.foot(&mut picture, 8);
     }
-    panels[2].foot_labels(&mut picture, "offered load, requests per second", 8);
+    panels[2].foot_labels(&mut picture, view.of.axis(), 8);
     top = panels[2].bottom;
     picture.height = top + 56.0;
     picture
@@ -76,17 +76,19 @@ pub fn knee(view: &KneeView) -> Picture {
 fn near(view: &KneeView) -> KneeView {
     let furthest = view.ceiling().map_or(f64::INFINITY, |rate| BEYOND * rate.high);
     let mut near = view.clone();
-    near.points.retain(|point| point.request_rate <= furthest);
+    near.points.retain(|point| point.load() <= furthest);
     near
 }
 
 /// The answer of the text, with what it is an answer about. A subject may be several, so no verb follows it.
 fn title(view: &KneeView) -> String {
-    let rates = figures::counted(view.points.len() as u64, "rate");
+    let tried = view.of.tried();
+    let noun = if view.of.is_loop() { "run" } else { tried };
+    let rates = figures::counted(view.points.len() as u64, noun);
     let is_asked = !asked(view).is_empty();
     let finding = match view.knee {
         _ if view.points.is_empty() && view.is_interrupted => {
-            "INTERRUPTED before any rate was simulated".to_owned()
+            format!("INTERRUPTED before any {tried} was simulated")
         }
         None if view.is_interrupted && is_asked && view.only_client().is_none() => {
             format!("INTERRUPTED after {rates}, none of which met the SLO")
@@ -115,11 +117,13 @@ fn found(view: &KneeView, is_asked: bool) -> String {
         );
     }
     match (view.knee, saturation) {
-        (Some(knee), _) => format!("{} req/s within the SLO", figures::significant_down(knee.value)),
+        (Some(knee), _) => format!("{} within the SLO", view.of.told(knee.value)),
         (None, Some(saturation)) if is_asked => format!("no simulated rate meets the SLO; {saturation}"),
-        (None, None) if is_asked && !view.points.is_empty() => "no simulated rate meets the SLO".to_owned(),
+        (None, None) if is_asked && !view.points.is_empty() => {
+            format!("no simulated {} meets the SLO", view.of.tried())
+        }
         (None, Some(saturation)) => saturation,
-        (None, None) => "latency against offered load".to_owned(),
+        (None, None) => format!("latency against {}", view.of.axis()),
     }
 }
 
@@ -160,7 +164,7 @@ fn rate_axis(view: &KneeView) -> Axis {
         .flatten()
         .map(|estimate| estimate.high);
     Axis::linear(
-        view.points.iter().map(|point| point.request_rate).chain(ends),
+        view.points.iter().map(KneePoint::load).chain(ends),
         Quantity::Number,
     )
 }
@@ -187,6 +191,7 @@ fn throughput_axis(view: &KneeView) -> Axis {
         .filter_map(|point| point.request_throughput)
         .map(|estimate| estimate.high);
     let offered = view.points.iter().map(|point| point.request_rate);
+    let offered = offered.filter(|_| !view.of.is_loop());
     Axis::linear(completed.chain(offered), Quantity::Number)
 }
 
@@ -288,7 +293,7 @@ fn latencies(
             .filter_map(|point| (curve.of)(point).map(|seconds| (point, seconds)));
         let points: Vec<(f64, f64)> = quoted
             .clone()
-            .map(|(point, seconds)| (point.request_rate, seconds))
+            .map(|(point, seconds)| (point.load(), seconds))
             .collect();
         panel.curve(picture, &points, curve.colour, 2.0);
         drawn.extend(dense(&panel.pixels(&points)));
@@ -323,7 +328,7 @@ fn latencies(
         let is_steady = view.points.iter().any(|point| point.ttft.is_some());
         let why = match is_steady {
             true => "no request has a second token",
-            false => "no steady state at any simulated rate",
+            false => &format!("no steady state at any simulated {}", view.of.tried()),
         };
         nothing(picture, panel, why);
     }
@@ -341,7 +346,7 @@ fn interval_band(picture: &mut Picture, view: &KneeView, panel: &Panel) {
         .points
         .iter()
         .filter(|point| point.ttft.is_some())
-        .filter_map(|point| point.p99_ttft.map(|interval| (point.request_rate, interval)))
+        .filter_map(|point| point.p99_ttft.map(|interval| (point.load(), interval)))
         .filter(|(_, interval)| interval.high.is_finite())
         .collect();
     band_around(picture, panel, &known, Colour::VERMILLION);
@@ -358,7 +363,7 @@ fn band_around(picture: &mut Picture, panel: &Panel, known: &[(f64, Estimate)], 
     picture.area(panel.pixels(&outline), colour.faded(0.2));
 }
 
-/// Completed against offered load: the curve leaves the diagonal where the system saturates.
+/// Completed against offered load: the curve leaves the diagonal where the system saturates. A closed loop has no diagonal.
 fn throughput(picture: &mut Picture, view: &KneeView, panel: &Panel) {
     let heading = match view.beside.as_slice() {
         [] => "Throughput, requests completed per second".to_owned(),
@@ -371,17 +376,16 @@ fn throughput(picture: &mut Picture, view: &KneeView, panel: &Panel) {
     let known: Vec<(f64, Estimate)> = view
         .points
         .iter()
-        .filter_map(|point| {
-            point
-                .request_throughput
-                .map(|estimate| (point.request_rate, estimate))
-        })
+        .filter_map(|point| Some((point.load(), point.request_throughput?)))
         .collect();
     let Some(&(last_rate, last)) = known.last() else {
-        return nothing(picture, panel, "no rate was simulated");
+        return nothing(picture, panel, &format!("no {} was simulated", view.of.tried()));
     };
+    let is_loop = view.of.is_loop();
     let offered = [panel.pixel((0.0, 0.0)), panel.pixel((last_rate, last_rate))];
-    picture.dashes(offered[0], offered[1], Colour::GREY, 1.0);
+    if !is_loop {
+        picture.dashes(offered[0], offered[1], Colour::GREY, 1.0);
+    }
     band_around(picture, panel, &known, Colour::GREEN);
     let points: Vec<(f64, f64)> = known
         .iter()
@@ -391,7 +395,8 @@ fn throughput(picture: &mut Picture, view: &KneeView, panel: &Panel) {
     for &at in &points {
         picture.dot(panel.pixel(at), 2.8, Colour::GREEN);
     }
-    let curves = [dense(&offered), dense(&panel.pixels(&points))];
+    let offered = if is_loop { Vec::new() } else { dense(&offered) };
+    let curves = [offered, dense(&panel.pixels(&points))];
     full::name(picture, view, panel, (&upright(view, panel), &curves.concat()));
     let label = |text: String, y: f64, colour: Colour| EndLabel {
         at: beside(panel, (last_rate, y)),
@@ -403,10 +408,10 @@ fn throughput(picture: &mut Picture, view: &KneeView, panel: &Panel) {
         last.value,
         Colour::GREEN,
     )];
-    // What has no rate is completed, too, and not offered at the rates of this axis.
-    if !view.beside.is_empty() {
+    // What has no rate is completed, too, and not offered at the rates of this axis. A loop offers what is served.
+    if !is_loop && !view.beside.is_empty() {
         labels.push(label("offered beside it".into(), last_rate, Colour::GREY));
-    } else if last_rate > last.high {
+    } else if !is_loop && last_rate > last.high {
         labels.push(label("offered".into(), last_rate, Colour::GREY));
     }
     panel.end_labels(picture, labels);

@@ -3,6 +3,7 @@
 
 use super::super::figures::counted;
 use super::super::knees::{Measure, Ranked, Ranking};
+use super::super::sought::Sought;
 use super::axis::{Axis, Quantity};
 use super::panel::{Panel, head, wrapped};
 use super::scene::{Anchor, Colour, Font, Picture};
@@ -140,8 +141,8 @@ fn draw_ranked(picture: &mut Picture, ranking: &Ranking, rows: &[Ranked], mut pa
 /// What the two groups are.
 fn said(measure: Measure, alike: usize) -> [&'static str; 2] {
     match (measure, alike) {
-        (Measure::Rate, 1) => ["serves the most", "serve less"],
-        (Measure::Rate, _) => ["serves the most, and what cannot be told from it", "serve less"],
+        (Measure::Served(_), 1) => ["serves the most", "serve less"],
+        (Measure::Served(_), _) => ["serves the most, and what cannot be told from it", "serve less"],
         (_, 1) => ["cheapest", "dearer"],
         (_, _) => ["cheapest, and what cannot be told from it", "dearer"],
     }
@@ -151,7 +152,10 @@ fn axis(measure: Measure, rows: &[Ranked]) -> String {
     let unit = match measure {
         Measure::MillionTokens => "$ per million output tokens, 90 % interval",
         Measure::Hour => "$ per hour, 90 % interval",
-        Measure::Rate => "requests per second within the SLO, interval by chance",
+        Measure::UserHour => "$ per hour of a user, 90 % interval",
+        Measure::Served(Sought::Rate) => "requests per second within the SLO, interval by chance",
+        Measure::Served(Sought::InFlight) => "requests in flight within the SLO, interval by chance",
+        Measure::Served(Sought::Users) => "users within the SLO, interval by chance",
     };
     let chance = match rows.iter().any(|row| row.is_by_chance) {
         true => " (thin: by chance alone)",

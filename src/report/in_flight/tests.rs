@@ -1,8 +1,9 @@
 use super::*;
 use crate::analysis::knee::{Binding, Statistic};
 use crate::analysis::{Estimate, Verdict};
+use crate::metrics::Metric;
 use crate::report::knee_limit::tests::tried as point_at;
-use crate::report::{EngineWords, json};
+use crate::report::{KneeContext, KneeView, Promise, Sought, json};
 
 fn point(rate: f64, slack: (f64, f64, f64)) -> Point {
     let mut point = point_at(rate, Verdict::Stable);
@@ -14,21 +15,19 @@ fn point(rate: f64, slack: (f64, f64, f64)) -> Point {
 }
 
 fn view(tried: Vec<(u64, Point)>, ending: InFlightEnding) -> InFlightView {
-    InFlightView {
-        found: InFlight { ending, tried },
-        are_users: false,
-        limited_by: None,
-        model: None,
-        rent: None,
-        promises: vec!["p99 TTFT ≤ 500 ms".to_owned()],
+    let found = InFlight { ending, tried };
+    let context = KneeContext {
+        promises: vec![Promise {
+            metric: "ttft".to_owned(),
+            percentile: Some(99.0),
+            limit_s: 0.5,
+        }],
         subject: "a model on a card".to_owned(),
-        scenario: None,
-        seed: 0,
-        trust: Vec::new(),
-        assumptions: Vec::new(),
-        notes: Vec::new(),
-        ignored: Vec::new(),
-        is_interrupted: false,
+        ..KneeContext::default()
+    };
+    InFlightView {
+        knee: KneeView::of_loop(&found, Sought::InFlight, context),
+        found,
     }
 }
 
@@ -69,7 +68,7 @@ fn the_answer_stands_first_with_its_interval_and_what_is_served() {
 #[test]
 fn what_breaks_first_is_told_with_its_number() {
     let view = found();
-    let told = limited_by(&view.found, false, &[], EngineWords::default(), &[]);
+    let told = view.knee.limited_by;
     let expected = "TTFT p99, which is beyond its limit first (512 ms of 500 ms with 24 in flight): ";
     assert!(
         told.as_ref().is_some_and(|told| told.starts_with(expected)),
@@ -80,10 +79,8 @@ fn what_breaks_first_is_told_with_its_number() {
 #[test]
 fn a_search_without_an_answer_says_why() {
     let first = |ending, is_interrupted| {
-        let view = InFlightView {
-            is_interrupted,
-            ..view(vec![(1, point(2.0, BROKEN))], ending)
-        };
+        let mut view = view(vec![(1, point(2.0, BROKEN))], ending);
+        view.knee.is_interrupted = is_interrupted;
         text(&view, Style::default()).lines().next().map(str::to_owned)
     };
     let told = first(InFlightEnding::None, false);

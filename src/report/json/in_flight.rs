@@ -6,36 +6,40 @@ use super::value::{Object, Value};
 use crate::analysis::knee::{InFlightEnding, Point};
 use crate::report::in_flight::InFlightView;
 use crate::report::knee_limit::First;
+use crate::report::text_knee::asked;
 use crate::report::trust::trust_word;
 use crate::report::views::verdict_word;
 
 /// Writes the search as a line of JSON, without a newline at its end: `in_flight` has the answer and every number that was tried.
 #[must_use]
 pub fn in_flight(view: &InFlightView) -> String {
+    let knee = &view.knee;
     let mut object = Object::default();
     object.put("format_version", super::FORMAT_VERSION);
     object.put("version", super::VERSION);
-    object.put("subject", view.subject.clone());
-    object.put("scenario", scenario(view.scenario.as_deref(), view.seed));
-    if view.is_interrupted {
+    object.put("subject", knee.subject.clone());
+    object.put("scenario", scenario(knee.scenario.as_deref(), knee.seed));
+    if knee.is_interrupted {
         object.put("interrupted", true);
     }
     object.put("in_flight", Value::Object(answer(view)));
-    let paid = view.rent.as_ref().map(|rent| Cost::of(rent, view.tokens_per_s()));
+    let paid = knee.rent.as_ref().map(|rent| Cost::of(rent, view.tokens_per_s()));
     object.put("cost", Value::Object(paid.unwrap_or_default().object()));
-    object.put("promises", view.promises.clone());
+    object.put("promises", asked(knee));
     let mut trust = Object::default();
-    for (component, how) in &view.trust {
+    for (component, how) in &knee.trust {
         trust.put(component, trust_word(*how).to_owned());
     }
     object.put("trust", Value::Object(trust));
-    let model = view.model.as_ref().and_then(|model| model.as_ref().ok());
-    object.put("model_interval", model.map(super::plimsoll::figure_interval));
-    object.put("assumptions", view.assumptions.clone());
-    object.put("ignored", view.ignored.clone());
-    let unknown = view.model.iter().filter_map(|model| model.as_ref().err());
+    object.put(
+        "model_interval",
+        knee.model.as_ref().map(super::plimsoll::figure_interval),
+    );
+    object.put("assumptions", knee.assumptions.clone());
+    object.put("ignored", knee.ignored.clone());
+    let unknown = knee.model_unknown.iter();
     let unknown = unknown.map(|why| format!("the model's interval is not known: {why}"));
-    let notes = view.notes.iter().cloned().chain(unknown);
+    let notes = knee.notes.iter().cloned().chain(unknown);
     object.put("notes", notes.collect::<Vec<_>>());
     object.line()
 }
@@ -43,8 +47,7 @@ pub fn in_flight(view: &InFlightView) -> String {
 fn answer(view: &InFlightView) -> Object {
     let best = view.best();
     let mut object = Object::default();
-    let of = if view.are_users { "users" } else { "requests" };
-    object.put("of", of.to_owned());
+    object.put("of", view.knee.of.code());
     object.put("within_slo", best.map(|(number, _)| *number));
     let (low, high) = match view.found.ending {
         InFlightEnding::Found { surely, at_most, .. } => (surely, at_most),
@@ -67,7 +70,7 @@ fn answer(view: &InFlightView) -> Object {
     );
     object.put(
         "limited_by",
-        view.limited_by.clone().map_or(Value::Null, Value::Text),
+        view.knee.limited_by.clone().map_or(Value::Null, Value::Text),
     );
     let breaks = view.found.first_beyond().and_then(|(_, point)| point.binding);
     let breaks = breaks.map(|binding| First::Promise(binding.metric, binding.statistic).code());

@@ -8,7 +8,8 @@ use crate::analysis::knee::{CountEnding, Crew, WhenFull};
 use crate::report::trust::trust_word;
 use crate::report::views::{ClassPromise, Counted, KneePoint, KneeView, Quantiles, Sizing, verdict_word};
 
-/// Writes a knee search as a line of JSON, without a newline at its end. Rates are requests per second. It has the shape of a
+/// Writes a knee search as a line of JSON, without a newline at its end. Rates are requests per second; `knee_of` says what its knee is a number
+/// of: a `rate`, or how many `requests` or `users` a closed loop has in flight. It has the shape of a
 /// [setting](super::knee_setting) among several: its `cell` is empty, and it stands beside nothing.
 #[must_use]
 pub fn knee(view: &KneeView) -> String {
@@ -49,6 +50,7 @@ pub(super) fn unsearched() -> Object {
         "subject",
         "scenario",
         "cost",
+        "knee_of",
         "knee",
         "saturation",
         "when_full",
@@ -97,6 +99,7 @@ pub(super) fn object(view: &KneeView) -> Object {
     if let Some(rent) = &view.rent {
         object.put("cost", Value::Object(paid(view, rent).object()));
     }
+    object.put("knee_of", view.of.code());
     object.put("knee", estimate(view.knee));
     object.put("saturation", estimate(view.saturation));
     // Requests per second that a full server serves, where that is surely less.
@@ -290,6 +293,9 @@ pub(super) fn optional(value: Option<f64>) -> Value {
 
 fn point(point: &KneePoint) -> Object {
     let mut object = Object::default();
+    if let Some(number) = point.in_flight {
+        object.put("in_flight", number);
+    }
     object.put("request_rate", point.request_rate);
     object.put("verdict", verdict_word(point.verdict).to_owned());
     object.put("requests", point.requests);

@@ -5,6 +5,7 @@ use super::knee;
 use super::value::{Object, Value};
 use crate::analysis::costs::{Cost, Reach};
 use crate::cost::uncertainty::Component;
+use crate::report::Sought;
 use crate::report::knees::{Found, KneeRow, Knees, Priced};
 
 /// A setting as a line of JSON, without a newline at its end. `state` says what became of it, as the CSV does; what was not searched
@@ -75,12 +76,15 @@ fn cost(priced: &Priced) -> Object {
         ..knee::paid(&priced.view, &priced.rent)
     };
     let mut object = paid.object();
+    object.put("usd_per_user_hour", priced.usd_per_user_hour());
+    object.put("request_throughput_at_knee", priced.view.served_per_s());
     object.put("output_throughput_at_knee", priced.view.output_tokens_per_s);
     object.put(
         "ranked_by",
-        match priced.view.sizing {
-            Some(_) => "usd_per_hour",
-            None => "usd_per_million_output_tokens",
+        match (&priced.view.sizing, priced.view.of) {
+            (Some(_), _) => "usd_per_hour",
+            (None, Sought::Users) => "usd_per_user_hour",
+            (None, Sought::Rate | Sought::InFlight) => "usd_per_million_output_tokens",
         },
     );
     let cost = priced.cost();

@@ -3,7 +3,7 @@
 use super::{Doubt, Found, KneeRow, Knees, Priced};
 use crate::analysis::Estimate;
 use crate::analysis::costs::UNKNOWN;
-use crate::report::figures::{count, counted, percent, significant, significant_down};
+use crate::report::figures::{count, counted, percent, significant};
 use crate::report::text_knee::asked;
 use crate::report::text_sizing::dollars;
 use crate::report::undone::Undone;
@@ -29,17 +29,18 @@ fn found(knees: &Knees) -> String {
     let asked = asked.map(|rate| format!(" for {} req/s", significant(rate)));
     let within = asked.clone().unwrap_or_else(|| " within the SLO".to_owned());
     // Of settings that were not searched nothing is known.
+    let unit = knees.of().unit();
     let (most, least) = match knees.cut() {
-        None => ("most req/s", "cheapest"),
-        Some((1, _)) => ("req/s of it", "cost of it"),
-        Some(_) => ("most req/s of these", "cheapest of these"),
+        None => (format!("most {unit}"), "cheapest"),
+        Some((1, _)) => (format!("{unit} of it"), "cost of it"),
+        Some(_) => (format!("most {unit} of these"), "cheapest of these"),
     };
     match (cheapest(knees), strongest(knees)) {
         (Some((best, priced)), _) => {
             format!("{least}{within}: {}{}", bought(best, priced), beside(knees, "be as cheap"))
         }
         (None, Some((row, knee))) if asked.is_none() => {
-            let knee = significant_down(knee.value);
+            let knee = knees.of().figure(knee.value);
             format!("{most}{within}: {}, {knee}{}", row.name(), beside(knees, "serve as much"))
         }
         _ if knees.cut().is_some() && !knees.searched().any(|priced| priced.view.is_kept()) => {
@@ -72,8 +73,8 @@ fn seen_before_the_end(knees: &Knees) -> String {
     let most = seen.max_by(|(_, a, _), (_, b, _)| a.total_cmp(b));
     let most = most.map(|(row, rate, is_sized)| {
         let of_one = if is_sized { " of one replica" } else { "" };
-        let (rate, name) = (significant_down(rate), row.name());
-        format!("at least {rate} req/s{of_one} within the SLO until then: {name}")
+        let (rate, name) = (knees.of().told(rate), row.name());
+        format!("at least {rate}{of_one} within the SLO until then: {name}")
     });
     let missed = (knees.searched().next().is_some()).then(|| match knees.cut() {
         Some((1, _)) => "it does not meet the SLO".to_owned(),
@@ -220,11 +221,11 @@ pub(super) fn serves_more(knees: &Knees) -> Option<String> {
     let own = priced.view.knee.map_or(0.0, |knee| knee.high);
     let (row, knee) = strongest(knees)?;
     let is_told = priced.view.sizing.is_none() && row.labels != best.labels && knee.low > own;
-    is_told.then(|| format!("{} req/s: {}", significant_down(knee.value), row.name()))
+    is_told.then(|| format!("{}: {}", knees.of().told(knee.value), row.name()))
 }
 
-/// `gpu = l40s, 0.21 $/M output tokens (2.91 req/s on 1 GPU, 0.86 $/h)`, or what carries the rate that was asked for:
-/// `gpu = l40s, 30.96 $/h (36 replicas, 36 GPUs, 0.22 $/M output tokens)`.
+/// `gpu = l40s, 0.21 $/M output tokens (2.91 req/s on 1 GPU, 0.86 $/h)`, of users `gpu = l40s, 0.00472 $/h a user (182 users on 1 GPU, 0.86 $/h,
+/// 0.21 $/M output tokens)`, or what carries the rate that was asked for: `gpu = l40s, 30.96 $/h (36 replicas, 36 GPUs, 0.22 $/M output tokens)`.
 fn bought(row: &KneeRow, priced: &Priced) -> String {
     let million = priced.usd_per_million_output_tokens();
     let million = million.map(|usd| format!("{} $/M output tokens", dollars(usd)));
@@ -239,13 +240,14 @@ fn bought(row: &KneeRow, priced: &Priced) -> String {
     let hour = hour.map(|usd| format!("{} $/h", dollars(usd)));
     let gpus = priced.gpus_paid().map(|gpus| counted(gpus, "GPU"));
     let sizing = priced.view.sizing.as_ref();
-    let (ranked, beside) = match sizing.and_then(|sizing| sizing.fleet.as_ref()) {
-        Some(fleet) => (hour, [Some(counted(fleet.replicas, "replica")), gpus, million]),
-        None => {
-            let knee = priced.view.knee.zip(gpus);
-            let on = knee.map(|(knee, gpus)| format!("{} req/s on {gpus}", significant_down(knee.value)));
-            (million, [on, hour, None])
-        }
+    let knee = priced.view.knee.zip(gpus.clone());
+    let on = knee.map(|(knee, gpus)| format!("{} on {gpus}", priced.view.of.told(knee.value)));
+    let user = priced.usd_per_user_hour();
+    let user = user.map(|usd| format!("{} $/h a user", dollars(usd)));
+    let (ranked, beside) = match (sizing.and_then(|sizing| sizing.fleet.as_ref()), user) {
+        (Some(fleet), _) => (hour, [Some(counted(fleet.replicas, "replica")), gpus, million]),
+        (None, Some(user)) => (Some(user), [on, hour, million]),
+        (None, None) => (million, [on, hour, None]),
     };
     let beside: Vec<String> = beside.into_iter().flatten().collect();
     let ranked = ranked.unwrap_or_default();

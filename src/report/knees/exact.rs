@@ -5,7 +5,8 @@ use crate::report::csv;
 use crate::report::trust::trust_word;
 
 /// Figures of a setting that was searched, as the JSON has them.
-const FIGURES: [&str; 24] = [
+const FIGURES: [&str; 27] = [
+    "knee_of",
     "knee",
     "knee_low",
     "knee_high",
@@ -17,11 +18,13 @@ const FIGURES: [&str; 24] = [
     "when_full",
     "when_full_low",
     "when_full_high",
+    "request_throughput_at_knee",
     "output_throughput_at_knee",
     "for_rate",
     "replicas_counted",
     "gpus",
     "usd_per_hour",
+    "usd_per_user_hour",
     "usd_per_million_output_tokens",
     "usd_per_million_tokens",
     "usd_low",
@@ -32,7 +35,7 @@ const FIGURES: [&str; 24] = [
     "hardest_pressed",
 ];
 
-/// One row a setting: its axes, the knee with both intervals, what it costs; empty where it has none, and why in `state`. `standing` is
+/// One row a setting: its axes, the knee with both intervals and what it is a number of (`rate`, `requests` in flight or `users`), what it costs; empty where it has none, and why in `state`. `standing` is
 /// `best`, `alike` of what cannot be told from the best, and `worse`, and `alike_by` says whether that is by `chance` or by the `model`'s doubt; empty where a setting was not searched to its end or has no rank.
 #[must_use]
 pub fn csv(knees: &Knees) -> String {
@@ -78,6 +81,7 @@ fn figures(row: &KneeRow) -> Vec<String> {
     let fleet = sizing.and_then(|sizing| sizing.fleet.as_ref());
     let cost = priced.cost().and_then(|cost| cost.interval_90());
     vec![
+        view.of.code().to_owned(),
         number(knee.map(|knee| knee.value)),
         number(knee.map(|knee| knee.low)),
         number(knee.map(|knee| knee.high)),
@@ -89,11 +93,13 @@ fn figures(row: &KneeRow) -> Vec<String> {
         number(full.map(|served| served.value)),
         number(full.map(|served| served.low)),
         number(full.map(|served| served.high)),
+        number(view.served_per_s()),
         number(view.output_tokens_per_s),
         number(sizing.map(|sizing| sizing.demand.rate)),
         whole(fleet.map(|fleet| fleet.replicas)),
         whole(priced.gpus_paid()),
         number(priced.usd_per_hour_paid()),
+        number(priced.usd_per_user_hour()),
         number(priced.usd_per_million_output_tokens()),
         number(priced.usd_per_million_tokens()),
         number(cost.map(|(low, _)| low)),

@@ -10,8 +10,9 @@ use super::standing::{Doubt, Rank, Standing, standings};
 use crate::analysis::Estimate;
 use crate::analysis::costs::{Work, least_too_long};
 use crate::analysis::knee::is_burst;
-use crate::report::figures::{counted, interval_outwards, significant, significant_down};
+use crate::report::figures::{counted, significant};
 use crate::report::json::cost_of;
+use crate::report::sought::Sought;
 use crate::report::text_sizing::dollars;
 use crate::report::undone::Undone;
 
@@ -20,10 +21,12 @@ use crate::report::undone::Undone;
 pub enum Measure {
     /// US dollars per million output tokens at the knee.
     MillionTokens,
+    /// US dollars per hour of a user, where the knee is a number of them.
+    UserHour,
     /// US dollars per hour of the replicas that carry a rate.
     Hour,
-    /// Requests per second within the SLO, where no price is known.
-    Rate,
+    /// What is served within the SLO, where no price is known: requests per second, or so many in flight.
+    Served(Sought),
 }
 
 /// A setting that has a rank.
@@ -117,8 +120,10 @@ fn ranks(objects: &[Value], measure: Measure) -> Vec<Option<Rank>> {
     let least = least_too_long(objects.iter().map(work));
     let of = |object: &Value| match measure {
         _ if is_cut(object) || undone(object, least).is_some() => None,
-        Measure::Rate => rate(object).map(Rank::Rate),
-        Measure::MillionTokens | Measure::Hour => cost_of(object).map(|cost| Rank::Cost(cost, load(object))),
+        Measure::Served(_) => rate(object).map(Rank::Rate),
+        Measure::MillionTokens | Measure::UserHour | Measure::Hour => {
+            cost_of(object).map(|cost| Rank::Cost(cost, load(object)))
+        }
     };
     objects.iter().map(of).collect()
 }
@@ -169,11 +174,18 @@ fn is_searched(object: &Value) -> bool {
 /// By cost, unless no cost is known.
 fn measure(objects: &[Value]) -> Measure {
     let priced = objects.iter().find(|object| cost_of(object).is_some());
-    match priced.map(|object| object["cost"]["ranked_by"] == "usd_per_hour") {
-        Some(true) => Measure::Hour,
-        Some(false) => Measure::MillionTokens,
-        None => Measure::Rate,
+    match priced.map(|object| object["cost"]["ranked_by"].as_str()) {
+        Some(Some("usd_per_hour")) => Measure::Hour,
+        Some(Some("usd_per_user_hour")) => Measure::UserHour,
+        Some(_) => Measure::MillionTokens,
+        None => Measure::Served(of(objects)),
     }
+}
+
+/// What the knees are numbers of.
+fn of(objects: &[Value]) -> Sought {
+    let known = objects.iter().find_map(|object| object["knee_of"].as_str());
+    Sought::of_code(known)
 }
 
 /// [`super::Priced::load`] as it is written.
@@ -216,25 +228,27 @@ fn last(value: &str) -> Option<&str> {
 
 /// `0.22 $/M [0.18, 0.26] · 60.2 req/s on 1 GPU`.
 fn figures(object: &Value, rank: &Rank, (low, high): (f64, f64)) -> String {
+    let of = Sought::of_code(object["knee_of"].as_str());
     let gpus = object["cost"]["gpus"].as_u64();
     let gpus = gpus.map(|gpus| counted(gpus, "GPU"));
     let interval = match rank {
         Rank::Cost(..) if high.is_finite() => format!("[{}, {}]", dollars(low), dollars(high)),
         Rank::Cost(..) => format!("from {}", dollars(low)),
-        Rank::Rate(_) if high.is_infinite() => format!("from {}", significant_down(low)),
-        Rank::Rate(_) => interval_outwards(low, high),
+        Rank::Rate(_) if high.is_infinite() => format!("from {}", of.figure(low)),
+        Rank::Rate(rate) => of.interval(*rate),
     };
     let beside = match object["sizing"]["replicas"].as_u64() {
         Some(replicas) => Some(counted(replicas, "replica")),
         None => self::rate(object)
             .filter(|_| matches!(rank, Rank::Cost(..)))
-            .map(|rate| format!("{} req/s", significant_down(rate.value))),
+            .map(|rate| of.told(rate.value)),
     };
     let (value, unit) = match rank {
-        Rank::Rate(rate) => (significant_down(rate.value), "req/s"),
-        Rank::Cost(cost, _) => match object["cost"]["ranked_by"] == "usd_per_hour" {
-            true => (dollars(cost.usd), "$/h"),
-            false => (dollars(cost.usd), "$/M"),
+        Rank::Rate(rate) => (of.figure(rate.value), of.unit()),
+        Rank::Cost(cost, _) => match object["cost"]["ranked_by"].as_str() {
+            Some("usd_per_hour") => (dollars(cost.usd), "$/h"),
+            Some("usd_per_user_hour") => (dollars(cost.usd), "$/h a user"),
+            _ => (dollars(cost.usd), "$/M"),
         },
     };
     let on = [beside, gpus].into_iter().flatten().collect::<Vec<_>>();
@@ -254,9 +268,12 @@ fn why_unranked(object: &Value, undone: Option<Undone>, measure: Measure) -> Str
         _ if object["client_limit_within_slo"] == true && object["knee"].is_null() => {
             "the client is its limit".to_owned()
         }
-        ("kept", _) if measure != Measure::Rate => "its price is not known".to_owned(),
+        ("kept", _) if !matches!(measure, Measure::Served(_)) => "its price is not known".to_owned(),
         ("kept", _) => "its knee is not known".to_owned(),
-        _ => "meets the SLO at no rate".to_owned(),
+        _ => match Sought::of_code(object["knee_of"].as_str()) {
+            Sought::Rate => "meets the SLO at no rate".to_owned(),
+            Sought::InFlight | Sought::Users => "no number in flight is seen to meet the SLO".to_owned(),
+        },
     }
 }
 
@@ -282,10 +299,8 @@ fn title(objects: &[Value], measure: Measure, ranked: &[Ranked], axes: &str) -> 
             let rate = rate.map_or(String::new(), |rate| format!(" for {} req/s", significant(rate)));
             format!("is cheapest{rate}: {} $/h", dollars(best.value))
         }
-        Measure::Rate => format!(
-            "serves the most within the SLO: {} req/s",
-            significant_down(best.value)
-        ),
+        Measure::UserHour => format!("is cheapest within the SLO: {} $/h a user", dollars(best.value)),
+        Measure::Served(of) => format!("serves the most within the SLO: {}", of.told(best.value)),
     };
     let before = match before.is_empty() {
         true => before,

@@ -4,8 +4,9 @@ use std::fmt::Write;
 
 use super::{Found, KneeRow, Knees, Priced, answer};
 use crate::analysis::Estimate;
-use crate::report::figures::{count, interval_outwards, percent, significant, significant_down};
+use crate::report::figures::{count, percent, significant, significant_down};
 use crate::report::page::table_on;
+use crate::report::sought::Sought;
 use crate::report::tables::{Column, markdown};
 use crate::report::text_knee::{asked, holds_until_a_burst};
 use crate::report::text_sizing::dollars;
@@ -157,19 +158,22 @@ fn cells(knees: &Knees) -> (Vec<Column>, Vec<Vec<String>>) {
         .priced()
         .next()
         .map_or("95 %", |priced| priced.view.certainty());
-    let middle = match is_sized {
-        true => ["replicas", "each"],
-        false => ["model 90 %", "saturates"],
+    let of = knees.of();
+    let middle = match (is_sized, of.is_loop()) {
+        (true, _) => ["replicas", "each"],
+        (false, false) => ["model 90 %", "saturates"],
+        (false, true) => ["model 90 %", "req/s"],
     };
-    columns.extend(["req/s", certainty].map(Column::right));
+    columns.extend([of.unit(), certainty].map(Column::right));
     columns.extend(middle.map(Column::right));
     columns.extend(is_any_less_when_full(knees).then(|| Column::right(ONCE_FULL)));
     columns.extend(["GPUs", "$/h"].map(Column::right));
-    let costs = match is_sized {
-        true => ["90 %", "$/M out", "$/M in+out"],
-        false => ["$/M out", "90 %", "$/M in+out"],
+    let costs: &[&str] = match (is_sized, of) {
+        (true, _) => &["90 %", "$/M out", "$/M in+out"],
+        (false, Sought::Users) => &["$/h a user", "90 %", "$/M out", "$/M in+out"],
+        (false, Sought::Rate | Sought::InFlight) => &["$/M out", "90 %", "$/M in+out"],
     };
-    columns.extend(costs.map(Column::right));
+    columns.extend(costs.iter().copied().map(Column::right));
     columns.extend(["kernels", "limited by"].map(Column::left));
     let of_row = |row: &KneeRow| {
         let mut cells: Vec<String> = row.labels.iter().map(|(_, value)| value.clone()).collect();
@@ -190,18 +194,24 @@ fn cells(knees: &Knees) -> (Vec<Column>, Vec<Vec<String>>) {
 fn figures(knees: &Knees, priced: &Priced, is_sized: bool) -> Vec<String> {
     let dash = || "–".to_owned();
     let view = &priced.view;
-    // Of a search that was cut short nothing is known but what it had found until then.
+    // Of a search that was cut short nothing is known but what it had found until then. A closed loop saturates nothing: there stands what it serves.
     let saturation = match (view.saturates_below(), view.saturation) {
+        _ if view.of.is_loop() => view.served_per_s().map_or_else(dash, significant),
         _ if priced.is_cut && !view.is_cut_after => dash(),
         (Some(high), _) => format!("< {}", significant(high)),
         (None, at) => at.map_or_else(dash, |at| significant(at.value)),
     };
-    let interval = |knee: Estimate| interval_outwards(knee.low, knee.high);
+    let interval = |knee: Estimate| view.of.interval(knee);
     let model = priced.knee_model_90();
+    let model = model.map(|(low, high)| Estimate {
+        value: low,
+        low,
+        high,
+    });
     let knee = match (view.knee, view.only_client()) {
         // Nothing broke up to the highest rate that was looked at.
-        (Some(knee), _) if knee.high.is_infinite() => format!("≥ {}", significant_down(knee.value)),
-        (Some(knee), _) => significant_down(knee.value),
+        (Some(knee), _) if knee.high.is_infinite() => format!("≥ {}", view.of.figure(knee.value)),
+        (Some(knee), _) => view.of.figure(knee.value),
         (None, Some(client)) => format!("≥ {}", significant_down(client.value)),
         (None, None) if priced.is_cut => dash(),
         (None, None) => "none".to_owned(),
@@ -213,10 +223,7 @@ fn figures(knees: &Knees, priced: &Priced, is_sized: bool) -> Vec<String> {
             fleet.map_or_else(dash, |fleet| count(fleet.replicas)),
             fleet.and_then(|fleet| fleet.load).map_or_else(dash, percent),
         ],
-        false => [
-            model.map_or_else(dash, |(low, high)| interval_outwards(low, high)),
-            saturation,
-        ],
+        false => [model.map_or_else(dash, interval), saturation],
     });
     if is_any_less_when_full(knees) {
         let full = view.when_full.map(|full| significant_down(full.served.value));
@@ -233,9 +240,11 @@ fn figures(knees: &Knees, priced: &Priced, is_sized: bool) -> Vec<String> {
             true => format!("[{}, {}]", dollars(low), dollars(high)),
             false => format!("from {}", dollars(low)),
         });
-    match is_sized {
-        true => cells.extend([gpus, hour, cost, million, all]),
-        false => cells.extend([gpus, hour, million, cost, all]),
+    let user = || priced.usd_per_user_hour().map_or_else(dash, dollars);
+    match (is_sized, knees.of()) {
+        (true, _) => cells.extend([gpus, hour, cost, million, all]),
+        (false, Sought::Users) => cells.extend([gpus, hour, user(), cost, million, all]),
+        (false, Sought::Rate | Sought::InFlight) => cells.extend([gpus, hour, million, cost, all]),
     }
     let kernels = priced.kernels();
     cells.extend([

@@ -5,7 +5,7 @@ use super::*;
 use crate::analysis::Estimate;
 use crate::analysis::knee::WhenFull;
 use crate::calibrate::interval::FigureInterval;
-use crate::report::Sizing;
+use crate::report::{Sizing, Sought};
 
 /// A setting that takes so much within the SLO, known within a tenth by chance; its model's doubt is a factor either way.
 fn row(gpu: &str, knee: f64, doubt: f64, usd_per_hour: Option<f64>) -> KneeRow {
@@ -484,7 +484,7 @@ fn a_picture_ranks_settings_by_their_objects_as_the_answer_does() {
     );
     assert_eq!(
         (unpriced.measure, unpriced.ranked[2].is_alike),
-        (Measure::Rate, false)
+        (Measure::Served(Sought::Rate), false)
     );
     let none = ranking(&all[4..]);
     assert_eq!(

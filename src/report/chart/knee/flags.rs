@@ -13,10 +13,10 @@ const FLAG_FOOT: f64 = 30.0;
 /// The names of the knee and of saturation above the first panel, each beside its line: the knee's to the left where there is
 /// room, saturation's to the right of its line and of the other name.
 pub(super) fn flags(picture: &mut Picture, view: &KneeView, panel: &Panel) {
-    let flag = |estimate: Estimate, told: String| Flag::bracketed(estimate, told, view.certainty());
+    let flag = |estimate: Estimate, told: String| Flag::bracketed(estimate, told, view);
     // Whoever sends as much as the knee must be within it.
     let knee = view.knee.map(|knee| {
-        let told = format!("knee {}", figures::significant_down(knee.value));
+        let told = format!("knee {}", view.of.told(knee.value));
         (knee, flag(knee, told))
     });
     let mut taken = panel.left;
@@ -36,7 +36,7 @@ pub(super) fn flags(picture: &mut Picture, view: &KneeView, panel: &Panel) {
             || {
                 flag(
                     saturation,
-                    format!("{name} {}", figures::significant(saturation.value)),
+                    format!("{name} {} req/s", figures::significant(saturation.value)),
                 )
             },
             Flag::open,
@@ -65,10 +65,10 @@ struct Flag {
 }
 
 impl Flag {
-    /// A rate that was bracketed, `told` as its name and figure.
-    fn bracketed(estimate: Estimate, told: String, certainty: &str) -> Flag {
-        let interval = figures::interval_outwards(estimate.low, estimate.high);
-        Flag::of(told + " req/s", format!("{certainty} {interval}"))
+    /// A load that was bracketed, `told` as its name and figure.
+    fn bracketed(estimate: Estimate, told: String, view: &KneeView) -> Flag {
+        let interval = view.of.interval(estimate);
+        Flag::of(told, format!("{} {interval}", view.certainty()))
     }
 
     /// Saturation that nothing bounds from below.

@@ -86,7 +86,7 @@ pub(super) fn drawn_classes<'a>(view: &'a KneeView, metric: &str) -> Vec<ClassCu
         points: view
             .points
             .iter()
-            .filter_map(|point| Some((point.request_rate, of(point, index)?)))
+            .filter_map(|point| Some((point.load(), of(point, index)?)))
             .collect(),
     };
     promised
