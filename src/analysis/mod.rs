@@ -27,7 +27,6 @@ mod refusals;
 mod saturation;
 mod silent;
 mod steady;
-pub mod textbook;
 mod users;
 mod verdict;
 mod working_set;

@@ -1,20 +1,24 @@
 //! What a closed form says of a run that has one, beside what was simulated.
 
-use crate::analysis::textbook::{Foretold, foretold};
+use crate::analysis::closed_form::{self, ClosedForm};
 use crate::analysis::{Estimate, Outcome, RunResult};
 use crate::config::Resolved;
+use crate::cost::linear::LinearCost;
 use crate::report::figures::{significant, time};
 
-/// The queue of the books that a run is, if it is one.
-pub(super) fn closed_form(resolved: &Resolved, result: &RunResult) -> Option<Foretold> {
-    let steps = resolved
-        .servers
-        .first()
-        .and_then(|server| server.step_time.as_ref());
-    foretold(&resolved.scenario, steps.map(|law| law.cost()), result)
+/// What the books say of a run, if it is one of their queues.
+pub(super) fn closed_form(resolved: &Resolved, result: &RunResult) -> Option<ClosedForm> {
+    closed_form::closed_form(&resolved.scenario, steps(resolved), result).ok()
 }
 
-/// What the closed form foretells, and what was simulated.
+/// How long the steps of an ideal server last.
+fn steps(resolved: &Resolved) -> Option<LinearCost> {
+    let server = resolved.servers.first();
+    let law = server.and_then(|server| server.step_time.as_ref());
+    law.map(|law| law.cost())
+}
+
+/// What the closed form says, and what was simulated.
 pub(super) fn of_run(resolved: &Resolved, outcome: &Outcome) -> Option<String> {
     let result = &outcome.result;
     let told = closed_form(resolved, result)?;
@@ -39,22 +43,22 @@ pub(super) fn of_run(resolved: &Resolved, outcome: &Outcome) -> Option<String> {
             time(told.service_s)
         ),
     };
-    let stay = || Some(format!("{}{}", time(seen.e2el.mean_s()?), known("e2el")));
-    let (what, foretold, simulated) = match (told.per_s, told.wait_s) {
+    let response = || Some(format!("{}{}", time(seen.e2el.mean_s()?), known("e2el")));
+    let (what, of_books, simulated) = match (told.per_s, told.wait_s) {
         (Some(per_s), _) => {
             let served = seen.completed as f64 / seen.duration_s;
-            let foretold = format!("{} req/s and {}", significant(per_s), time(told.stay_s));
-            let simulated = format!("{} req/s and {}", significant(served), stay()?);
-            ("throughput and mean stay are", foretold, simulated)
+            let of_books = format!("{} req/s and {}", significant(per_s), time(told.response_s));
+            let simulated = format!("{} req/s and {}", significant(served), response()?);
+            ("throughput and mean response time are", of_books, simulated)
         }
         (None, Some(wait_s)) => {
             let simulated = format!("{}{}", time(seen.queue_time.mean_s()?), known("queue_time"));
             ("the mean wait is", time(wait_s), simulated)
         }
-        (None, None) => ("the mean stay is", time(told.stay_s), stay()?),
+        (None, None) => ("the mean response time is", time(told.response_s), response()?),
     };
     let (formula, note) = (told.formula, told.note);
     Some(format!(
-        "{load} {what} {formula} = {foretold}{note}; simulated {simulated}"
+        "{load} {what} {formula} = {of_books}{note}; simulated {simulated}"
     ))
 }

@@ -10,9 +10,9 @@ pub use self::knee::{KneePoint, KneeView};
 use jiff::civil::DateTime;
 
 use crate::analysis::Verdict;
+use crate::analysis::closed_form::ClosedForm;
 use crate::analysis::costs::Rent;
 use crate::analysis::knee::{Count, Demand, Fleet};
-use crate::analysis::textbook::Foretold;
 use crate::calibrate::interval::ModelInterval;
 use crate::cluster::LockStepAccount;
 use crate::cost::Trust;
@@ -124,7 +124,7 @@ pub struct ResultMeta {
     /// Every setting of the scenario that a figure depends on, under its key path.
     pub settings: Vec<(String, String)>,
     /// What the closed form says of it, where it is a queue that has one.
-    pub closed_form: Option<Foretold>,
+    pub closed_form: Option<ClosedForm>,
     /// How much of the machine was used.
     pub utilisation: Option<Utilisation>,
     /// Who waited for whom, where that was watched.

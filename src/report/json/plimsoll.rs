@@ -8,8 +8,8 @@ use super::cost::Cost;
 use super::value::{Object, Value};
 use super::{FORMAT_VERSION, distribution_ms};
 use super::{parts, tiers, waits};
+use crate::analysis::closed_form::ClosedForm;
 use crate::analysis::costs::tokens_per_s;
-use crate::analysis::textbook::Foretold;
 use crate::analysis::{Estimate, RunResult};
 use crate::calibrate::interval::{FigureInterval, ModelInterval};
 use crate::cluster::LockStepAccount;
@@ -158,13 +158,13 @@ pub(super) fn object(result: &RunResult, meta: &ResultMeta) -> Object {
 }
 
 /// What the books say of this queue.
-fn closed_form(told: &Foretold) -> Object {
+fn closed_form(told: &ClosedForm) -> Object {
     let mut object = Object::default();
     object.put("queue", told.queue.as_str());
     object.put("utilisation", told.utilisation);
     object.put("mean_service_ms", told.service_s * 1e3);
     object.put("mean_queue_time_ms", told.wait_s.map(|wait_s| wait_s * 1e3));
-    object.put("mean_e2el_ms", told.stay_s * 1e3);
+    object.put("mean_e2el_ms", told.response_s * 1e3);
     object.put("request_throughput", told.per_s);
     object
 }
