@@ -50,7 +50,7 @@ pub struct Args {
     /// Leave the model's intervals out of JSON and CSV: one simulation a cell instead of fifteen or so, the others short.
     #[arg(long)]
     pub no_interval: bool,
-    /// What the table shows of each cell: ttft, tpot, itl, e2el, throughput, hits, good, kv, cost, or a figure of the CSV.
+    /// What the table, or the CSV, shows of each cell: ttft, tpot, itl, e2el, throughput, hits, good, kv, cost, or a figure of the CSV.
     #[arg(long, value_name = "NAMES", value_delimiter = ',', help_heading = "Output")]
     pub columns: Vec<String>,
     /// What to write.
@@ -216,6 +216,7 @@ fn execute(
     }
     terminal.notes(&of_front_ends(&all));
     terminal.notes(&of_equal_lengths(&all).into_iter().collect::<Vec<_>>());
+    terminal.notes(&shown::without_closed_form(told.columns, plan, (&cells, &all)));
     let row = |(cell, run)| plan.row(cell, run);
     let rows = report::sweep::alike(cells.iter().zip(&all).map(row).collect());
     if !is_interrupted || kept.is_none() {
@@ -305,7 +306,7 @@ fn put(
     }
     let width = terminal.width().filter(|_| file.is_none());
     let text = match told.outputs.format {
-        Format::Csv => report::sweep::csv(rows),
+        Format::Csv => report::sweep::csv(rows, told.columns),
         Format::Json => {
             let results: Vec<_> = rows.iter().map(|row| row.run).collect();
             serde_json::to_string(&results)? + "\n"
@@ -367,8 +368,8 @@ fn one(cell: &Planned, told: &Told<'_>) -> Result<serde_json::Value, CellError> 
         model_interval,
         ..present::meta_of(&cell.resolved, &outcome)
     };
-    // What a file has does not depend on the columns of a table.
-    if matches!(outputs.format, Format::Table | Format::Md) {
+    // What JSON has does not depend on what is asked for.
+    if matches!(outputs.format, Format::Table | Format::Md | Format::Csv) {
         let more = told.columns.percentiles().into_iter();
         let known = meta.percentiles.clone();
         meta.percentiles.extend(more.filter(|one| !known.contains(one)));

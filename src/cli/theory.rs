@@ -1,6 +1,6 @@
-//! What a closed form says of a run that has one, beside what was simulated.
+//! What a closed form says of a run that has one, beside what was simulated, and why another has none.
 
-use crate::analysis::closed_form::{self, ClosedForm};
+use crate::analysis::closed_form::{self, ClosedForm, NoClosedForm, no_queue};
 use crate::analysis::{Estimate, Outcome, RunResult};
 use crate::config::Resolved;
 use crate::cost::linear::LinearCost;
@@ -9,6 +9,13 @@ use crate::report::figures::{significant, time};
 /// What the books say of a run, if it is one of their queues.
 pub(super) fn closed_form(resolved: &Resolved, result: &RunResult) -> Option<ClosedForm> {
     closed_form::closed_form(&resolved.scenario, steps(resolved), result).ok()
+}
+
+/// Why a run has no closed form.
+pub(super) fn why_none(resolved: &Resolved) -> &'static str {
+    // What is a queue of the books has none where its run says too little.
+    let none = no_queue(&resolved.scenario, steps(resolved));
+    none.unwrap_or(NoClosedForm::Run).why()
 }
 
 /// How long the steps of an ideal server last.

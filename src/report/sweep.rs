@@ -191,15 +191,18 @@ fn promise(row: &SweepRow<'_>) -> [String; 4] {
 /// where there is one (`slo`: `kept`, `broken` or `not_decided`; `good_share` with its 95 % interval), then `shares_of`, which says of
 /// what these shares are (`steady` stretch or `whole` run, as in the table), then the verdict; a run that was not made
 /// has its axes and the verdict `not_run`, one whose model does not fit `does_not_fit`, and one that cannot be run for another reason
-/// `refused`.
+/// `refused`. Where figures are asked for there are these alone, under the same names and of the same stretches.
 ///
 /// # Panics
 /// Never: what is written stays in memory.
 #[must_use]
-pub fn csv(rows: &[SweepRow<'_>]) -> String {
+pub fn csv(rows: &[SweepRow<'_>], shown: &Columns) -> String {
     let Some(first) = rows.first() else {
         return String::new();
     };
+    if let Some(keys) = shown.keys(rows) {
+        return chosen(rows, &keys);
+    }
     let is_plain = |value: &Value| !value.is_object() && !value.is_array();
     let finished = rows.iter().find(|row| row.is_simulated());
     let keys: Vec<&String> = finished
@@ -261,6 +264,25 @@ pub fn csv(rows: &[SweepRow<'_>]) -> String {
         writer.write_record(record).expect("writing to memory succeeds");
     }
     String::from_utf8(writer.into_inner().expect("memory needs no flush")).expect("the writer copies UTF-8")
+}
+
+/// The same with these figures: the axes before them, `shares_of` and the verdict after them.
+fn chosen(rows: &[SweepRow<'_>], keys: &[String]) -> String {
+    let axes = rows.first().into_iter().flat_map(|row| row.settings);
+    let axes = axes.map(|(axis, _)| axis.as_str());
+    let head: Vec<&str> = axes
+        .chain(keys.iter().map(String::as_str))
+        .chain(["shares_of", "verdict"])
+        .collect();
+    let number = |value: Option<f64>| value.map_or(String::new(), |value| value.to_string());
+    let lines = rows.iter().map(|row| {
+        let axes = row.settings.iter().map(|(_, value)| value.clone());
+        let cells = axes.chain(keys.iter().map(|key| number(row.in_file(key))));
+        cells
+            .chain([row.shares_of().to_owned(), row.verdict().to_owned()])
+            .collect()
+    });
+    super::csv::write(&head, lines)
 }
 
 #[cfg(test)]

@@ -2,7 +2,7 @@
 
 use serde_json::Value;
 
-use super::{Desk, text};
+use super::{Desk, text, unfolded};
 
 fn json(desk: &Desk, words: &str) -> Value {
     serde_json::from_str(&desk.expect(0, &format!("{words} --format json"))).unwrap()
@@ -125,8 +125,72 @@ fn a_sweep_shows_the_books_and_any_percentile_where_it_is_asked() {
             .parse::<f64>()
             .unwrap()
     };
-    let (told, seen) = (of("closed_form_mean_queue_time_ms"), of("mean_queue_time_ms"));
+    let (told, seen) = (
+        of("closed_form_mean_queue_time_ms"),
+        of("closed_form_simulated_mean_queue_time_ms"),
+    );
     assert!((told / seen - 1.0).abs() < 0.1, "{told} {seen}");
+    // What is simulated beside the closed form is of the stretch that it is of, and the whole run has its own.
+    let run = json(&desk, "run memoryless-queue --num-prompts 20000 --request-rate 5");
+    let of_run = |part: &str| run["plimsoll"][part]["mean_queue_time_ms"].as_f64().unwrap();
+    assert_eq!(
+        (seen, of("mean_queue_time_ms")),
+        (of_run("steady"), of_run("whole"))
+    );
+}
+
+/// Names choose the columns of CSV as they do those of the table, each figure once, and what has no closed form says why.
+#[test]
+fn the_figures_that_are_asked_for_stand_once_and_without_closed_forms_there_is_a_reason() {
+    let desk = Desk::new();
+    let sweep = "sweep memoryless-queue --num-prompts 5000 --no-interval -L request-rate 2,5";
+    let csv = desk.expect(
+        0,
+        &format!("{sweep} --columns ttft,p50_queue,running --format csv"),
+    );
+    assert_eq!(
+        csv.lines().next().unwrap(),
+        "request-rate,median_ttft_ms,p99_ttft_ms,p50_queue_time_ms,running,shares_of,verdict"
+    );
+    let all = desk.expect(0, &format!("{sweep} --format csv"));
+    let cell = |csv: &str, name: &str| {
+        let mut lines = csv.lines();
+        let at = lines.next().unwrap().split(',').position(|one| one == name);
+        lines
+            .next()
+            .unwrap()
+            .split(',')
+            .nth(at.unwrap())
+            .unwrap()
+            .to_owned()
+    };
+    assert_eq!(cell(&csv, "p99_ttft_ms"), cell(&all, "p99_ttft_ms"));
+    let table = desk.expect(0, &format!("{sweep} --columns theory,queue"));
+    let head = table.lines().nth(1).unwrap();
+    assert!(
+        head.contains("queue, simulated") && !head.contains("queue mean") && head.contains("queue p50"),
+        "{table}"
+    );
+    for (words, why) in [
+        (
+            "quickstart -L request-rate 2,4",
+            "a step lasts the longer the more sequences are in it",
+        ),
+        (
+            "ideal-queue --max-num-seqs 4 -L request-rate 8",
+            "answers are not without memory",
+        ),
+        (
+            "memoryless-queue -L request-rate 5,12",
+            "no closed form of request-rate = 12: the run does not tell enough",
+        ),
+    ] {
+        let output = desk.run(&format!(
+            "sweep {words} --num-prompts 2000 --no-interval --columns theory"
+        ));
+        let told = unfolded(&text(&output.stderr));
+        assert!(told.contains(why), "{words}: {told}");
+    }
 }
 
 /// A law of lengths without memory says what is wrong with it.

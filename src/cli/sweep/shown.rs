@@ -1,9 +1,15 @@
-//! `sweep --columns`: which figures the table shows.
+//! `sweep --columns`: which figures the table and the CSV show.
+
+use serde_json::Value;
 
 use super::Args;
 use crate::cli::outputs::Format;
+use crate::cli::plan::Plan;
+use crate::cli::theory;
 use crate::config::{Diagnostic, Diagnostics, Place};
+use crate::report::knees::name;
 use crate::report::sweep::columns::Columns;
+use crate::sweep;
 
 impl Args {
     /// The figures that are asked for.
@@ -19,9 +25,41 @@ impl Args {
 
     /// That names of figures change nothing where all are written.
     pub(super) fn unshown(&self, format: Format) -> Vec<String> {
-        let is_table = matches!(format, Format::Table | Format::Md);
-        let is_idle = !self.columns.is_empty() && !is_table;
-        let note = "--columns has no effect: it chooses what the table shows, and this form has every figure";
+        let has_all = matches!(format, Format::Json | Format::Jsonl);
+        let is_idle = !self.columns.is_empty() && has_all;
+        let note = "--columns has no effect: it chooses what the table and the CSV show, and this form has every figure";
         is_idle.then(|| note.to_owned()).into_iter().collect()
     }
+}
+
+/// Why runs have no closed form, where such figures are asked for: once for each reason.
+pub(super) fn without_closed_form(
+    columns: &Columns,
+    plan: &Plan,
+    (cells, runs): (&[sweep::Cell], &[Value]),
+) -> Vec<String> {
+    if !columns.ask_closed_forms() {
+        return Vec::new();
+    }
+    let mut reasons: Vec<(&str, Vec<String>)> = Vec::new();
+    let mut simulated = 0;
+    for (cell, run) in cells.iter().zip(runs) {
+        let Some(planned) = plan.run(cell.index).filter(|_| !run.is_null()) else {
+            continue;
+        };
+        simulated += 1;
+        if run["plimsoll"]["closed_form"].is_object() {
+            continue;
+        }
+        let (why, name) = (theory::why_none(&planned.resolved), name(&planned.labels));
+        match reasons.iter_mut().find(|(known, _)| *known == why) {
+            Some((_, names)) => names.push(name),
+            None => reasons.push((why, vec![name])),
+        }
+    }
+    let told = |(why, names): (&str, Vec<String>)| match names.len() == simulated {
+        true => format!("no closed form: {why}"),
+        false => format!("no closed form of {}: {why}", names.join("; ")),
+    };
+    reasons.into_iter().map(told).collect()
 }

@@ -56,7 +56,7 @@ const STATISTICS: [&str; 7] = ["mean", "median", "std", "p50", "p90", "p95", "p9
 pub(super) const TOKENS_COST: &str = "$/M out";
 
 /// Other figures: key, heading, and how they are written.
-const OTHERS: [(&str, &str, Kind); 33] = [
+const OTHERS: [(&str, &str, Kind); 36] = [
     ("request_throughput", "req/s", Kind::Number),
     ("output_throughput", "out tok/s", Kind::Number),
     ("total_token_throughput", "all tok/s", Kind::Number),
@@ -88,11 +88,26 @@ const OTHERS: [(&str, &str, Kind); 33] = [
     ("steps", "steps", Kind::Count),
     ("closed_form_utilisation", "ρ", Kind::Number),
     (
+        "closed_form_simulated_mean_queue_time_ms",
+        "queue, simulated",
+        Kind::Latency,
+    ),
+    (
         "closed_form_mean_queue_time_ms",
         "queue, closed form",
         Kind::Latency,
     ),
+    (
+        "closed_form_simulated_mean_e2el_ms",
+        "E2EL, simulated",
+        Kind::Latency,
+    ),
     ("closed_form_mean_e2el_ms", "E2EL, closed form", Kind::Latency),
+    (
+        "closed_form_simulated_request_throughput",
+        "req/s, simulated",
+        Kind::Number,
+    ),
     (
         "closed_form_request_throughput",
         "req/s, closed form",
@@ -114,10 +129,11 @@ const WORDS: [(&str, &[&str]); 13] = [
         "theory",
         &[
             "closed_form_utilisation",
-            "mean_queue_time_ms",
+            "closed_form_simulated_mean_queue_time_ms",
             "closed_form_mean_queue_time_ms",
-            "mean_e2el_ms",
+            "closed_form_simulated_mean_e2el_ms",
             "closed_form_mean_e2el_ms",
+            "closed_form_simulated_request_throughput",
             "closed_form_request_throughput",
         ],
     ),
@@ -138,11 +154,17 @@ const WORDS: [(&str, &[&str]); 13] = [
     ),
 ];
 
+/// What a simulated figure of the very stretch that a closed form is of is called by, before its own name.
+pub(super) const BESIDE_CLOSED_FORM: &str = "closed_form_simulated_";
+
 /// What CSV has beside vLLM's keys.
-pub(super) const OWN_OF_CSV: [&str; 12] = [
+pub(super) const OWN_OF_CSV: [&str; 15] = [
     "mean_queue_time_ms",
+    "closed_form_simulated_mean_queue_time_ms",
     "closed_form_mean_queue_time_ms",
+    "closed_form_simulated_mean_e2el_ms",
     "closed_form_mean_e2el_ms",
+    "closed_form_simulated_request_throughput",
     "closed_form_request_throughput",
     "preemptions",
     "kv_usage",
@@ -180,6 +202,48 @@ impl Columns {
         asked
     }
 
+    /// Whether figures of a closed form are asked for.
+    #[must_use]
+    pub fn ask_closed_forms(&self) -> bool {
+        let mut figures = self.0.iter().flatten().flatten();
+        figures.any(|figure| figure.key.starts_with("closed_form_"))
+    }
+
+    /// The keys of the figures that are asked for, each once; `None` where the usual ones are.
+    pub(super) fn keys(&self, rows: &[SweepRow<'_>]) -> Option<Vec<String>> {
+        self.0.as_ref()?;
+        Some(self.told(rows).into_iter().map(|figure| figure.key).collect())
+    }
+
+    /// Those that the table shows, each once.
+    fn told(&self, rows: &[SweepRow<'_>]) -> Vec<Figure> {
+        let Some(groups) = &self.0 else {
+            return usual(rows);
+        };
+        let has = |figure: &Figure| rows.iter().any(|row| row.named(&figure.key).is_some());
+        // What is simulated beside a closed form is what the table shows anyway, unless that is of whole runs.
+        let of_whole = rows.iter().any(|row| row.of_whole);
+        let same = |figure: &Figure| match figure.key.strip_prefix(BESIDE_CLOSED_FORM) {
+            Some(own) if !of_whole => own.to_owned(),
+            _ => figure.key.clone(),
+        };
+        let mut known: Vec<String> = Vec::new();
+        let mut told = Vec::new();
+        for group in groups {
+            let (first, others) = group.split_at(1);
+            let group = first.iter().chain(others.iter().filter(|one| has(one)));
+            let mut left: Vec<Figure> = group.cloned().collect();
+            left.retain(|figure| {
+                let is_new = !known.contains(&same(figure));
+                known.push(same(figure));
+                is_new
+            });
+            shorten(&mut left);
+            told.extend(left);
+        }
+        told
+    }
+
     /// All that can be asked for: words first, then keys.
     #[must_use]
     pub fn known() -> String {
@@ -211,26 +275,27 @@ fn no_figure(name: &str) -> NoFigure {
     }
 }
 
+/// Of several statistics of one metric the others say which alone.
+fn shorten(figures: &mut [Figure]) {
+    let metric = |figure: &Figure| Some(figure.heading.rsplit_once(' ')?.0.to_owned());
+    let first = figures.first().filter(|first| first.kind == Kind::Latency);
+    let Some(of_first) = first.and_then(metric) else {
+        return;
+    };
+    for other in &mut figures[1..] {
+        if metric(other).as_ref() == Some(&of_first)
+            && let Some((_, statistic)) = other.heading.rsplit_once(' ')
+        {
+            other.heading = statistic.to_owned();
+        }
+    }
+}
+
 /// The figures of a name.
 fn group(name: &str) -> Option<Vec<Figure>> {
     let name = name.trim().replace('-', "_").to_lowercase();
     match WORDS.iter().find(|(word, _)| *word == name) {
-        Some((_, keys)) => {
-            let mut figures: Vec<Figure> = keys.iter().filter_map(|key| figure(key)).collect();
-            // Of several statistics of one metric the others say which alone.
-            let metric = |figure: &Figure| Some(figure.heading.rsplit_once(' ')?.0.to_owned());
-            let first = figures.first().filter(|first| first.kind == Kind::Latency);
-            if let Some(of_first) = first.and_then(metric) {
-                for other in &mut figures[1..] {
-                    if metric(other).as_ref() == Some(&of_first)
-                        && let Some((_, statistic)) = other.heading.rsplit_once(' ')
-                    {
-                        other.heading = statistic.to_owned();
-                    }
-                }
-            }
-            Some(figures)
-        }
+        Some((_, keys)) => Some(keys.iter().filter_map(|key| figure(key)).collect()),
         None => figure(&name).map(|figure| vec![figure]),
     }
 }
@@ -244,8 +309,9 @@ fn figure(key: &str) -> Option<Figure> {
             kind: *kind,
         });
     }
-    // In milliseconds also where that is not said.
+    // In milliseconds also where that is not said, and of the queue as its word has it.
     let (statistic, metric) = key.strip_suffix("_ms").unwrap_or(key).split_once('_')?;
+    let metric = if metric == "queue" { "queue_time" } else { metric };
     let (_, name) = METRICS.iter().find(|(known, _)| *known == metric)?;
     let is_known = STATISTICS.contains(&statistic) || percentile(statistic).is_some();
     is_known.then(|| Figure {
@@ -276,22 +342,17 @@ fn usual(rows: &[SweepRow<'_>]) -> Vec<Figure> {
         names.extend(priced.into_iter().filter(has));
     }
     names.push("good_share");
-    names.into_iter().filter_map(group).flatten().collect()
+    let groups = names.into_iter().filter_map(group);
+    let shortened = groups.map(|mut group| {
+        shorten(&mut group);
+        group
+    });
+    shortened.flatten().collect()
 }
 
 /// The table: its columns, and a line for each finished run.
 pub(super) fn cells(rows: &[SweepRow<'_>], shown: &Columns) -> (Vec<Column>, Vec<Vec<String>>) {
-    let figures = match &shown.0 {
-        None => usual(rows),
-        Some(groups) => {
-            let has = |figure: &Figure| rows.iter().any(|row| row.named(&figure.key).is_some());
-            let told = groups.iter().flat_map(|group| {
-                let (first, others) = group.split_at(1);
-                first.iter().chain(others.iter().filter(move |one| has(one)))
-            });
-            told.cloned().collect()
-        }
-    };
+    let figures = shown.told(rows);
     let axes = rows.first().map_or(&[][..], |row| row.settings);
     let mut columns: Vec<Column> = axes.iter().map(|(axis, _)| Column::left(axis)).collect();
     columns.extend(figures.iter().map(|figure| Column::right(&figure.heading)));
@@ -338,7 +399,8 @@ mod tests {
     #[test]
     fn a_figure_is_asked_for_by_its_key_or_by_a_word() {
         let headings = |name: &str| {
-            let group = group(name)?;
+            let mut group = group(name)?;
+            shorten(&mut group);
             Some(
                 group
                     .into_iter()
@@ -359,6 +421,7 @@ mod tests {
         assert_eq!(headings("queue").as_deref(), Some("queue mean | p50 | p99"));
         assert_eq!(headings("p99.9_ttft_ms").as_deref(), Some("TTFT p99.9"));
         assert_eq!(headings("p99.9_e2el").as_deref(), Some("E2EL p99.9"));
+        assert_eq!(headings("p50_queue").as_deref(), Some("queue p50"));
         for none in [
             "p100_ttft_ms",
             "p0_ttft_ms",

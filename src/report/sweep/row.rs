@@ -3,6 +3,7 @@
 use serde_json::Value;
 
 use super::SweepRow;
+use super::columns::BESIDE_CLOSED_FORM;
 use crate::report::figures::percent;
 use crate::stats::Z_95;
 
@@ -105,15 +106,40 @@ impl SweepRow<'_> {
             "preemptions" | "steps" => self.counted(key),
             "mfu" | "memory_bandwidth" => own("utilisation"),
             "replica_hours" => own("scaling"),
-            _ if key.starts_with("closed_form_") => {
-                let told = self.run.pointer("/plimsoll/closed_form")?;
-                told.get(key.trim_start_matches("closed_form_"))?.as_f64()
+            _ if key.starts_with(BESIDE_CLOSED_FORM) => {
+                self.beside_closed_form(key.trim_start_matches(BESIDE_CLOSED_FORM))
             }
+            _ if key.starts_with("closed_form_") => self.closed_form(key.trim_start_matches("closed_form_")),
             "usd_per_hour" | "usd_per_million_output_tokens" | "usd_per_million_tokens" => own("cost"),
             "running" | "running_max" | "waiting" | "waiting_max" | "kv_usage" | "kv_usage_max" | "busy" => {
                 state(key)
             }
             _ => self.figure(key),
+        }
+    }
+
+    /// What the books say of a figure.
+    fn closed_form(&self, key: &str) -> Option<f64> {
+        let told = self.run.pointer("/plimsoll/closed_form")?;
+        told.get(key)?.as_f64()
+    }
+
+    /// The same as it was simulated, over the stretch that the closed form is of: the steady one where there is one, whatever the other
+    /// figures are [told](SweepRow::of_whole) of.
+    fn beside_closed_form(&self, key: &str) -> Option<f64> {
+        self.closed_form(key)?;
+        let own = SweepRow {
+            of_whole: false,
+            ..self.clone()
+        };
+        own.figure(key)
+    }
+
+    /// A figure by its name as a file has it: shares of the stretch that `shares_of` names, and all else of the whole run.
+    pub(super) fn in_file(&self, key: &str) -> Option<f64> {
+        match key {
+            "good_share" | "prefix_cache_hit_rate" => self.named(key),
+            _ => self.named_of_whole(key),
         }
     }
 

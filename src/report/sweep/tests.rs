@@ -25,7 +25,7 @@ fn a_row_is_its_axes_and_its_plain_figures() {
         attainment: None,
     }];
     assert_eq!(
-        csv(&rows),
+        csv(&rows, &Columns::default()),
         "gpu,output_throughput,request_rate,verdict\n\"l40s, one\",12.5,inf,stable\n"
     );
     assert!(text(&rows, None).starts_with("1 run; most output 12.5 tok/s at gpu = l40s, one\n"));
@@ -72,7 +72,7 @@ fn a_model_interval_is_two_columns_in_the_unit_of_its_figure() {
         attainment: None,
     };
     assert_eq!(
-        csv(&[row(&run), row(&Value::Null)]),
+        csv(&[row(&run), row(&Value::Null)], &Columns::default()),
         "rate,p99_ttft_ms,p99_ttft_ms_model_low,p99_ttft_ms_model_high,verdict\n2,9.0,6.75,13.5,stable\n2,,,,not_run\n"
     );
 }
@@ -92,7 +92,11 @@ fn a_cell_that_does_not_fit_is_a_row_without_figures_and_no_run() {
             attainment: None,
         };
         let rows: Vec<SweepRow<'_>> = cells.iter().map(|cell| &cell[..]).zip(&runs).map(row).collect();
-        (text(&rows, None), csv(&rows), none_keeps(&rows))
+        (
+            text(&rows, None),
+            csv(&rows, &Columns::default()),
+            none_keeps(&rows),
+        )
     };
     let (table, lines, is_none) = told(true);
     assert!(
@@ -167,7 +171,7 @@ fn a_run_that_was_not_made_is_marked_and_quotes_nothing() {
         },
     ];
     assert_eq!(
-        csv(&rows),
+        csv(&rows, &Columns::default()),
         "request-rate,output_throughput,verdict\n2,,not_run\n4,12.5,stable\n"
     );
     let table = text(&rows, Some(60));
@@ -205,13 +209,13 @@ fn gaps_are_told_where_they_are_limited_and_hits_where_there_are_any() {
     for said in ["ITL p99", "87.5 ms", "hits", "25.0 %"] {
         assert!(shown.contains(said), "{said}\n{shown}");
     }
-    let table = csv(&[row(&with_both)]);
+    let table = csv(&[row(&with_both)], &Columns::default());
     assert!(
         table.contains("prefix_cache_hit_rate") && table.contains("0.25"),
         "{table}"
     );
     let without = run(0.0, serde_json::json!({"p99_ttft": 0.1}));
-    let shown = text(&[row(&without)], None) + &csv(&[row(&without)]);
+    let shown = text(&[row(&without)], None) + &csv(&[row(&without)], &Columns::default());
     assert!(!shown.contains("ITL") && !shown.contains("hit"), "{shown}");
 }
 
@@ -265,7 +269,7 @@ fn a_file_has_the_promise_and_the_share_with_its_interval() {
     };
     let mut rows: Vec<SweepRow<'_>> = runs.iter().map(row).collect();
     assert_eq!(
-        csv(&rows),
+        csv(&rows, &Columns::default()),
         "rate,request_goodput,request_throughput,prefix_cache_hit_rate,slo,good_share,good_share_low,good_share_high,shares_of,verdict\n\
          2,9.0,10.0,0.5,kept,1,0.75,1,steady,stable\n\
          2,9.0,10.0,0.5,not_decided,1,0.75,1,steady,critical\n\
@@ -274,9 +278,9 @@ fn a_file_has_the_promise_and_the_share_with_its_interval() {
     );
     rows[0].of_whole = true;
     assert!(
-        csv(&rows).contains("\n2,9.0,10.0,0.25,kept,0.9,,,whole,stable\n"),
+        csv(&rows, &Columns::default()).contains("\n2,9.0,10.0,0.25,kept,0.9,,,whole,stable\n"),
         "{}",
-        csv(&rows)
+        csv(&rows, &Columns::default())
     );
 }
 
@@ -338,7 +342,7 @@ fn costs_stand_in_csv_always_and_in_the_table_where_they_differ() {
             .zip(settings.iter().map(|one| &one[..]))
             .map(row)
             .collect();
-        (text(&rows, None), csv(&rows))
+        (text(&rows, None), csv(&rows, &Columns::default()))
     };
     let (table, file) = shown(&[run(2.99, false), run(2.99, false)]);
     assert!(!table.contains("$/h"), "{table}");
@@ -379,8 +383,8 @@ fn what_tiers_of_kv_brought_is_found_too() {
         "{shown}"
     );
     assert!(
-        csv(&rows).contains("prefix_cache_hit_rate,found_anywhere,"),
+        csv(&rows, &Columns::default()).contains("prefix_cache_hit_rate,found_anywhere,"),
         "{}",
-        csv(&rows)
+        csv(&rows, &Columns::default())
     );
 }
