@@ -225,7 +225,7 @@ impl Columns {
         let of_whole = rows.iter().any(|row| row.of_whole);
         let same = |figure: &Figure| match figure.key.strip_prefix(BESIDE_CLOSED_FORM) {
             Some(own) if !of_whole => own.to_owned(),
-            _ => figure.key.clone(),
+            _ => figure.key.replace("median_", "p50_"),
         };
         let mut known: Vec<String> = Vec::new();
         let mut told = Vec::new();
