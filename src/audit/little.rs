@@ -44,6 +44,23 @@ pub(super) fn check(case: &Case<'_>, found: &mut Vec<Finding>) {
     }
 }
 
+/// What keeps a row from being held against the law: a throughput beside a latency, and how its requests were sent. Of traces, batches
+/// and several clients nobody says how many should be in flight, and nothing is missing.
+pub(super) fn lacks(case: &Case<'_>) -> (bool, bool) {
+    let has_limit = case.row.setup.max_concurrency.is_some();
+    match case.load() {
+        Load::Unknown => (case.in_flight().is_none(), !has_limit),
+        Load::Open { .. } | Load::Closed { .. } | Load::Burst | Load::Users { .. } => {
+            (case.in_flight().is_none(), false)
+        }
+        Load::StaticBatch { .. }
+        | Load::Offline
+        | Load::Trace
+        | Load::Mixed { .. }
+        | Load::Sessions { .. } => (has_limit && case.in_flight().is_none(), false),
+    }
+}
+
 fn above_the_limit(case: &Case<'_>, limit: f64, in_flight: &Figure, found: &mut Vec<Finding>) {
     let excess = in_flight.low() / limit - 1.0;
     if excess <= 0.05 {

@@ -51,6 +51,10 @@ pub struct AuditedRow {
     pub lacks_prompt: bool,
     /// What nobody named of the machine, GPU and model, without which no physical bound is known.
     pub lacks_machine: (bool, bool),
+    /// No latency has two of mean, median, percentiles, least and largest, which could contradict each other.
+    pub lacks_percentiles: bool,
+    /// What keeps it from being held against Little's law: a throughput beside a latency, and a rate or a limit in flight.
+    pub lacks_little: (bool, bool),
 }
 
 impl AuditedRow {
@@ -90,6 +94,8 @@ pub fn audit(rows: &[Measured], known: &Known) -> Vec<AuditedRow> {
             findings,
             lacks_prompt: case.lacks_prompt(),
             lacks_machine: (case.device.is_none(), case.model.is_none()),
+            lacks_percentiles: percentiles::lacks(case.row),
+            lacks_little: little::lacks(case),
         }
     };
     cases.iter().zip(found).map(audited).collect()

@@ -20,6 +20,16 @@ pub(super) fn check(row: &Measured, found: &mut Vec<Finding>) {
     samples(row, found);
 }
 
+/// Whether no latency has two figures of one sample, which could contradict each other.
+pub(super) fn lacks(row: &Measured) -> bool {
+    let figures = |stats: &Stats| {
+        let named = [stats.mean, stats.median, stats.min, stats.max];
+        stats.percentiles.len() + named.iter().flatten().count()
+    };
+    let has_two = |(_, stats): &(&str, &Stats)| stats.derived.is_none() && figures(stats) >= 2;
+    !row.latencies().iter().any(has_two)
+}
+
 /// Minimum, percentiles, maximum never fall.
 fn order(name: &str, stats: &Stats, found: &mut Vec<Finding>) {
     let mut ladder: Vec<(f64, f64)> = stats.percentiles.clone();

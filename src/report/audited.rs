@@ -135,6 +135,8 @@ pub fn text(files: &[Audited], with_notes: bool) -> String {
     if let Some(told) = without_bounds(files, counts.rows) {
         lines.insert(1, told);
     }
+    let lacking = without_figures(files, counts.rows);
+    lines.splice(1..1, lacking);
     let left: usize = rows_of(files).map(|row| row.left.len()).sum();
     let hidden: Vec<String> = [
         (counts.notes, "note", "on how to read figures"),
@@ -169,6 +171,36 @@ fn without_bounds(files: &[Audited], all: usize) -> Option<String> {
     Some(format!(
         "not checked: whether steps{of} are faster than memory and arithmetic allow; {what}"
     ))
+}
+
+/// Which rows were held against no law of samples or queues, for want of what figures.
+fn without_figures(files: &[Audited], all: usize) -> Vec<String> {
+    let rows = || files.iter().flat_map(|file| &file.rows);
+    let of = |lacks: fn(&AuditedRow) -> bool| match (rows().filter(|row| lacks(row)).count(), all) {
+        (0, _) => None,
+        (_, 1) => Some(String::new()),
+        (lacking, _) => Some(format!(" of {}", counted(lacking as u64, "row"))),
+    };
+    let percentiles = of(|row| row.lacks_percentiles).map(|of| {
+        format!(
+            "not checked: whether mean and percentiles{of} go together; no latency has two of them (columns mean_ttft_ms and p99_ttft_ms, say)"
+        )
+    });
+    let lacks = |of: fn(&AuditedRow) -> bool| rows().any(of);
+    let little = of(|row| row.lacks_little != (false, false)).map(|of| {
+        let figures = lacks(|row| row.lacks_little.0);
+        let load = lacks(|row| row.lacks_little.1);
+        let figures = figures
+            .then_some("no throughput stands beside a latency (columns request_throughput and mean_e2el_ms)");
+        let load =
+            load.then_some("how requests were sent is not known (a column request_rate or max_concurrency)");
+        let what: Vec<&str> = figures.into_iter().chain(load).collect();
+        format!(
+            "not checked: whether as many were in flight{of} as Little's law has it; {}",
+            what.join(", and ")
+        )
+    });
+    percentiles.into_iter().chain(little).collect()
 }
 
 fn rows_of(files: &[Audited]) -> impl Iterator<Item = &Measured> {
@@ -344,6 +376,9 @@ fn file_json(file: &Audited) -> Value {
             "lacks_prompt_length": row.lacks_prompt,
             "lacks_gpu": row.lacks_machine.0,
             "lacks_model": row.lacks_machine.1,
+            "lacks_percentiles": row.lacks_percentiles,
+            "lacks_throughput_or_latency": row.lacks_little.0,
+            "lacks_load": row.lacks_little.1,
             "taken": measured.taken,
             "left": left,
         })
@@ -393,11 +428,18 @@ mod tests {
             "b.csv (CSV table)",
             "  left   two is no column that is known",
         ];
+        for (line, begins) in lines[1..].iter().zip([
+            "not checked: whether mean and percentiles of 3 rows go together; no latency has two of them",
+            "not checked: whether as many were in flight of 3 rows as Little's law has it; no throughput stands beside a latency",
+            "not checked: whether steps of 3 rows are faster",
+        ]) {
+            assert!(line.starts_with(begins), "{told}");
+        }
         assert!(
-            lines[1].starts_with("not checked: whether steps of 3 rows are faster"),
+            lines[2].contains(", and how requests were sent is not known"),
             "{told}"
         );
-        assert_eq!(lines[2..], expected, "{told}");
+        assert_eq!(lines[4..], expected, "{told}");
         assert!(!text(&files, false).contains(".csv"));
     }
 }

@@ -595,17 +595,29 @@ fn a_table_s_lengths_have_many_names_and_an_audit_without_them_says_so() {
             told.contains("the first token comes faster than the peak computes the prompt"),
             "{header}: {told}"
         );
-        assert!(!told.contains("not checked"), "{header}: {told}");
+        assert!(
+            !told.contains("not checked: whether the first token"),
+            "{header}: {told}"
+        );
     }
     let told = audited("in,out", "text");
-    let mut lines = told.lines();
-    assert_eq!(lines.next(), Some("nothing speaks against the result"));
-    assert!(
-        lines
-            .next()
-            .unwrap()
-            .starts_with("not checked: whether the first token may come so early"),
-        "{told}"
-    );
-    assert!(audited("in,out", "json").contains("\"lacks_prompt_length\": true"));
+    let lines: Vec<&str> = told.lines().collect();
+    assert_eq!(lines[0], "nothing speaks against the result");
+    // What one mean a latency and no throughput cannot contradict is not checked, either.
+    for (line, begins) in lines[1..].iter().zip([
+        "not checked: whether mean and percentiles go together; no latency has two of them",
+        "not checked: whether as many were in flight as Little's law has it; no throughput stands beside a latency",
+        "not checked: whether the first token may come so early",
+    ]) {
+        assert!(line.starts_with(begins), "{told}");
+    }
+    let object = audited("in,out", "json");
+    for key in [
+        "lacks_prompt_length",
+        "lacks_percentiles",
+        "lacks_throughput_or_latency",
+    ] {
+        assert!(object.contains(&format!("\"{key}\": true")), "{key}: {object}");
+    }
+    assert!(object.contains("\"lacks_load\": false"), "{object}");
 }
