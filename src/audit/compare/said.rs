@@ -34,23 +34,36 @@ pub(super) fn setups(predicted: &Measured, measured: &Measured) -> Option<(Cause
 /// What differs in settings, beyond load and lengths, of which causes of their own speak.
 fn other_settings(predicted: &Measured, measured: &Measured) -> Vec<String> {
     let (a, b) = (&predicted.setup, &measured.setup);
-    let are_lengths_told = !other_lengths(predicted, measured).is_empty();
-    settings::differences(a, b, other_load(a, b).is_some(), are_lengths_told)
+    let told = settings::Told {
+        load: other_load(a, b).is_some(),
+        lengths: !other_lengths(predicted, measured).is_empty(),
+        gpu: other_gpu(a, b).is_some(),
+        precision: other_precision(a, b).is_some(),
+    };
+    settings::differences(a, b, told)
 }
 
 /// What differs in machines and models, and what in the software beside them.
 fn servers(a: &Setup, b: &Setup) -> (Vec<String>, Vec<String>) {
-    let machine = [
-        unlike("model", &a.model, &b.model, model::is_other),
-        unlike("GPU", &a.gpu, &b.gpu, is_other_gpu),
-        counts("GPUs", a.n_gpus, b.n_gpus),
+    let ranks = [
         counts("tensor-parallel ranks", a.tensor_parallel, b.tensor_parallel),
         counts("pipeline stages", a.pipeline_parallel, b.pipeline_parallel),
         counts("replicas", a.data_parallel, b.data_parallel),
+    ];
+    // GPUs are as many as there are of these.
+    let gpus = counts("GPUs", a.n_gpus, b.n_gpus).filter(|_| ranks.iter().all(Option::is_none));
+    let [tensor, pipeline, replicas] = ranks;
+    let machine = [
+        unlike("model", &a.model, &b.model, model::is_other),
+        other_gpu(a, b),
+        gpus,
+        tensor,
+        pipeline,
+        replicas,
         counts("expert-parallel ranks", a.expert_parallel, b.expert_parallel),
         counts("pools", a.pools, b.pools),
         is_apart(a, b),
-        unlike("precision", &a.precision, &b.precision, model::is_other_type),
+        other_precision(a, b),
         unlike(
             "KV cache",
             &a.kv_cache_dtype,
@@ -69,6 +82,14 @@ fn servers(a: &Setup, b: &Setup) -> (Vec<String>, Vec<String>) {
     )
 }
 
+fn other_gpu(a: &Setup, b: &Setup) -> Option<String> {
+    unlike("GPU", &a.gpu, &b.gpu, is_other_gpu)
+}
+
+fn other_precision(a: &Setup, b: &Setup) -> Option<String> {
+    unlike("precision", &a.precision, &b.precision, model::is_other_type)
+}
+
 /// Whether only one of the two has prefill and decode apart.
 fn is_apart(a: &Setup, b: &Setup) -> Option<String> {
     let (one, other) = a.is_disaggregated.zip(b.is_disaggregated)?;
@@ -83,8 +104,12 @@ pub(super) fn all_that_differs(predicted: &Measured, measured: &Measured) -> Vec
     let load = other_load(a, b);
     let limit = a.max_concurrency.zip(b.max_concurrency);
     let limit = limit.filter(|(one, other)| one != other && load.is_none());
-    let limit = limit.map(|(one, other)| format!("limits of {one} against {other} in flight"));
     let settings = other_settings(predicted, measured);
+    let is_said = settings
+        .iter()
+        .any(|said| said.contains(settings::MAX_CONCURRENCY));
+    let limit = limit.filter(|_| !is_said);
+    let limit = limit.map(|(one, other)| format!("limits of {one} against {other} in flight"));
     let said = machine.into_iter().chain(server).chain(settings);
     let lengths = other_lengths(predicted, measured).into_iter();
     let lengths = lengths.filter(|other| !other.is_by_chance);

@@ -25,6 +25,8 @@ const NAMED: [&str; 8] = [
     "engine.profile",
     "model.name",
 ];
+/// Part of how requests are sent, where that is told.
+pub(super) const MAX_CONCURRENCY: &str = "workload.client.max_concurrency";
 /// More of them are counted and not named.
 const SHOWN: usize = 6;
 /// Characters of a value that are shown.
@@ -43,15 +45,35 @@ pub(super) fn differ_in_seed_alone(a: &Setup, b: &Setup) -> bool {
     a.settings.decide_both(&b.settings) && a.settings.unlike(&b.settings).iter().all(is_seed)
 }
 
-/// What differs, beyond what is told of loads and lengths where that is told.
-pub(super) fn differences(a: &Setup, b: &Setup, is_load_told: bool, are_lengths_told: bool) -> Vec<String> {
+/// What is told of a difference under a name of its own, of which settings need not tell again.
+#[derive(Clone, Copy, Debug, Default)]
+pub(super) struct Told {
+    /// How requests were sent.
+    pub(super) load: bool,
+    /// Their lengths.
+    pub(super) lengths: bool,
+    /// The card, which has a calibration of its own.
+    pub(super) gpu: bool,
+    /// What the weights are stored in.
+    pub(super) precision: bool,
+}
+
+impl Told {
+    fn has(self, key: &str) -> bool {
+        self.load && (key.starts_with("workload.arrivals") || key == MAX_CONCURRENCY)
+            || self.lengths && key.starts_with("workload.lengths")
+            || self.gpu && key == "cluster.calibration"
+            || self.precision && key == "model.quantization"
+            || NAMED.contains(&key)
+    }
+}
+
+/// What differs, beyond what is told already.
+pub(super) fn differences(a: &Setup, b: &Setup, told: Told) -> Vec<String> {
     // Another engine has other settings, and so have pools beside one server: only what both have is a difference then.
     let is_of_one_kind = a.engine == b.engine && a.pools == b.pools;
     let is_new = |other: &OtherSetting| {
-        let is_told = is_load_told && other.key.starts_with("workload.arrivals")
-            || are_lengths_told && other.key.starts_with("workload.lengths")
-            || NAMED.contains(&other.key.as_str());
-        !is_told && (is_of_one_kind || other.values.iter().all(Option::is_some))
+        !told.has(&other.key) && (is_of_one_kind || other.values.iter().all(Option::is_some))
     };
     let mut found = unlike(&a.settings, &b.settings);
     found.retain(is_new);
@@ -148,6 +170,47 @@ mod tests {
         assert_eq!(kinds(&one, &other)[..2], ["setup", "bandwidth"]);
     }
 
+    /// What a limit in flight, a card and a storage format are told by is not told again by the settings that make them.
+    #[test]
+    fn one_difference_is_told_once() {
+        let of = |clients: u64, gpu: &str, calibration: &str, stored: &str| {
+            let number = clients.to_string();
+            let settings = [
+                ("workload.client.max_concurrency", number.as_str()),
+                ("cluster.calibration", calibration),
+                ("model.quantization", stored),
+            ];
+            let mut row = simulated(&settings, clients as f64);
+            row.setup.load = crate::results::Load::Closed { clients };
+            row.setup.max_concurrency = Some(clients);
+            (row.setup.gpu, row.setup.precision) = (Some(gpu.to_owned()), Some(stored.to_owned()));
+            (row.setup.n_gpus, row.setup.tensor_parallel) = (Some(clients as u32), Some(clients as u32));
+            row
+        };
+        let one = of(1, "H100-SXM-80GB", "h100", "bfloat16");
+        let compared = compare(&one, &of(2, "H200-SXM-141GB", "h200", "fp8"));
+        let words: Vec<&str> = compared.causes.iter().map(|cause| cause.words.as_str()).collect();
+        assert_eq!(
+            words,
+            [
+                "not the same run, as the files themselves say: GPU H100-SXM-80GB against H200-SXM-141GB; \
+                 1 against 2 tensor-parallel ranks; precision bfloat16 against fp8",
+                "not the same load: 1 in flight against 2 in flight"
+            ]
+        );
+        let compared = compare(&one, &of(2, "H100-SXM-80GB", "h100", "bfloat16"));
+        assert_eq!(compared.unlike, Vec::<String>::new());
+        let mut open = one.clone();
+        open.setup.load = crate::results::Load::Open { rate: 5.0 };
+        let mut other = open.clone();
+        other.setup.max_concurrency = Some(8);
+        let settings = [(MAX_CONCURRENCY.to_owned(), "8".to_owned())];
+        other.setup.settings = Settings::all(settings.into(), "0.1.0");
+        let unlike = compare(&open, &other).unlike;
+        let of_limit = unlike.iter().filter(|what| what.contains("8"));
+        assert_eq!(of_limit.count(), 1, "{unlike:?}");
+    }
+
     #[test]
     fn a_file_in_another_folder_is_said_and_decides_nothing() {
         let key = "workload.arrivals.trace.path";
@@ -214,7 +277,7 @@ mod tests {
             row.setup.engine = Some(engine.to_owned());
             row
         };
-        let told = |one: Measured, other: Measured| differences(&one.setup, &other.setup, false, false);
+        let told = |one: Measured, other: Measured| differences(&one.setup, &other.setup, Told::default());
         let (one, other) = (of("engine", "1", 0..8), of("sglang", "2", 0..8));
         assert_eq!(told(one.clone(), other), ["step_jitter 1 against 2"]);
         let many = told(one, of("engine", "2", 0..8));
