@@ -28,12 +28,9 @@ const FLAGS: &[Row] = &[
     (&["header"], Many, Idle(CLIENT)),
 ];
 
-const SEVERAL: &str = "a command here is one load: `plimsoll sweep -L request-rate 1,2,4` or `-L max-concurrency 1,2,4` runs several, and `plimsoll knee` \
-                       searches for the highest";
-
 pub(super) fn put(said: &mut Said, args: &[String]) {
     read(said, args, &[FLAGS]);
-    put_load(said);
+    put_load(said, args);
     if let Some(seconds) = said.number(Part::Seconds) {
         said.put("--duration", format!("{seconds}s"));
     }
@@ -47,18 +44,52 @@ pub(super) fn put(said: &mut Said, args: &[String]) {
     }
 }
 
+/// How several loads are asked for: the same command with one of them, which is varied or searched over. GuideLLM sweeps rates of
+/// constant gaps unless something else is said.
+fn several(args: &[String], (flag, profile): (&str, &str), rates: Option<&str>) -> String {
+    let profile = if profile == "sweep" { "constant" } else { profile };
+    let (axis, rates) = match profile {
+        "concurrent" => ("max-concurrency", rates.unwrap_or("1,2,4")),
+        _ => ("request-rate", rates.unwrap_or("1,2,4")),
+    };
+    let of_load = ["--profile", "--rate-type", "--rate"];
+    let mut words = vec!["guidellm", "benchmark"];
+    let mut skips = false;
+    for word in args {
+        let name = word.split('=').next().unwrap_or(word).replace('_', "-");
+        if skips {
+            skips = false;
+        } else if of_load.contains(&name.as_str()) {
+            skips = !word.contains('=');
+        } else {
+            words.push(word);
+        }
+    }
+    let first = rates.split(',').next().unwrap_or_default();
+    words.extend([flag, profile, "--rate", first]);
+    let quoted = shlex::try_join(words).and_then(|command| Ok(shlex::try_quote(&command)?.into_owned()));
+    // What no shell takes was typed in none.
+    let command = quoted.unwrap_or_default();
+    format!(
+        "a command here is one load: `plimsoll sweep` with `--bench-cmd {command} -L {axis} {rates}` runs several, and `plimsoll knee` with \
+         `--bench-cmd {command}` finds the most within the SLO"
+    )
+}
+
 /// When requests are sent.
-fn put_load(said: &mut Said) {
+fn put_load(said: &mut Said, args: &[String]) {
     let (flag, profile) = said
         .part(Part::Pattern)
         .unwrap_or(("--profile".to_owned(), "sweep".to_owned()));
-    let is_several = said.part(Part::Rate).is_some_and(|(_, rate)| rate.contains(','));
-    if profile == "sweep" || is_several {
-        let (flag, what) = match is_several {
-            true => ("--rate".to_owned(), "has several rates"),
-            false => (flag, "is sweep, which runs several loads"),
+    let rates = said.part(Part::Rate).map(|(_, rates)| rates);
+    let rates = rates.filter(|rates| rates.contains(','));
+    if profile == "sweep" || rates.is_some() {
+        let help = several(args, (&flag, &profile), rates.as_deref());
+        let (flag, what) = match rates {
+            Some(_) => ("--rate".to_owned(), "has several rates"),
+            None => (flag, "is sweep, which runs several loads"),
         };
-        return said.wrong(&flag, what, SEVERAL);
+        return said.wrong(&flag, what, &help);
     }
     let needs_rate = matches!(profile.as_str(), "constant" | "poisson" | "async" | "concurrent");
     let rate = match needs_rate {

@@ -176,6 +176,51 @@ fn guidellm_says_its_profile_and_data_in_vllms_words() {
     );
 }
 
+/// What is said in place of several loads is a command that is read.
+#[test]
+fn guidellms_several_loads_are_one_that_is_varied() {
+    let data = "prompt_tokens=256,output_tokens=128";
+    for (load, one, axis) in [
+        ("", "--profile constant --rate 1", "-L request-rate 1,2,4"),
+        (
+            "--rate-type sweep --rate 10",
+            "--rate-type constant --rate 1",
+            "-L request-rate 1,2,4",
+        ),
+        (
+            "--profile=poisson --rate=2,8",
+            "--profile poisson --rate 2",
+            "-L request-rate 2,8",
+        ),
+        (
+            "--rate_type concurrent --rate 4,16",
+            "--rate_type concurrent --rate 4",
+            "-L max-concurrency 4,16",
+        ),
+    ] {
+        let problems = read_as(&format!(
+            "guidellm benchmark --target http://x {load} --data {data}"
+        ))
+        .unwrap_err();
+        assert_eq!(problems.len(), 1, "{load}: {problems:?}");
+        let help = problems[0].help.join(" ");
+        let told = help.split('`').find(|told| told.contains(" -L ")).unwrap();
+        let told = shlex::split(told).unwrap();
+        assert_eq!(
+            (told[0].as_str(), told[2..].join(" ").as_str()),
+            ("--bench-cmd", axis),
+            "{help}"
+        );
+        let command = shlex::split(&told[1]).unwrap().join(" ");
+        let expected = format!("guidellm benchmark --target http://x --data {data} {one}");
+        assert_eq!(command, expected, "{help}");
+        assert!(
+            help.contains("`plimsoll knee`") && read_as(&command).is_ok(),
+            "{help}"
+        );
+    }
+}
+
 #[test]
 fn what_is_not_read_is_refused_by_name() {
     for (command, told) in [
