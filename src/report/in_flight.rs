@@ -2,7 +2,7 @@
 
 mod knee;
 
-use super::figures::{count, percent, significant, time};
+use super::figures::{count, significant};
 use super::pairs::state;
 use super::searched::Searched;
 use super::sought::Sought;
@@ -10,6 +10,10 @@ use super::style::Style;
 use super::tables::Column;
 use super::text_cost;
 use super::text_knee::promised_line;
+use super::tried::{
+    self, ATTAIN, E2EL_P50, E2EL_P99, KV, RUNNING, SERVED, TOKENS, TPOT_P50, TPOT_P99, TTFT_P50, TTFT_P99,
+    WAITING,
+};
 use super::views::{KneeView, verdict_word};
 use crate::analysis::knee::{InFlight, InFlightEnding, Point};
 use crate::calibrate::interval::FigureInterval;
@@ -134,48 +138,18 @@ fn searched(view: &InFlightView) -> Searched<'_> {
 }
 
 fn cells(view: &InFlightView) -> (Vec<Column>, Vec<Vec<String>>) {
-    let heads = [
-        view.knee.of.unit(),
-        "req/s",
-        "out tok/s",
-        "attain",
-        "TTFT p50",
-        "p99",
-        "TPOT p50",
-        "p99",
-        "E2EL p50",
-        "run",
-        "wait",
-        "KV",
+    let figures = [
+        SERVED, TOKENS, ATTAIN, TTFT_P50, TTFT_P99, TPOT_P50, TPOT_P99, E2EL_P50, RUNNING, WAITING, KV,
     ];
-    let mut columns: Vec<Column> = heads.iter().map(|head| Column::right(head)).collect();
+    let heads = std::iter::once(view.knee.of.unit()).chain(tried::heads(&figures));
+    let mut columns: Vec<Column> = heads.map(Column::right).collect();
     columns.push(Column::left("SLO"));
     let best = view.best().map(|(number, _)| *number);
-    let dash = || "–".to_owned();
     let row = |(number, point): &(u64, Point)| {
         let mark = if best == Some(*number) { "▶ " } else { "" };
-        let times = |pair: Option<(f64, f64)>| match pair {
-            Some((p50, p99)) => [time(p50), time(p99)],
-            None => [dash(), dash()],
-        };
-        let ([ttft, p99_ttft], [tpot, p99_tpot]) = (times(point.ttft_s), times(point.tpot_s));
-        let [e2el, _] = times(point.e2el_s);
-        let figure = |value: Option<f64>| value.map_or_else(dash, significant);
-        vec![
-            format!("{mark}{}", count(*number)),
-            figure(point.throughput.map(|rate| rate.value)),
-            figure(point.output_tokens_per_s),
-            point.attainment.map_or_else(dash, |share| percent(share.value)),
-            ttft,
-            p99_ttft,
-            tpot,
-            p99_tpot,
-            e2el,
-            figure(point.running),
-            figure(point.waiting),
-            point.kv_usage.map_or_else(dash, percent),
-            state(point).to_owned(),
-        ]
+        let number = format!("{mark}{}", count(*number));
+        let cells = std::iter::once(number).chain(tried::cells(&figures, point));
+        cells.chain([state(point).to_owned()]).collect()
     };
     (columns, view.found.tried.iter().map(row).collect())
 }
@@ -183,45 +157,25 @@ fn cells(view: &InFlightView) -> (Vec<Column>, Vec<Vec<String>>) {
 /// A row a number in flight, full precision.
 #[must_use]
 pub fn csv(view: &InFlightView) -> String {
-    let head = [
-        "in_flight",
-        "verdict",
-        "requests",
-        "request_throughput",
-        "output_throughput",
-        "attainment",
-        "p50_ttft_ms",
-        "p99_ttft_ms",
-        "p50_tpot_ms",
-        "p99_tpot_ms",
-        "p50_e2el_ms",
-        "p99_e2el_ms",
-        "running",
-        "waiting",
-        "kv_usage",
-        "kept",
-        "is_answer",
+    let figures = [
+        SERVED, TOKENS, ATTAIN, TTFT_P50, TTFT_P99, TPOT_P50, TPOT_P99, E2EL_P50, E2EL_P99, RUNNING, WAITING,
+        KV,
     ];
+    let head: Vec<&str> = ["in_flight", "verdict", "requests"]
+        .into_iter()
+        .chain(tried::keys(&figures))
+        .chain(["kept", "is_answer"])
+        .collect();
     let best = view.best().map(|(number, _)| *number);
-    let cell = |value: Option<f64>| value.map_or_else(String::new, |value| value.to_string());
-    let ms = |seconds: Option<f64>| cell(seconds.map(|seconds| seconds * 1e3));
     let rows = view.found.tried.iter().map(|(number, point)| {
-        let mut row = vec![
+        let before = [
             number.to_string(),
             verdict_word(point.verdict).to_owned(),
             point.requests.to_string(),
-            cell(point.throughput.map(|rate| rate.value)),
-            cell(point.output_tokens_per_s),
-            cell(point.attainment.map(|share| share.value)),
         ];
-        for pair in [point.ttft_s, point.tpot_s, point.e2el_s] {
-            row.push(ms(pair.map(|pair| pair.0)));
-            row.push(ms(pair.map(|pair| pair.1)));
-        }
-        row.extend([point.running, point.waiting, point.kv_usage].map(cell));
-        row.push(point.is_within().to_string());
-        row.push((best == Some(*number)).to_string());
-        row
+        let after = [point.is_within(), best == Some(*number)].map(|is| is.to_string());
+        let exact = tried::exact(&figures, point);
+        before.into_iter().chain(exact).chain(after).collect()
     });
     super::csv::write(&head, rows)
 }

@@ -46,6 +46,7 @@ mod text_sizing;
 mod text_tiers;
 pub mod text_waits;
 mod text_whole;
+mod tried;
 mod trust;
 mod turns;
 mod undone;

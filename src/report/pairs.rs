@@ -1,11 +1,12 @@
 //! How many replicas that prefill and how many that decode a rate needs: the cheapest pair, what was tried about it, and on what it
 //! rests.
 
-use super::figures::{count, counted, percent, significant, time};
+use super::figures::{count, counted, percent, significant};
 use super::searched::Searched;
 use super::style::Style;
 use super::tables::Column;
 use super::text_sizing::{IF_OFF, at_model_ends, dollars};
+use super::tried::{self, ATTAIN, Figure, TPOT_P99, TTFT_P99};
 use crate::analysis::costs::usd_per_million;
 use crate::analysis::knee::{Pair, PairEnding, Point, scales};
 use crate::calibrate::interval::FigureInterval;
@@ -366,11 +367,13 @@ fn searched(sizing: &PairSizing) -> Searched<'_> {
     }
 }
 
+/// What is told of a pair's run.
+const FIGURES: [Figure; 3] = [ATTAIN, TTFT_P99, TPOT_P99];
+
 fn cells(sizing: &PairSizing) -> (Vec<Column>, Vec<Vec<String>>) {
-    let heads = [
-        "prefill", "decode", "GPUs", "$/h", "attain", "TTFT p99", "TPOT p99", "P busy", "D busy",
-    ];
-    let mut columns: Vec<Column> = heads.iter().map(|head| Column::right(head)).collect();
+    let heads = ["prefill", "decode", "GPUs", "$/h"].into_iter();
+    let heads = heads.chain(tried::heads(&FIGURES)).chain(["P busy", "D busy"]);
+    let mut columns: Vec<Column> = heads.map(Column::right).collect();
     columns.push(Column::left("SLO"));
     let best = sizing.best().map(PairRow::name);
     let dash = || "–".to_owned();
@@ -381,20 +384,19 @@ fn cells(sizing: &PairSizing) -> (Vec<Column>, Vec<Vec<String>>) {
         } else {
             ""
         };
-        let p99 = |pair: Option<(f64, f64)>| pair.map_or_else(dash, |(_, p99)| time(p99));
-        let busy = row.busy;
-        vec![
+        let before = [
             format!("{mark}{}", count(row.pair.prefill)),
             count(row.pair.decode),
             count(row.gpus),
             row.usd_per_hour.map_or_else(dash, dollars),
-            point.attainment.map_or_else(dash, |share| percent(share.value)),
-            p99(point.ttft_s),
-            p99(point.tpot_s),
-            busy.map_or_else(dash, |(prefill, _)| percent(prefill)),
-            busy.map_or_else(dash, |(_, decode)| percent(decode)),
+        ];
+        let after = [
+            row.busy.map_or_else(dash, |(prefill, _)| percent(prefill)),
+            row.busy.map_or_else(dash, |(_, decode)| percent(decode)),
             state(point).to_owned(),
-        ]
+        ];
+        let cells = before.into_iter().chain(tried::cells(&FIGURES, point));
+        cells.chain(after).collect()
     };
     (columns, sizing.rows.iter().map(row).collect())
 }
@@ -402,39 +404,30 @@ fn cells(sizing: &PairSizing) -> (Vec<Column>, Vec<Vec<String>>) {
 /// A row a pair, full precision.
 #[must_use]
 pub fn csv(sizing: &PairSizing) -> String {
-    let head = [
-        "for_rate",
-        "prefill",
-        "decode",
-        "gpus",
-        "usd_per_hour",
-        "attainment",
-        "p99_ttft_ms",
-        "p99_tpot_ms",
-        "prefill_busy",
-        "decode_busy",
-        "kept",
-        "is_answer",
-    ];
+    let head: Vec<&str> = ["for_rate", "prefill", "decode", "gpus", "usd_per_hour"]
+        .into_iter()
+        .chain(tried::keys(&FIGURES))
+        .chain(["prefill_busy", "decode_busy", "kept", "is_answer"])
+        .collect();
     let best = sizing.best().map(|row| row.pair.clone());
     let cell = |value: Option<f64>| value.map_or_else(String::new, |value| value.to_string());
-    let ms = |pair: Option<(f64, f64)>| cell(pair.map(|(_, p99)| p99 * 1e3));
     let rows = sizing.rows.iter().map(|row| {
         let point = &row.pair.point;
-        vec![
+        let before = [
             sizing.rate.to_string(),
             row.pair.prefill.to_string(),
             row.pair.decode.to_string(),
             row.gpus.to_string(),
             cell(row.usd_per_hour),
-            cell(point.attainment.map(|share| share.value)),
-            ms(point.ttft_s),
-            ms(point.tpot_s),
+        ];
+        let after = [
             cell(row.busy.map(|busy| busy.0)),
             cell(row.busy.map(|busy| busy.1)),
             point.is_within().to_string(),
             (best.as_ref() == Some(&row.pair)).to_string(),
-        ]
+        ];
+        let exact = tried::exact(&FIGURES, point);
+        before.into_iter().chain(exact).chain(after).collect()
     });
     super::csv::write(&head, rows)
 }
