@@ -2,6 +2,7 @@
 
 mod common;
 mod refused;
+mod variants;
 
 use std::collections::BTreeMap;
 use std::hash::Hasher;
@@ -35,6 +36,9 @@ pub struct AxisFlags {
     /// An axis by its range, ends included: `-S request-rate 2..32 step 2`.
     #[arg(short = 'S', long = "steps", num_args = 4, value_names = ["NAME", "FROM..TO", "step", "BY"])]
     pub steps: Vec<String>,
+    /// A way of serving by its flags, combined with all axes; give several: `--variant "wide: -tp 8" --variant "split: -tp 4 --prefill 1 --decode 1"`.
+    #[arg(long = "variant", value_name = "[NAME:] FLAGS", allow_hyphen_values = true)]
+    pub variants: Vec<String>,
     /// Advance all axes together instead of taking every combination.
     #[arg(long)]
     pub link: bool,
@@ -241,8 +245,13 @@ fn one_price_for_unlike_cards(runs: &[Planned], given_at: Place) -> Option<Diagn
 }
 
 impl AxisFlags {
-    /// Whether there is any.
+    /// Whether there is any, or a variant.
     pub(super) fn is_given(&self) -> bool {
+        self.has_axes() || !self.variants.is_empty()
+    }
+
+    /// Whether there is any axis.
+    pub(super) fn has_axes(&self) -> bool {
         !self.lists.is_empty() || !self.steps.is_empty()
     }
 

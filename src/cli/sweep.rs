@@ -19,6 +19,7 @@ use super::{cells, files, fronts, in_step, interrupt, memory, present};
 use crate::analysis::{Experiment, simulate};
 use crate::calibrate::interval::model_interval_while;
 use crate::report::json::Arrays;
+use crate::report::pareto::{Frontier, Measure};
 use crate::report::sweep::SweepRow;
 use crate::report::sweep::columns::Columns;
 use crate::report::sweep_layout::SweepLayout;
@@ -33,8 +34,9 @@ use crate::sweep::{self, Finished};
   plimsoll sweep matrix-d -L max-num-seqs 8,16,32 -L max-num-batched-tokens 2048,4096,8192 --link
   plimsoll sweep quickstart -L request-rate 2,4,8 --partition slice:1/3
   plimsoll sweep quickstart -S request-rate 2..24 step 2 -L gpu h100,l40s --charts pictures
+  plimsoll sweep meta-llama/Llama-3.1-70B-Instruct --gpu h100 --input-len 1024 --output-len 256 --request-rate inf -L tp 2,4,8 -L max-concurrency 4,16,64,256 --pareto --charts pictures
 
---charts draws a line for each value of a second axis and a pane for each of a third; runs that differ in their seed only are one point with an interval. With -o FILE.jsonl finished runs are kept as they come: after an interruption the same command goes on from there. --save-result writes one file a cell. A cell that does not fit, or whose values do not go together, is a row that says so; a value that is wrong by itself is an error. Exit code 3 where none fits, or where no run meets the SLO.
+--charts draws a line for each value of a second axis and a pane for each of a third; runs that differ in their seed only are one point with an interval. With -o FILE.jsonl finished runs are kept as they come: after an interruption the same command goes on from there. --pareto tells the settings that nobody beats in what each user and each GPU get, as InferenceX and AIConfigurator draw them, and --charts draws it. --save-result writes one file a cell. A cell that does not fit, or whose values do not go together, is a row that says so; a value that is wrong by itself is an error. Exit code 3 where none fits, or where no run meets the SLO.
 
 An axis is a flag's name or a key path of the scenario file; axes given here replace those of its [sweep].")]
 pub struct Args {
@@ -53,9 +55,37 @@ pub struct Args {
     /// What the table, or the CSV, shows of each cell: ttft, tpot, itl, e2el, throughput, hits, good, kv, cost, or a figure of the CSV.
     #[arg(long, value_name = "NAMES", value_delimiter = ',', help_heading = "Output")]
     pub columns: Vec<String>,
+    /// Which settings nobody beats in output tokens a second of each user and of each GPU (or in millions a dollar).
+    #[arg(
+        long,
+        value_name = "OF",
+        num_args = 0..=1,
+        require_equals = true,
+        default_missing_value = "gpu",
+        help_heading = "Output"
+    )]
+    pub pareto: Option<Pareto>,
     /// What to write.
     #[command(flatten)]
     pub output: OutputFlags,
+}
+
+/// What tokens are counted for on a frontier.
+#[derive(clap::ValueEnum, Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Pareto {
+    /// A second of a GPU.
+    Gpu,
+    /// A dollar that GPUs cost.
+    Dollar,
+}
+
+impl From<Pareto> for Measure {
+    fn from(asked: Pareto) -> Measure {
+        match asked {
+            Pareto::Gpu => Measure::Gpu,
+            Pareto::Dollar => Measure::Dollar,
+        }
+    }
 }
 
 /// Reads `slice:m/n` (m from 1) or the environment of a Slurm array; part and number of parts, from 0.
@@ -127,7 +157,15 @@ pub fn run(args: &Args, out: &mut dyn Write, terminal: &Terminal) -> anyhow::Res
     outputs.check_places()?;
     terminal.notes(&outputs.told);
     let folder = outputs.charts.as_deref();
-    let drawn = folder.map(|folder| charts::layout(&plan).map(|layout| (folder, layout)));
+    let drawn = folder.map(|folder| {
+        let layout = match (charts::layout(&plan), args.pareto) {
+            (Ok(layout), _) => Some(layout),
+            // A frontier is drawn of any number of axes.
+            (Err(_), Some(_)) => None,
+            (Err(problem), None) => return Err(problem),
+        };
+        Ok((folder, layout))
+    });
     let drawn = drawn.transpose()?;
     let saved_as = outputs.result_filename.as_deref().filter(|_| outputs.save_result);
     let mut replaced = 0;
@@ -149,6 +187,7 @@ pub fn run(args: &Args, out: &mut dyn Write, terminal: &Terminal) -> anyhow::Res
     let told = Told {
         outputs: &outputs,
         columns: &columns,
+        pareto: args.pareto.map(Measure::from),
         with_interval,
     };
     execute(&plan, &told, drawn.as_ref(), out, terminal)
@@ -158,6 +197,7 @@ pub fn run(args: &Args, out: &mut dyn Write, terminal: &Terminal) -> anyhow::Res
 struct Told<'a> {
     outputs: &'a Outputs,
     columns: &'a Columns,
+    pareto: Option<Measure>,
     with_interval: bool,
 }
 
@@ -201,7 +241,7 @@ fn of_front_ends(runs: &[serde_json::Value]) -> Vec<String> {
 fn execute(
     plan: &Plan,
     told: &Told<'_>,
-    drawn: Option<&(&str, SweepLayout)>,
+    drawn: Option<&(&str, Option<SweepLayout>)>,
     out: &mut dyn Write,
     terminal: &Terminal,
 ) -> anyhow::Result<ExitCode> {
@@ -222,7 +262,10 @@ fn execute(
     if !is_interrupted || kept.is_none() {
         put((&cells, &rows), told, out, terminal)?;
         if let Some((folder, layout)) = drawn {
-            files::save_pictures(folder, &charts::pictures(plan, &rows, layout), terminal)?;
+            let sweep = layout.as_ref().map(|layout| charts::picture(plan, &rows, layout));
+            let frontier = told.pareto.map(|measure| charts::frontier(plan, &rows, measure));
+            let pictures: Vec<_> = sweep.into_iter().chain(frontier).collect();
+            files::save_pictures(folder, &pictures, terminal)?;
         }
     }
     if let Some(error) = keeper.error {
@@ -311,8 +354,12 @@ fn put(
             let results: Vec<_> = rows.iter().map(|row| row.run).collect();
             serde_json::to_string(&results)? + "\n"
         }
-        Format::Md => report::sweep::md(rows, told.columns),
-        _ => report::sweep::text(rows, told.columns, width),
+        form => match (told.pareto.map(|measure| Frontier::of(rows, measure)), form) {
+            (Some(frontier), Format::Md) => frontier.md(),
+            (Some(frontier), _) => frontier.text(width),
+            (None, Format::Md) => report::sweep::md(rows, told.columns),
+            (None, _) => report::sweep::text(rows, told.columns, width),
+        },
     };
     files::put(&text, file, out)
 }

@@ -7,7 +7,8 @@ use clap::{CommandFactory, FromArgMatches, Parser};
 
 use super::argv;
 use super::assemble::{Assembled, assemble, is_scenario, overlay};
-use super::diagnostic::{Diagnostic, Diagnostics, Place};
+use super::diagnostic::{Diagnostic, Diagnostics, Place, SWEPT};
+use super::document::{Document, Source};
 use super::files::Files;
 use super::flags::ScenarioFlags;
 
@@ -102,6 +103,43 @@ pub fn variant(common: &ScenarioFlags, said: &Said, files: &dyn Files) -> Result
         Ok(input)
     } else {
         Err(Diagnostics(problems))
+    }
+}
+
+/// Puts the flags of a variant upon a command, with nothing else in it, of which axes have set a part.
+///
+/// # Errors
+/// Everything that is wrong with them; a scenario, model or pasted command among them; and what an axis sets, too.
+pub fn put(document: &mut Document, said: &Said) -> Result<(), Diagnostics> {
+    let own = parse(&said.words)?;
+    let whole = [&own.target, &own.scenario, &own.serve_cmd, &own.bench_cmd];
+    if let Some(base) = whole.into_iter().flatten().next() {
+        let problem = Diagnostic::new(format!("the variant `{}` names `{base}`", said.words.join(" ")))
+            .at(Place::Flag("--variant".to_owned()))
+            .help("flags alone tell variants of one sweep apart, a model by --model; `plimsoll compare` takes other scenarios, too");
+        return Err(problem.into());
+    }
+    let swept: Vec<(String, String)> = document
+        .set_by(SWEPT)
+        .into_iter()
+        .map(|(key, axis, _)| (key, axis))
+        .collect();
+    let mut problems = overlay(document, &own);
+    for (key, axis) in swept {
+        let is_kept = matches!(document.source(&key), Some(Source::Flag(by)) if by == axis);
+        if !is_kept {
+            let axis = axis.trim_start_matches(SWEPT).trim_start_matches('-');
+            let problem = Diagnostic::new(format!(
+                "the variant `{}` sets `{axis}`, which is swept over, too",
+                said.words.join(" ")
+            ));
+            let problem = problem.at(Place::Flag("--variant".to_owned()));
+            problems.push(problem.help("leave it out of the variant, or leave the axis out"));
+        }
+    }
+    match problems.is_empty() {
+        true => Ok(()),
+        false => Err(Diagnostics(problems)),
     }
 }
 

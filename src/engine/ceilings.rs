@@ -28,6 +28,18 @@ pub struct Ceilings {
     pub ridge_tokens: f64,
 }
 
+impl Ceilings {
+    /// The same of an engine whose decode steps read so much: weights for drafts that are verified, and a drafter's.
+    #[must_use]
+    pub fn reading(self, streamed: Bytes, device: &Device) -> Ceilings {
+        Ceilings {
+            streamed,
+            decode_steps_per_s: 1.0 / (streamed / device.memory_bandwidth).0,
+            ..self
+        }
+    }
+}
+
 /// The ceilings of `model` on `stages` of `tensor_parallel` GPUs each: all compute at a time, but a sequence's step passes one after the
 /// other.
 #[must_use]

@@ -130,17 +130,31 @@ impl Drafter {
         }
     }
 
+    /// Bytes of the projection that joins hidden states, which is on every rank whole.
+    #[must_use]
+    pub fn joining_bytes(&self) -> Bytes {
+        let width = u64::from(self.shape.hidden_size);
+        Bytes(u64::from(self.joined) * width * width * self.shape.dtype.bytes())
+    }
+
+    /// Bytes of weights that one rank reads to draft for a single sequence: a pass over the token and `drafts` that are verified, and one
+    /// over a token for each further of `levels`.
+    #[must_use]
+    pub fn streamed_bytes(&self, tensor_parallel: u32, drafts: u32, levels: u32) -> Bytes {
+        let further = u64::from(levels.saturating_sub(1));
+        self.shape.streamed_bytes_of(tensor_parallel, 1 + drafts)
+            + self.shape.streamed_bytes(tensor_parallel) * further
+            + self.joining_bytes() * (1 + further)
+    }
+
     /// Bytes of its weights on each of `tensor_parallel` ranks, beside what it shares with the model.
     #[must_use]
     pub fn weight_bytes(&self, tensor_parallel: u32) -> Bytes {
-        let width = u64::from(self.shape.hidden_size);
-        let joining = u64::from(self.joined) * width * width * self.shape.dtype.bytes();
         let tables = match self.owns_tables {
             true => self.shape.edge_weight_bytes(tensor_parallel),
             false => Bytes(0),
         };
-        // The projection is on every rank whole.
-        self.shape.layer_weight_bytes(tensor_parallel) + Bytes(joining) + tables
+        self.shape.layer_weight_bytes(tensor_parallel) + self.joining_bytes() + tables
     }
 }
 

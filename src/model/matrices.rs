@@ -75,6 +75,15 @@ impl Matrix {
         self.inputs * self.outputs
     }
 
+    /// How many of them so many tokens go through: of experts those that somebody chose, of all else what one does.
+    fn read_by(&self, tokens: u32) -> f64 {
+        let (copies, used) = (self.copies as f64, self.used as f64);
+        match self.precision {
+            Precision::Expert if tokens > 1 => copies * (1.0 - (1.0 - used / copies).powf(f64::from(tokens))),
+            _ => used,
+        }
+    }
+
     /// Elements of one copy that one of `tensor_parallel` ranks holds.
     fn elements_per_rank(&self, tensor_parallel: u32) -> u64 {
         match self.sharding {
@@ -211,10 +220,17 @@ impl ModelShape {
     /// Bytes of weights that one rank reads for a decode step of a single token: no embedding, chosen experts only.
     #[must_use]
     pub fn streamed_bytes(&self, tensor_parallel: u32) -> Bytes {
+        self.streamed_bytes_of(tensor_parallel, 1)
+    }
+
+    /// The same of a step of several tokens: as many experts as uniform routing is expected to choose for them (EP-1).
+    #[must_use]
+    pub fn streamed_bytes_of(&self, tensor_parallel: u32, tokens: u32) -> Bytes {
         let matrices = self.matrices();
         let bytes = matrices.iter().map(|matrix| {
-            let elements = matrix.used * matrix.elements_per_rank(tensor_parallel);
-            self.stored_bytes(matrix, elements)
+            let read = matrix.read_by(tokens);
+            let elements = read * matrix.elements_per_rank(tensor_parallel) as f64;
+            self.stored_bytes(matrix, elements.round() as u64)
         });
         bytes.sum()
     }

@@ -20,6 +20,7 @@ pub mod knees;
 pub mod md;
 mod page;
 pub mod pairs;
+pub mod pareto;
 pub(crate) mod prose;
 mod searched;
 mod sought;

@@ -65,7 +65,7 @@ pub fn text(rows: &[SweepRow<'_>], shown: &Columns, width: Option<usize>) -> Str
 }
 
 /// What is said below the table: what the figures rest on, and what they are of.
-fn remarks(rows: &[SweepRow<'_>], columns: &[Column]) -> Vec<String> {
+pub(super) fn remarks(rows: &[SweepRow<'_>], columns: &[Column]) -> Vec<String> {
     let mut remarks = trust(rows);
     let tells_tokens_cost = columns.iter().any(|column| column.head() == TOKENS_COST);
     if tells_tokens_cost && rows.iter().any(SweepRow::is_unstable) {

@@ -8,7 +8,7 @@
 mod loads;
 mod lowest;
 mod noise;
-mod setting;
+pub(super) mod setting;
 mod slos;
 
 use self::noise::Noise;

@@ -4,6 +4,7 @@ mod apart;
 mod axes;
 mod classes;
 mod costs;
+mod frontier;
 mod ideal;
 mod input;
 mod knees;

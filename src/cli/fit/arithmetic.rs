@@ -238,9 +238,12 @@ fn roof_lines(question: &Capacity, ceilings: &Ceilings) -> Vec<(&'static str, St
     let bandwidth = question.device.memory_bandwidth;
     let gpus = question.options.tensor_parallel * question.options.pipeline_parallel;
     let tokens = tokens_per_decode(question);
-    let drafted = match speculation(question) {
-        Some(_) => format!(" × {tokens:.2} tokens"),
-        None => String::new(),
+    let (read, drafted) = match speculation(question) {
+        Some(_) if question.options.drafter.is_some() => {
+            (", the drafter's too", format!(" × {tokens:.2} tokens"))
+        }
+        Some(_) => ("", format!(" × {tokens:.2} tokens")),
+        None => ("", String::new()),
     };
     let told = speculation(question).and_then(drafts::acceptance);
     let mut lines: Vec<(&'static str, String)> = told.map(|told| ("  drafts", told)).into_iter().collect();
@@ -257,7 +260,7 @@ fn roof_lines(question: &Capacity, ceilings: &Ceilings) -> Vec<(&'static str, St
         (
             "  decode roof",
             format!(
-                "{} ÷ {} of weights read a step{drafted} = {} tok/s for one sequence",
+                "{} ÷ {} of weights read a step{read}{drafted} = {} tok/s for one sequence",
                 format_rate(bandwidth),
                 with_unit(ceilings.streamed.0 as f64, "B"),
                 short(ceilings.decode_steps_per_s * tokens)

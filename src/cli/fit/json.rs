@@ -2,11 +2,10 @@
 
 use serde_json::{Value, json};
 
-use super::drafts::{speculation, tokens_per_decode};
+use super::drafts::{ceilings, speculation, tokens_per_decode};
 use super::typical::Typical;
 use super::{assumed, loading, states, tight, too_long, windows};
 use crate::config::Capacity;
-use crate::engine::ceilings::shared_ceilings;
 use crate::engine::memory::{DoesNotFit, MemoryPlan};
 
 fn question_json(question: &Capacity) -> Value {
@@ -47,9 +46,7 @@ fn question_json(question: &Capacity) -> Value {
 /// What fits.
 pub(super) fn fits_json(question: &Capacity, plan: &MemoryPlan, typical: Typical) -> Value {
     let options = &question.options;
-    let (tensor, stages) = (options.tensor_parallel, options.pipeline_parallel);
-    let worked = (&question.worked, &question.worked_for_all);
-    let ceilings = shared_ceilings(&question.device, worked, tensor, stages);
+    let ceilings = ceilings(question);
     let tokens = typical.tokens(question);
     let mut fits = json!({
         "version": 1,

@@ -3,12 +3,12 @@
 use std::io::Write;
 
 use super::arithmetic::write_arithmetic;
-use super::drafts::{of_step, tokens_per_decode};
+use super::drafts::{ceilings, of_step, tokens_per_decode};
 use super::typical::Typical;
 use super::{assumed, loading, running_at_most, states, tight, too_long, windows};
 use crate::cli::figures::{grouped, plain, short};
 use crate::config::Capacity;
-use crate::engine::ceilings::{Ceilings, shared_ceilings};
+use crate::engine::ceilings::Ceilings;
 use crate::engine::memory::MemoryPlan;
 use crate::model::{Attention, Drafter};
 use crate::report::{counted, wrapped};
@@ -29,15 +29,8 @@ pub(super) fn write_text(
     typical: Typical,
     why: bool,
 ) -> anyhow::Result<()> {
-    let Capacity {
-        device,
-        worked,
-        worked_for_all,
-        options,
-        ..
-    } = question;
-    let (tensor, stages) = (options.tensor_parallel, options.pipeline_parallel);
-    let ceilings = shared_ceilings(device, (worked, worked_for_all), tensor, stages);
+    let options = &question.options;
+    let ceilings = ceilings(question);
     let tight = tight(question, plan);
     let runtime = plan.charged(options.charge_cuda_graphs) - plan.weights;
     writeln!(

@@ -105,6 +105,7 @@ fn combinations(args: &Args, common: &Common<'_>) -> Result<Vec<Cell>, Diagnosti
         true => lengths.max().unwrap_or(0),
         false => lengths.fold(1usize, usize::saturating_mul),
     };
+    let cells = cells.saturating_mul(args.axes.variants.len().max(1));
     if cells > SETTINGS_MAX {
         let problem = Diagnostic::new(format!("these axes make {} settings", count(cells as u64)));
         let most = count(SETTINGS_MAX as u64);

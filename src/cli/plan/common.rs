@@ -4,6 +4,7 @@ use super::super::disk::Disk;
 use super::super::outputs::OutputFlags;
 use super::super::run::{or_quickstart, with_results};
 use super::AxisFlags;
+use super::variants::{self, Variant};
 use crate::config::axes::{self, Axis, Cell};
 use crate::config::flags::ScenarioFlags;
 use crate::config::{Assembled, Diagnostic, Diagnostics, Document, Ground, resolve};
@@ -14,6 +15,8 @@ pub(in crate::cli) struct Common<'a> {
     flags: ScenarioFlags,
     output: &'a OutputFlags,
     ground: Ground,
+    /// Ways of serving that every combination is made of, if any.
+    variants: Vec<Variant>,
     /// What is to be said of the scenario that was not named.
     note: Option<String>,
     /// A search sets the rate that the flags have.
@@ -38,6 +41,7 @@ impl<'a> Common<'a> {
         }
         Ok(Common {
             ground,
+            variants: variants::read(&given.variants)?,
             given,
             flags,
             output,
@@ -77,19 +81,48 @@ impl<'a> Common<'a> {
         }
         let value = |axis: &Axis| Some((axis.name.clone(), axis.values.first()?.clone()));
         let values: Vec<(String, String)> = axes.iter().filter_map(value).collect();
-        self.whole(self.ground.run(&self.flags, &values, &Disk)?)
+        let mut input = self.ground.run(&self.flags, &values, &Disk)?;
+        if let Some(first) = self.variants.first() {
+            first.put(&mut input.document)?;
+        }
+        self.whole(input)
     }
 
-    /// Every combination of these axes' values.
+    /// Every combination of these axes' values, of each variant if there are any.
     ///
     /// # Errors
-    /// What is wrong with an axis, or with flags and values of a cell together.
+    /// What is wrong with an axis or a variant, or with flags and values of a cell together.
     pub(in crate::cli) fn cells(&self, axes: &[Axis]) -> Result<Vec<Cell>, Diagnostics> {
-        axes::cells(self.scenario(), axes, self.given.link, |values| {
+        let is_linked = self.given.link && !axes.is_empty();
+        let cells = axes::cells(self.scenario(), axes, is_linked, |values| {
             Ok(self
                 .whole(self.ground.cell(&self.flags, values, &Disk)?)?
                 .document)
-        })
+        })?;
+        if self.variants.is_empty() {
+            return Ok(cells);
+        }
+        let (mut all, mut problems) = (Vec::new(), Vec::new());
+        for cell in self
+            .variants
+            .iter()
+            .flat_map(|variant| cells.iter().map(|cell| variant.cell(cell)))
+        {
+            match cell {
+                Ok(cell) => all.push(cell),
+                Err(wrong) => problems.extend(wrong.0),
+            }
+        }
+        let mut told: Vec<Diagnostic> = Vec::new();
+        for problem in problems {
+            if !told.contains(&problem) {
+                told.push(problem);
+            }
+        }
+        match told.is_empty() {
+            true => Ok(all),
+            false => Err(Diagnostics(told)),
+        }
     }
 
     fn whole(&self, mut input: Assembled) -> Result<Assembled, Diagnostics> {

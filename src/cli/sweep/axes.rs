@@ -12,11 +12,11 @@ impl Args {
     /// # Errors
     /// Axes that are wrong, and none at all.
     pub(super) fn varied(&self, scenario: &Document) -> Result<Vec<Axis>, Diagnostics> {
-        let axes = match self.axes.is_given() {
+        let axes = match self.axes.has_axes() {
             true => self.axes.given()?,
             false => axes::of_scenario(scenario)?,
         };
-        match axes.is_empty() {
+        match axes.is_empty() && self.axes.variants.is_empty() {
             true => Err(self.nothing_varies(scenario).into()),
             false => Ok(axes),
         }

@@ -1,10 +1,11 @@
-//! `sweep --charts`: the picture of all runs, finished now or read back.
+//! `sweep --charts`: the pictures of all runs, finished now or read back.
 
 use crate::cli::plan::Plan;
 use crate::cli::subject::agreed;
 use crate::cli::{present, subject};
-use crate::config::{Diagnostic, Diagnostics, Place};
-use crate::report::chart::{self, Picture};
+use crate::config::{Diagnostic, Diagnostics, Place, Slo};
+use crate::report::chart::{self, Beside, Picture};
+use crate::report::pareto::{Frontier, Measure};
 use crate::report::sweep::SweepRow;
 use crate::report::sweep_layout::SweepLayout;
 use crate::report::sweep_view::SweepView;
@@ -23,29 +24,47 @@ pub(super) fn layout(plan: &Plan) -> Result<SweepLayout, Diagnostics> {
     })
 }
 
-/// The pictures: (name, picture).
-pub(super) fn pictures(
-    plan: &Plan,
-    rows: &[SweepRow<'_>],
-    layout: &SweepLayout,
-) -> Vec<(&'static str, Picture)> {
-    let slos = || plan.runs.iter().map(|cell| &cell.resolved.slo);
-    // By the axes alone: lines of a file name the scenario, too.
+/// Rows with their axes alone: lines of a file name the scenario, too.
+fn by_axes<'a>(plan: &'a Plan, rows: &[SweepRow<'a>]) -> Vec<SweepRow<'a>> {
     let named = rows.iter().zip(plan.labels()).map(|(row, settings)| SweepRow {
         settings,
         ..row.clone()
     });
-    let rows: Vec<SweepRow<'_>> = named.collect();
+    named.collect()
+}
+
+/// The limits that are the same in all runs.
+fn agreed_slo(plan: &Plan) -> Option<&Slo> {
+    agreed(plan.runs.iter().map(|cell| &cell.resolved.slo))
+}
+
+/// The frontier: (name, picture).
+pub(super) fn frontier(plan: &Plan, rows: &[SweepRow<'_>], measure: Measure) -> (&'static str, Picture) {
+    let rows = by_axes(plan, rows);
+    let frontier = Frontier::of(&rows, measure);
+    let limits = agreed_slo(plan).map(present::printed_limits);
+    let tpot = limits.into_iter().flatten().find(|limit| limit.metric == "tpot");
+    let beside = Beside {
+        subject: subject::of_all(plan.runs.iter().map(|cell| &cell.resolved)),
+        usd_per_gpu_hour: frontier.usd_per_gpu_hour(),
+        tokens_per_user: tpot.map(|limit| 1.0 / limit.limit_s),
+    };
+    ("pareto", chart::pareto(&frontier, &beside))
+}
+
+/// Every figure against what was varied: (name, picture).
+pub(super) fn picture(plan: &Plan, rows: &[SweepRow<'_>], layout: &SweepLayout) -> (&'static str, Picture) {
+    let rows = by_axes(plan, rows);
     let mut view = SweepView::of(
         &rows,
         layout.clone(),
         subject::of_all(plan.runs.iter().map(|cell| &cell.resolved)),
     );
     // A limit that is not the same in all runs is no line across them.
-    if let Some(slo) = agreed(slos()) {
+    if let Some(slo) = agreed_slo(plan) {
         view.limits = present::printed_limits(slo);
         view.attainment = slo.attainment;
         view.promises = present::promises(slo);
     }
-    vec![("sweep", chart::sweep(&view))]
+    ("sweep", chart::sweep(&view))
 }

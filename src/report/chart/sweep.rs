@@ -222,7 +222,7 @@ fn legend(picture: &mut Picture, view: &SweepView, top: f64) -> f64 {
 }
 
 /// Colours of lines in their order, as many as `LINES_MAX`.
-fn colour(line: usize) -> Colour {
+pub(super) fn colour(line: usize) -> Colour {
     const COLOURS: [Colour; 7] = [
         Colour::BLUE,
         Colour::VERMILLION,

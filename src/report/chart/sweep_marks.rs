@@ -44,7 +44,7 @@ impl Marker {
     }
 
     /// With a white heart.
-    fn hollow(self, picture: &mut Picture, at: (f64, f64), radius: f64, colour: Colour) {
+    pub(super) fn hollow(self, picture: &mut Picture, at: (f64, f64), radius: f64, colour: Colour) {
         self.draw(picture, at, radius, colour);
         self.draw(picture, at, radius - 1.5, Colour::WHITE);
     }

@@ -56,11 +56,13 @@ const STATISTICS: [&str; 7] = ["mean", "median", "std", "p50", "p90", "p95", "p9
 pub(super) const TOKENS_COST: &str = "$/M out";
 
 /// Other figures: key, heading, and how they are written.
-const OTHERS: [(&str, &str, Kind); 36] = [
+const OTHERS: [(&str, &str, Kind); 38] = [
     ("request_throughput", "req/s", Kind::Number),
     ("output_throughput", "out tok/s", Kind::Number),
     ("total_token_throughput", "all tok/s", Kind::Number),
     ("max_output_tokens_per_s", "peak tok/s", Kind::Number),
+    ("output_tok_s_per_user", "tok/s/user", Kind::Number),
+    ("output_tok_s_per_gpu", "tok/s/GPU", Kind::Number),
     ("request_goodput", "good req/s", Kind::Number),
     ("duration", "duration, s", Kind::Number),
     ("completed", "completed", Kind::Count),
@@ -116,7 +118,7 @@ const OTHERS: [(&str, &str, Kind); 36] = [
 ];
 
 /// What one word stands for. Of these a table leaves out what no run has, but for the first.
-const WORDS: [(&str, &[&str]); 13] = [
+const WORDS: [(&str, &[&str]); 14] = [
     ("ttft", &["median_ttft_ms", "p99_ttft_ms"]),
     ("tpot", &["median_tpot_ms", "p99_tpot_ms"]),
     ("itl", &["median_itl_ms", "p99_itl_ms"]),
@@ -139,6 +141,7 @@ const WORDS: [(&str, &[&str]); 13] = [
     ),
     ("throughput", &["request_throughput", "output_throughput"]),
     ("tokens", &["total_input_tokens", "total_output_tokens"]),
+    ("pareto", &["output_tok_s_per_user", "output_tok_s_per_gpu"]),
     ("good", &["good_share"]),
     ("hits", &["prefix_cache_hit_rate", "found_anywhere"]),
     ("kv", &["kv_usage", "kv_usage_max"]),

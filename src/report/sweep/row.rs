@@ -101,6 +101,8 @@ impl SweepRow<'_> {
         };
         match key {
             "good_share" => self.good(),
+            "output_tok_s_per_user" => self.tokens_per_user(),
+            "output_tok_s_per_gpu" => self.tokens_per_gpu(),
             "prefix_cache_hit_rate" => self.hit_rate(),
             "found_anywhere" => self.found_anywhere(),
             "preemptions" | "steps" => self.counted(key),
@@ -150,6 +152,26 @@ impl SweepRow<'_> {
             ..self.clone()
         };
         whole.named(key)
+    }
+
+    /// Output tokens a second that each user gets once they come, by the median; `None` where answers leave whole.
+    pub(in crate::report) fn tokens_per_user(&self) -> Option<f64> {
+        let gap = self.figure("median_tpot_ms").filter(|gap| *gap > 0.0)?;
+        Some(1e3 / gap)
+    }
+
+    /// Output tokens a second for each GPU that is rented.
+    pub(in crate::report) fn tokens_per_gpu(&self) -> Option<f64> {
+        Some(self.figure("output_throughput")? / self.gpus()?)
+    }
+
+    /// GPUs that are rented; of replicas that come and go as many as there are on average.
+    pub(in crate::report) fn gpus(&self) -> Option<f64> {
+        let told = |key: &str| self.run.pointer(&format!("/plimsoll/scenario/{key}"))?.as_f64();
+        match self.named("replica_hours") {
+            Some(hours) => Some(told("gpus_per_replica")? * hours * 3600.0 / self.number("duration")?),
+            None => told("gpus"),
+        }
     }
 
     /// Whether it meets the SLO, if there is one, as `run` judges it.

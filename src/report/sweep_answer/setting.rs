@@ -9,46 +9,46 @@ use crate::stats::{Running, student_t};
 use crate::sweep::Candidate;
 
 /// Axes and values.
-pub(super) type Labels = Vec<(String, String)>;
+pub(in crate::report) type Labels = Vec<(String, String)>;
 
 /// Runs that differ in their seed alone.
-#[derive(Clone)]
-pub(super) struct Setting<'r, 's> {
+#[derive(Clone, Debug)]
+pub(in crate::report) struct Setting<'r, 's> {
     /// What was set, without the seed.
-    pub(super) labels: Labels,
-    pub(super) runs: Vec<&'r SweepRow<'s>>,
+    pub(in crate::report) labels: Labels,
+    pub(in crate::report) runs: Vec<&'r SweepRow<'s>>,
     /// What they serve as one, and whether that is what is asked for: within the SLO. `None` where none has an output.
-    pub(super) served: Option<Candidate>,
+    pub(in crate::report) served: Option<Candidate>,
 }
 
 impl<'r, 's> Setting<'r, 's> {
     /// What it serves, where it is one of those that are asked for.
-    pub(super) fn kept(&self) -> Option<Candidate> {
+    pub(in crate::report) fn kept(&self) -> Option<Candidate> {
         self.served.filter(|one| one.keeps)
     }
 
     /// Whether no run of it is unstable.
-    pub(super) fn is_served(&self) -> bool {
+    pub(in crate::report) fn is_served(&self) -> bool {
         !self.runs.iter().any(|run| run.is_unstable())
     }
 
     /// The runs that were made.
-    pub(super) fn simulated(&self) -> impl Iterator<Item = &'r SweepRow<'s>> {
+    pub(in crate::report) fn simulated(&self) -> impl Iterator<Item = &'r SweepRow<'s>> {
         self.runs.iter().copied().filter(|run| run.is_simulated())
     }
 
     /// Whether it surely meets the SLO, or has none to meet.
-    pub(super) fn surely_meets(&self) -> bool {
+    pub(in crate::report) fn surely_meets(&self) -> bool {
         self.simulated().all(|run| run.keeps() && !run.is_open())
     }
 
     /// Whether it may meet the SLO, which is not decided.
-    pub(super) fn may_meet(&self) -> bool {
+    pub(in crate::report) fn may_meet(&self) -> bool {
         self.simulated().any(SweepRow::is_open) && self.simulated().all(|run| run.is_open() || run.keeps())
     }
 
     /// The same setting as one of those of which the SLO is not decided and that serve more than `sure`.
-    pub(super) fn if_more_and_undecided(&self, sure: f64) -> Setting<'r, 's> {
+    pub(in crate::report) fn if_more_and_undecided(&self, sure: f64) -> Setting<'r, 's> {
         let keeps = self.may_meet();
         let more = self.served.filter(|one| one.output.1 > sure);
         Setting {
@@ -58,13 +58,13 @@ impl<'r, 's> Setting<'r, 's> {
     }
 
     /// A figure's mean over runs that differ in their seed; `None` unless all have it.
-    pub(super) fn mean(&self, figure: impl Fn(&SweepRow<'_>) -> Option<f64>) -> Option<f64> {
+    pub(in crate::report) fn mean(&self, figure: impl Fn(&SweepRow<'_>) -> Option<f64>) -> Option<f64> {
         let known: Vec<f64> = self.runs.iter().map(|run| figure(run)).collect::<Option<_>>()?;
         Some(known.iter().sum::<f64>() / known.len() as f64)
     }
 
     /// ` at rate = 4, gpu = h100`; nothing where nothing was set.
-    pub(super) fn at(&self) -> String {
+    pub(in crate::report) fn at(&self) -> String {
         match named(&self.labels) {
             none if none.is_empty() => none,
             parts => format!(" at {parts}"),
@@ -72,7 +72,7 @@ impl<'r, 's> Setting<'r, 's> {
     }
 
     /// `, mean of 3 seeds`; nothing of one.
-    pub(super) fn seeds(&self) -> String {
+    pub(in crate::report) fn seeds(&self) -> String {
         match self.runs.len() {
             1 => String::new(),
             seeds => format!(", mean of {}", counted(seeds as u64, "seed")),
@@ -81,14 +81,14 @@ impl<'r, 's> Setting<'r, 's> {
 }
 
 /// `rate = 4, gpu = h100`.
-pub(super) fn named(labels: &[(String, String)]) -> String {
+pub(in crate::report) fn named(labels: &[(String, String)]) -> String {
     let parts = labels.iter().map(|(axis, value)| format!("{axis} = {value}"));
     parts.collect::<Vec<_>>().join(", ")
 }
 
 /// Parts the labels of a setting into those of axes that do something and the rest, by the axes of the `first`: what an axis does is
 /// asked once.
-pub(super) fn parted(
+pub(in crate::report) fn parted(
     first: Option<&[(String, String)]>,
     does: impl Fn(&&str) -> bool,
 ) -> impl Fn(&[(String, String)]) -> (Labels, Labels) {
@@ -98,7 +98,7 @@ pub(super) fn parted(
 }
 
 /// The settings of a sweep, in their order.
-pub(super) fn apart_from_seeds<'r, 's>(rows: &'r [SweepRow<'s>]) -> Vec<Setting<'r, 's>> {
+pub(in crate::report) fn apart_from_seeds<'r, 's>(rows: &'r [SweepRow<'s>]) -> Vec<Setting<'r, 's>> {
     let mut settings: Vec<Setting<'_, '_>> = Vec::new();
     for row in rows {
         let is_seed = |label: &&(String, String)| is_named(&label.0, "seed");
@@ -129,7 +129,7 @@ pub(super) fn apart_from_seeds<'r, 's>(rows: &'r [SweepRow<'s>]) -> Vec<Setting<
 
 /// The mean of a figure over runs that differ in their seed, least and most, by the runs' own intervals where all have one, else
 /// by how far the runs lie apart; of one run without an interval, by [`ALIKE_WITHIN`].
-pub(super) fn pooled(known: &[(f64, f64, f64)]) -> Option<(f64, f64, f64)> {
+pub(in crate::report) fn pooled(known: &[(f64, f64, f64)]) -> Option<(f64, f64, f64)> {
     let number = known.len() as f64;
     let mut means = Running::default();
     known.iter().for_each(|(value, ..)| means.add(*value));
