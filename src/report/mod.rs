@@ -45,6 +45,7 @@ mod text_sizing;
 mod text_tiers;
 pub mod text_waits;
 mod text_whole;
+pub mod timeline;
 mod trust;
 mod turns;
 mod undone;
