@@ -74,6 +74,20 @@ const MACHINE: &str =
     "meta-llama/Llama-3.1-8B-Instruct --gpu h100 --max-model-len 8192 --input-len 512 --output-len 64";
 
 #[test]
+fn a_timeline_of_an_interrupted_run_is_whole() {
+    let long = format!(
+        "run {MACHINE} --request-rate 10 --num-prompts 50000000 --timeline t.json --timeline-window 0s.."
+    );
+    let running = Running::start(&long).has_spoken();
+    running.interrupt();
+    let (_, folder) = running.ended();
+    let text = std::fs::read_to_string(folder.path().join("t.json")).unwrap();
+    let file: serde_json::Value = serde_json::from_str(&text).unwrap();
+    let last = file["traceEvents"].as_array().unwrap().last().unwrap();
+    assert!(last["ph"].is_string(), "{last}");
+}
+
+#[test]
 fn a_run_prints_what_was_simulated_and_says_so() {
     let long = format!("run {MACHINE} --request-rate 10 --num-prompts 50000000");
     let running = Running::start(&long).has_spoken();

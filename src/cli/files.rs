@@ -86,8 +86,7 @@ pub(super) fn put(text: &str, file: Option<&str>, out: &mut dyn Write) -> anyhow
 pub(super) fn write(path: &Path, bytes: &[u8]) -> anyhow::Result<()> {
     ledger::spares_inputs(path, "this")?;
     make_folder(path)?;
-    let is_special = std::fs::symlink_metadata(path).is_ok_and(|there| !there.is_file());
-    let written = if is_special || is_descriptor(path) {
+    let written = if is_written_in_place(path) {
         let mut options = std::fs::OpenOptions::new();
         let opened = options.write(true).truncate(true).create(true).open(path);
         opened.and_then(|mut file| file.write_all(bytes))
@@ -129,13 +128,23 @@ fn appended(path: &Path, text: &str) -> std::io::Result<()> {
     })
 }
 
+/// An empty file to write, in place of what is there.
+pub(super) fn create(path: &Path) -> std::io::Result<std::fs::File> {
+    std::fs::File::create(path)
+}
+
+/// Whether what is there is written to as it is: a device, a pipe or a link, which a file that is moved there would replace.
+pub(super) fn is_written_in_place(path: &Path) -> bool {
+    std::fs::symlink_metadata(path).is_ok_and(|there| !there.is_file()) || is_descriptor(path)
+}
+
 /// Whether a path names an open file of this process, as `>(command)` of a shell does.
 fn is_descriptor(path: &Path) -> bool {
     path.starts_with("/dev/fd") || path.starts_with("/proc/self/fd")
 }
 
 /// Makes the folder of a file.
-fn make_folder(path: &Path) -> anyhow::Result<()> {
+pub(super) fn make_folder(path: &Path) -> anyhow::Result<()> {
     match path.parent().filter(|folder| !folder.as_os_str().is_empty()) {
         Some(folder) if !folder.is_dir() => std::fs::create_dir_all(folder)
             // Folders above it are made, too: none that could be named is missing, and the place takes no folder.

@@ -1,15 +1,19 @@
 //! `plimsoll run`: one scenario, simulated once.
 
+mod watchers;
+
 use std::io::Write;
 use std::process::ExitCode;
 use std::sync::atomic::{AtomicBool, Ordering};
 
+use self::watchers::{Watchers, over_time};
 use super::Exit;
 use super::disk::Disk;
 use super::outputs::{Format, OutputFlags, Outputs, Writer};
 use super::progress::Progress;
 use super::reported::unread;
 use super::terminal::Terminal;
+use super::timeline::TimelineFlags;
 use super::{files, interrupt, memory, pools, present, remarks, subject, why};
 use crate::analysis::{Outcome, RunResult, Verdict, simulate, simulate_in_threads, simulate_watched};
 use crate::calibrate::interval::model_interval_while;
@@ -20,12 +24,12 @@ use crate::config::{
 };
 use crate::cost::StepLoad;
 use crate::cost::bounds::work_rates;
-use crate::metrics::{LoadOverTime, LoadPoint, Records, Room, Waits};
+use crate::metrics::{LoadPoint, Records, Waits};
 use crate::model::{ModelShape, Quantization};
 use crate::report::chart::{self, InService, Picture, PoolOverTime, RooflineView};
 use crate::report::json::Arrays;
 use crate::report::{self, Interrupted, ResultMeta, Style};
-use crate::sim::{Fact, Observer, Pool, Scenario};
+use crate::sim::{Pool, Scenario};
 use crate::units::Picos;
 use crate::workload::{Arrivals, Prefix, Prompt, Request, WorkloadSpec};
 
@@ -38,6 +42,7 @@ use crate::workload::{Arrivals, Prefix, Prompt, Request, WorkloadSpec};
   plimsoll run Qwen/Qwen3-8B --gpu l40s --users 200 --think-time 30s --input-len 800 --output-len 200
   plimsoll run --serve-cmd \"vllm serve meta-llama/Llama-3.1-8B-Instruct -tp 1\" \\
       --bench-cmd \"vllm bench serve --dataset-name random --request-rate 20 --num-prompts 2000\" --gpu h100 --save-result
+  plimsoll run chunked-prefill --timeline steps.json --timeline-window 60s..70s   (open it in ui.perfetto.dev)
 
 Without arguments: the quickstart scenario. Exit code 3 where the SLO is not met or the model does not fit, 4 where no steady state was reached in a run without --num-prompts or --duration; what was simulated is printed all the same.")]
 pub struct Args {
@@ -47,6 +52,9 @@ pub struct Args {
     /// What to write.
     #[command(flatten)]
     pub output: OutputFlags,
+    /// Whether to write a timeline, too.
+    #[command(flatten)]
+    pub timeline: TimelineFlags,
 }
 
 /// The flags, of the quickstart scenario where they name neither a scenario nor a model, and what is to be said of that.
@@ -122,12 +130,13 @@ pub fn run(args: &Args, out: &mut dyn Write, terminal: &Terminal) -> anyhow::Res
         return Ok(Exit::Ok.into());
     }
     outputs.check_places()?;
+    args.timeline.check()?;
     terminal.notes(&outputs.told);
     if let Some(name) = outputs.result_filename.as_ref().filter(|_| outputs.save_result) {
         outputs.claim_saved(name)?;
     }
     memory::check_records(&resolved, records(&outputs, outputs.format == Format::Csv))?;
-    execute(&resolved, &outputs, unread, out, terminal)
+    execute(&resolved, &outputs, &args.timeline, unread, out, terminal)
 }
 
 /// Which records of requests the outputs need.
@@ -143,6 +152,7 @@ pub(super) fn records(outputs: &Outputs, lists_requests: bool) -> Records {
 fn execute(
     resolved: &Resolved,
     outputs: &Outputs,
+    timeline: &TimelineFlags,
     unread: Vec<String>,
     out: &mut dyn Write,
     terminal: &Terminal,
@@ -151,6 +161,7 @@ fn execute(
     let experiment = present::experiment(resolved, records);
     let mut progress = Progress::new(terminal, resolved.scenario.workload.num_prompts, "requests");
     let mut watchers = Watchers {
+        timeline: timeline.begin(resolved)?,
         waits: (outputs.why || watches_waits(&resolved.scenario))
             .then(|| Waits::new(caches_prefixes(&resolved.scenario))),
         over_time: outputs.charts.as_ref().and_then(|_| over_time(resolved)),
@@ -159,7 +170,7 @@ fn execute(
     let is_lost = AtomicBool::new(false);
     // The short runs under other calibrations wait for nothing, so a second core does them meanwhile.
     let run = || {
-        let is_watched = watchers.waits.is_some() || watchers.over_time.is_some();
+        let is_watched = watchers.any();
         let outcome = if !is_watched && rayon::current_num_threads() > 1 {
             simulate_in_threads(&resolved.scenario, &experiment, |ended| progress.at(ended))
         } else if !is_watched {
@@ -221,6 +232,9 @@ fn execute(
         pictures.extend(loads.map(|loads| ("pools".to_owned(), pools_chart(resolved, &outcome, loads))));
         files::save_pictures(folder, &pictures, terminal)?;
     }
+    if let Some(timeline) = watchers.timeline {
+        terminal.notes(&timeline.end()?);
+    }
     Ok(match is_cut_short {
         true => Exit::Interrupted,
         false => exit(resolved, &outcome),
@@ -240,46 +254,6 @@ pub(super) fn watches_waits(scenario: &Scenario) -> bool {
     let shares = scenario.workload.parts().iter().any(of_part);
     let serves_in_order = scenario.pools.iter().all(|pool| pool.engine.serves_in_order());
     (shares && caches_prefixes(scenario)) || !serves_in_order
-}
-
-/// Who looks on beside the recorder.
-struct Watchers {
-    waits: Option<Waits>,
-    over_time: Option<LoadOverTime>,
-}
-
-impl Observer for Watchers {
-    fn observe(&mut self, fact: &Fact<'_>) {
-        if let Some(waits) = &mut self.waits {
-            waits.observe(fact);
-        }
-        if let Some(over_time) = &mut self.over_time {
-            over_time.observe(fact);
-        }
-    }
-}
-
-/// What a chart of pools, or of the replicas of one pool, is drawn from; one replica has the chart of the whole.
-fn over_time(resolved: &Resolved) -> Option<LoadOverTime> {
-    let pools = &resolved.scenario.pools;
-    if resolved.scenario.replicas() < 2 {
-        return None;
-    }
-    let (mut rooms, mut groups) = (Vec::new(), Vec::new());
-    for (index, pool) in (0..).zip(pools) {
-        for _ in 0..pool.replicas {
-            rooms.push(Room {
-                kv_blocks: pool.engine.usable_blocks(),
-                block_size: pool.engine.block_size(),
-            });
-            groups.push(if pools.len() > 1 {
-                index
-            } else {
-                groups.len() as u32
-            });
-        }
-    }
-    Some(LoadOverTime::new(rooms, groups))
 }
 
 /// Batch, queue and KV of each pool, or of each replica of one pool.

@@ -47,6 +47,7 @@ mod text_sizing;
 mod text_tiers;
 pub mod text_waits;
 mod text_whole;
+pub mod timeline;
 mod tried;
 mod trust;
 mod turns;

@@ -18,6 +18,7 @@ mod serving;
 mod shipped;
 mod stages;
 mod tables;
+mod timeline;
 mod told;
 mod too_long;
 mod windows;

@@ -20,6 +20,7 @@ mod scheduled_twin;
 mod sglang;
 mod sglang_leaps;
 mod sglang_twin;
+mod timeline;
 mod trace;
 mod trtllm_twin;
 mod twin;

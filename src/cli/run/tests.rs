@@ -3,6 +3,7 @@
 use super::*;
 use crate::analysis::Experiment;
 use crate::config::{Document, NoFiles};
+use crate::metrics::{LoadOverTime, Room};
 
 /// Requests of 2048 tokens and 256 more, by an engine that schedules ahead or not, whose steps are taken one by one or leapt over.
 fn moderate(schedules_ahead: bool, scatters: bool) -> Resolved {

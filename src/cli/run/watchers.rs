@@ -1,0 +1,57 @@
+//! Who looks on while a run is simulated, beside whoever keeps its books.
+
+use crate::cli::timeline::TimelineFile;
+use crate::config::Resolved;
+use crate::metrics::{LoadOverTime, Room, Waits};
+use crate::sim::{Fact, Observer};
+
+/// Who looks on beside the recorder.
+pub(super) struct Watchers {
+    pub(super) waits: Option<Waits>,
+    pub(super) over_time: Option<LoadOverTime>,
+    pub(super) timeline: Option<TimelineFile>,
+}
+
+impl Watchers {
+    /// Somebody does.
+    pub(super) fn any(&self) -> bool {
+        self.waits.is_some() || self.over_time.is_some() || self.timeline.is_some()
+    }
+}
+
+impl Observer for Watchers {
+    fn observe(&mut self, fact: &Fact<'_>) {
+        if let Some(waits) = &mut self.waits {
+            waits.observe(fact);
+        }
+        if let Some(over_time) = &mut self.over_time {
+            over_time.observe(fact);
+        }
+        if let Some(timeline) = &mut self.timeline {
+            timeline.observe(fact);
+        }
+    }
+}
+
+/// What a chart of pools, or of the replicas of one pool, is drawn from; one replica has the chart of the whole.
+pub(super) fn over_time(resolved: &Resolved) -> Option<LoadOverTime> {
+    let pools = &resolved.scenario.pools;
+    if resolved.scenario.replicas() < 2 {
+        return None;
+    }
+    let (mut rooms, mut groups) = (Vec::new(), Vec::new());
+    for (index, pool) in (0..).zip(pools) {
+        for _ in 0..pool.replicas {
+            rooms.push(Room {
+                kv_blocks: pool.engine.usable_blocks(),
+                block_size: pool.engine.block_size(),
+            });
+            groups.push(if pools.len() > 1 {
+                index
+            } else {
+                groups.len() as u32
+            });
+        }
+    }
+    Some(LoadOverTime::new(rooms, groups))
+}
