@@ -14,7 +14,7 @@ use plimsoll::cluster::ClusterSpec;
 use plimsoll::cluster::router::{CacheAware, KvEvents, Policy};
 use plimsoll::cost::StepCost;
 use plimsoll::cost::calibration::{KernelFormat, for_device};
-use plimsoll::cost::roofline::{Fp8Inputs, Graphs, Placement, RooflineCost};
+use plimsoll::cost::roofline::{Exchange, Fp8Inputs, Graphs, Placement, RooflineCost};
 use plimsoll::engine::EngineConfig;
 use plimsoll::metrics::Records;
 use plimsoll::model::Dtype;
@@ -55,6 +55,7 @@ fn cost() -> RooflineCost {
         data_parallel: 1,
         expert_groups: 1,
         gathers: None,
+        exchange: Exchange::AllReduce,
         kv_format: Dtype::Bf16.into(),
         graphs: Graphs {
             capture_sizes: capture_sizes.collect(),

@@ -26,7 +26,7 @@ pub use disaggregated::{Disaggregation, Flow, Lease, LoadFailure};
 pub use frontend::{Asked, Frontend, Taken};
 pub use links::LinkRate;
 pub use lives::Payroll;
-pub use lockstep::{Coordination, Gathering, LockStepAccount, LockStepSpec};
+pub use lockstep::{AttentionDp, Balance, Coordination, Gathering, LockStepAccount, LockStepSpec};
 pub use spec::{Change, ChangeKind, ClusterSpec, Group, Outages, Serves};
 
 pub(crate) use disaggregated::Disaggregated;

@@ -39,6 +39,8 @@ pub(crate) enum Ticket {
     Placed(fleet::Ticket),
     /// On its way over two replicas.
     InFlight(RequestId),
+    /// Before ranks that have yet to share it out.
+    Unplaced(RequestId),
 }
 
 /// Calls the same method of whichever it is.
@@ -102,7 +104,9 @@ impl Serving {
             Serving::Fleet(fleet) => fleet.offer(replica, entry, request).map(Ticket::Placed),
             Serving::LockStep(ranks) => {
                 cold_path();
-                ranks.offer(replica, entry, request).map(Ticket::Placed)
+                let id = request.id;
+                let ticket = ranks.offer(replica, entry, request)?;
+                Ok(ticket.map_or(Ticket::Unplaced(id), Ticket::Placed))
             }
             Serving::Disaggregated(pools) => {
                 cold_path();
@@ -197,6 +201,7 @@ impl Serving {
         match (self, ticket) {
             (Serving::Fleet(fleet), Ticket::Placed(ticket)) => fleet.abort(ticket, now, observer),
             (Serving::LockStep(ranks), Ticket::Placed(ticket)) => ranks.abort(ticket, now, observer),
+            (Serving::LockStep(ranks), Ticket::Unplaced(id)) => ranks.abort_taken_in(id, now, observer),
             (Serving::Disaggregated(pools), Ticket::InFlight(id)) => pools.abort(id, now, observer),
             _ => unreachable!("a ticket is of whoever gave it"),
         }

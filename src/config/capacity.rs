@@ -14,7 +14,7 @@ use super::server::{self, Draft, Server};
 use super::version::EngineKind;
 use super::{
     blocks, calibrated, expert_parallel, formats, lmcache, lockstep, longest, machine, pipeline, ranks,
-    serving, sglang, skipped, speculation, workload,
+    serving, sglang, skipped, speculation, trtllm, workload,
 };
 use crate::analysis::{BreakEven, break_even};
 use crate::engine::EngineSpec;
@@ -139,11 +139,11 @@ pub(super) fn count(mut document: Document, role: Role, files: &dyn Files) -> Re
     let tensor_parallel = lockstep::attention_group(&raw, tensor_parallel);
     ranks::check(
         &mut judge,
+        &raw,
         &model,
         &device,
         &known,
-        tensor_parallel,
-        data_parallel,
+        (tensor_parallel, data_parallel),
     );
     if data_parallel > 1 && flags.drafting().is_some() {
         judge.wrong_help(
@@ -158,7 +158,7 @@ pub(super) fn count(mut document: Document, role: Role, files: &dyn Files) -> Re
     say_what_is_counted(&mut judge, &raw, pipeline_parallel, is_run);
     expert_parallel::resolve(&mut judge, &raw, &model, tensor_parallel * data_parallel, &flags);
     blocks::check(&mut judge, &raw, &model, tensor_parallel, data_parallel, &flags);
-    let engines = raw.cluster.data_parallel_size.map_or(1, |count| count.0 as u32);
+    let engines = lockstep::engines(&raw);
     let worked = lockstep::worked_by_rank(&model, data_parallel, flags.gathers());
     let worked_for_all = model.clone();
     let model = lockstep::of_rank(&model, data_parallel, flags.gathers());
@@ -268,6 +268,7 @@ fn priced(judge: &mut Judge, raw: &RawScenario, draft: Draft, files: &dyn Files)
 fn layout(judge: &mut Judge, raw: &RawScenario, model: Option<&ModelShape>) -> (u32, u32) {
     let is_sglang = raw.engine.kind() == EngineKind::Sglang;
     let attention_ranks = sglang::attention_ranks(&raw.sglang, &raw.cluster);
+    let trtllm_ranks = trtllm::attention_ranks(raw);
     let raw = &raw.cluster;
     let tensor_parallel = cluster::tensor_parallel(judge, raw);
     let one = Source::Assumption("one GPU".to_string());
@@ -296,6 +297,11 @@ fn layout(judge: &mut Judge, raw: &RawScenario, model: Option<&ModelShape>) -> (
         judge.notes.push(format!(
             "one of the {} data-parallel engines is counted; {shares}",
             engines.0
+        ));
+    }
+    if trtllm_ranks > 1 {
+        judge.notes.push(format!(
+            "one of the {trtllm_ranks} ranks is counted; routed experts are shared among them, all else each holds"
         ));
     }
     (tensor_parallel, stages)

@@ -8,7 +8,7 @@ use super::pools::PoolDraft;
 use super::raw::{RawCluster, RawReplicaChange, RawReplicaEvent, RawScenario};
 use super::routers::{policy, refuse_foreign_options};
 use super::serving::Flags;
-use super::{autoscale, disaggregation};
+use super::{autoscale, disaggregation, trtllm};
 use crate::cluster::router::Policy;
 use crate::cluster::{Autoscale, Change, ChangeKind, ClusterSpec, Group, Outages, Serves};
 use crate::sim::Role;
@@ -29,7 +29,7 @@ pub(super) fn resolve(judge: &mut Judge, raw: &RawScenario, pools: &mut [PoolDra
     let groups = match &mut *pools {
         [pool] if raw.cluster.pools.is_empty() => {
             let flags = &pool.draft.flags;
-            let (replicas, policy) = match data_parallel(judge, &raw.cluster) {
+            let (replicas, policy) = match data_parallel(judge, raw) {
                 Some(engines) => (engines, flags.data_parallel_balancer()),
                 None => replicas(judge, &raw.cluster, flags),
             };
@@ -149,14 +149,25 @@ pub(super) fn tensor_parallel(judge: &mut Judge, raw: &RawCluster) -> u32 {
 }
 
 /// Engines of a data-parallel server, if there is more than one.
-fn data_parallel(judge: &mut Judge, raw: &RawCluster) -> Option<u32> {
-    let key = "cluster.data_parallel_size";
-    let engines = judge.required(key, raw.data_parallel_size?, (1, REPLICAS_MAX));
+fn data_parallel(judge: &mut Judge, raw: &RawScenario) -> Option<u32> {
+    let attention_ranks = trtllm::attention_ranks(raw);
+    let raw = &raw.cluster;
+    let (key, engines, help) = match raw.data_parallel_size {
+        None if attention_ranks > 1 => (
+            "trtllm.enable_attention_dp",
+            attention_ranks,
+            "leave --enable-attention-dp out, or --replicas and --router",
+        ),
+        given => (
+            "cluster.data_parallel_size",
+            judge.required("cluster.data_parallel_size", given?, (1, REPLICAS_MAX)),
+            "give either --data-parallel-size, or --replicas with --router",
+        ),
+    };
     if engines <= 1 || judge.is_wrong(&[key]) {
         return None;
     }
     if raw.replicas.is_some() || raw.router.is_some() {
-        let help = "give either --data-parallel-size, or --replicas with --router";
         judge.wrong_help(
             key,
             "does not go with replicas",

@@ -1,4 +1,4 @@
-//! Data-parallel engines of a model with experts, which step together (V1-85, SG-50).
+//! Data-parallel engines of a model with experts, which step together (V1-85, SG-50, TR-9).
 
 use super::document::Source;
 use super::judge::Judge;
@@ -6,8 +6,9 @@ use super::pools::PoolDraft;
 use super::raw::{RawCluster, RawScenario};
 use super::scalar::Count;
 use super::server::Server;
-use super::sglang;
+use super::serving::Flags;
 use super::version::EngineKind;
+use super::{sglang, trtllm};
 use crate::cluster::LockStepSpec;
 use crate::cost::roofline::{Gathers, SharedExperts};
 use crate::model::{LayerGroup, Mlp, ModelShape};
@@ -19,16 +20,24 @@ pub(super) fn ranks(raw: &RawScenario, model: &ModelShape) -> u32 {
     if raw.engine.kind() == EngineKind::Sglang {
         return sglang::attention_ranks(&raw.sglang, &raw.cluster);
     }
-    let engines = raw.cluster.data_parallel_size.map_or(1, |count| count.0 as u32);
+    let engines = engines(raw);
     if model.has_experts() { engines.max(1) } else { 1 }
+}
+
+/// Data-parallel engines of a server, whether they step together or not: as many as are asked for, or GPUs where TensorRT-LLM's attend apart.
+pub(super) fn engines(raw: &RawScenario) -> u32 {
+    let asked = raw.cluster.data_parallel_size.map(|count| count.0 as u32);
+    asked.unwrap_or_else(|| trtllm::attention_ranks(raw))
 }
 
 /// GPUs that share the attention of one rank, of so many that share a layer's rest.
 pub(super) fn attention_group(raw: &RawScenario, tensor_parallel: u32) -> u32 {
-    match raw.engine.kind() == EngineKind::Sglang {
-        true => (tensor_parallel / sglang::attention_ranks(&raw.sglang, &raw.cluster)).max(1),
-        false => tensor_parallel,
-    }
+    let ranks = match raw.engine.kind() {
+        EngineKind::Sglang => sglang::attention_ranks(&raw.sglang, &raw.cluster),
+        EngineKind::Trtllm => trtllm::attention_ranks(raw),
+        EngineKind::Vllm | EngineKind::Scheduled(_) => 1,
+    };
+    (tensor_parallel / ranks).max(1)
 }
 
 /// The part of a model that lies on one such rank: all of it, but of the experts a share; of dense layers and shared
@@ -93,19 +102,19 @@ pub(super) fn resolve(judge: &mut Judge, raw: &RawScenario, pools: &[PoolDraft])
     let is_alone = cluster.pools.is_empty();
     if ranks < 2 || !is_alone {
         // Without a model nobody knows whether it has experts.
-        let is_sglang = raw.engine.kind() == EngineKind::Sglang;
+        let own = own_name(raw);
         match model {
-            Some(model) if !is_sglang && deals_out(cluster, model) => deal_out(judge, cluster, model),
-            Some(model) => refuse_options(judge, cluster, is_sglang, model.has_experts()),
+            Some(model) if own.is_none() && deals_out(cluster, model) => deal_out(judge, cluster, model),
+            Some(model) => refuse_options(judge, cluster, own, model.has_experts()),
             None if is_alone => {}
-            None => refuse_options(judge, cluster, is_sglang, true),
+            None => refuse_options(judge, cluster, own, true),
         }
         return None;
     }
     let pool = &pools[0];
     if let Some(gathering) = pool.draft.flags.gathering() {
         refuse_neighbours(judge, raw);
-        refuse_options(judge, cluster, true, true);
+        refuse_options(judge, cluster, own_name(raw), true);
         let each = match gathering.gpus_a_rank {
             1 => String::new(),
             gpus => format!(", on {gpus} GPUs each,"),
@@ -115,6 +124,17 @@ pub(super) fn resolve(judge: &mut Judge, raw: &RawScenario, pools: &[PoolDraft])
              rank without work runs an idle batch; chunked_prefill_size and max_running_requests are shared out among them"
         ));
         return Some(LockStepSpec::Gathered(gathering));
+    }
+    if let Flags::Trtllm(flags) = &pool.draft.flags
+        && let Some(attending) = flags.attention_dp()
+    {
+        refuse_neighbours(judge, raw);
+        refuse_options(judge, cluster, own_name(raw), true);
+        judge.notes.push(format!(
+            "the {ranks} ranks attend by themselves and step together: each step lasts as long as the slowest needs, and a rank without work \
+             computes a dummy; max_batch_size and max_num_tokens are each rank's own"
+        ));
+        return Some(LockStepSpec::Attending(attending));
     }
     let Some(waits_longer) = pool.draft.flags.agrees_rarely() else {
         judge.wrong_help(
@@ -174,7 +194,7 @@ fn deal_out(judge: &mut Judge, cluster: &RawCluster, model: &ModelShape) {
         enable_expert_parallel: None,
         ..cluster.clone()
     };
-    refuse_options(judge, &others, false, model.has_experts());
+    refuse_options(judge, &others, None, model.has_experts());
 }
 
 /// What cannot stand beside ranks that step together.
@@ -189,18 +209,24 @@ fn refuse_neighbours(judge: &mut Judge, raw: &RawScenario) {
     );
 }
 
-/// Options of ranks that step together, where none do.
-fn refuse_options(judge: &mut Judge, raw: &RawCluster, is_sglang: bool, has_experts: bool) {
-    let (why, help) = match (is_sglang, has_experts) {
-        (true, _) => (
-            "SGLang has no such flag",
-            "write --ep-size with the number of GPUs that share a layer",
-        ),
-        (false, false) => (
+/// The engine, where it shares experts out by a flag of its own.
+fn own_name(raw: &RawScenario) -> Option<&'static str> {
+    match raw.engine.kind() {
+        EngineKind::Sglang => Some("SGLang has no such flag"),
+        EngineKind::Trtllm => Some("TensorRT-LLM has no such flag"),
+        EngineKind::Vllm | EngineKind::Scheduled(_) => None,
+    }
+}
+
+/// Options of ranks that step together, where none do. `own` says so of an engine that has others.
+fn refuse_options(judge: &mut Judge, raw: &RawCluster, own: Option<&'static str>, has_experts: bool) {
+    let (why, help) = match (own, has_experts) {
+        (Some(why), _) => (why, "write --ep-size with the number of GPUs that share a layer"),
+        (None, false) => (
             "the model has no experts",
             "leave it out: this model has no experts to share, so its data-parallel engines are servers of their own",
         ),
-        (false, true) => (
+        (None, true) => (
             "one GPU holds all experts",
             "add --data-parallel-size, or --tensor-parallel-size for expert parallelism alone, or leave it out",
         ),

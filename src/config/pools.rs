@@ -92,6 +92,10 @@ fn refuse_totals(judge: &mut Judge, raw: &RawScenario) {
             "cluster.data_parallel_size",
             raw.cluster.data_parallel_size.is_some(),
         ),
+        (
+            "trtllm.enable_attention_dp",
+            raw.trtllm.enable_attention_dp == Some(true),
+        ),
     ];
     let by_role = raw.cluster.pools.iter().any(|pool| pool.role.is_some());
     let help = match by_role {

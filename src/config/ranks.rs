@@ -1,6 +1,7 @@
 //! Tensor-parallel groups that the model and the links allow: what is replicated is noted, what is not modelled is refused.
 
 use super::judge::Judge;
+use super::raw::RawScenario;
 use crate::cost::calibration::Calibration;
 use crate::hardware::Device;
 use crate::model::{Attention, ModelShape};
@@ -24,11 +25,11 @@ fn rank_note(model: &ModelShape, tensor_parallel: u32) -> Option<String> {
 /// Refuses groups beyond a node, unless the calibration knows an all-reduce that large.
 pub(super) fn check(
     judge: &mut Judge,
+    raw: &RawScenario,
     model: &ModelShape,
     device: &Device,
     calibration: &Calibration,
-    tensor_parallel: u32,
-    data_parallel: u32,
+    (tensor_parallel, data_parallel): (u32, u32),
 ) {
     let known = calibration.allreduce.iter().map(|link| link.gpus);
     let largest = known.fold(device.gpus_per_node, u32::max);
@@ -44,8 +45,13 @@ pub(super) fn check(
     }
     let all = tensor_parallel * data_parallel;
     if data_parallel > 1 && all > largest && tensor_parallel <= largest {
+        // TensorRT-LLM's ranks are as many as GPUs share a layer.
+        let key = match raw.cluster.data_parallel_size {
+            Some(_) => "cluster.data_parallel_size",
+            None => "cluster.tensor_parallel_size",
+        };
         judge.wrong_help(
-            "cluster.data_parallel_size",
+            key,
             "makes more GPUs than a node has",
             format!("{all} GPUs share the experts; a node has {largest}, and links between nodes are not modelled"),
             format!("share them among at most {largest}, or give a calibration with an [[allreduce]] of gpus = {all}"),

@@ -24,7 +24,7 @@ use super::{
 use crate::cluster::Serves;
 use crate::cost::Trust;
 use crate::cost::calibration::Calibration;
-use crate::cost::roofline::{Pipeline, Placement, RooflineCost};
+use crate::cost::roofline::{Exchange, Pipeline, Placement, RooflineCost};
 use crate::engine::EngineSpec;
 use crate::engine::memory::MemoryPlan;
 use crate::hardware::Device;
@@ -152,7 +152,14 @@ impl Draft {
         let name = flags.engine();
         let data_parallel = lockstep::ranks(raw, &model);
         let known = calibration_of(&raw.cluster, &device, name, files);
-        ranks::check(judge, &model, &device, &known, tensor_parallel, data_parallel);
+        ranks::check(
+            judge,
+            raw,
+            &model,
+            &device,
+            &known,
+            (tensor_parallel, data_parallel),
+        );
         if !judge.problems.is_empty() {
             return None;
         }
@@ -187,6 +194,10 @@ impl Draft {
             data_parallel,
             expert_groups,
             gathers: flags.gathers(),
+            exchange: match &flags {
+                Flags::Trtllm(flags) => flags.exchange(&device, gpus, expert_groups),
+                Flags::Vllm(_) | Flags::Sglang(_) | Flags::Scheduled(_) => Exchange::AllReduce,
+            },
             kv_format,
             graphs: flags.graphs(),
             asynchronous: flags.asynchronous(),
@@ -251,7 +262,7 @@ fn roofline(
 
 /// The processes of the server's front end, which take no time yet.
 fn processes(judge: &mut Judge, raw: &RawScenario, flags: &Flags) -> Frontend {
-    let engines = raw.cluster.data_parallel_size.map_or(1, |count| count.0 as u32);
+    let engines = lockstep::engines(raw);
     // What is no number of tokens has been reported.
     let interval = |count: Count| u32::try_from(count.0).ok().and_then(NonZeroU32::new);
     Frontend {

@@ -103,6 +103,7 @@ pub(crate) fn placement() -> Placement {
         data_parallel: 1,
         expert_groups: 1,
         gathers: None,
+        exchange: crate::cost::roofline::Exchange::AllReduce,
         kv_format: Dtype::Bf16.into(),
         graphs: Graphs {
             mode: CudagraphMode::FullAndPiecewise,

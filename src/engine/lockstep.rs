@@ -8,6 +8,7 @@
 //! KV from outside. A kept log is of steps, so with one nothing is leapt over.
 
 use super::leap::Run;
+use super::rank::Padding;
 use super::replica::Replica;
 use super::step::Step;
 use crate::cost::{DecodeCost, StepLoad};
@@ -64,16 +65,17 @@ impl Replica {
         &step.expect("asked only after a launch").load
     }
 
-    /// The rank's own share of the newest step as a law of its contexts. A batch is taken for one of `padded` decodes, if that is
-    /// given; a dummy has one.
-    pub(crate) fn newest_law(&mut self, padded: Option<u32>) -> DecodeCost {
+    /// The rank's own share of the newest step as a law of its contexts. A dummy has one decode.
+    pub(crate) fn newest_law(&mut self, padding: Padding) -> DecodeCost {
         let step = self.in_flight.back().expect("asked only after a launch");
         let load = &step.load;
-        match padded {
-            Some(batch) => *self.cost.decode(batch),
-            None if load.tokens() == 0 => *self.cost.decode(1),
-            None if is_of_decodes(load) => *self.cost.decode(load.decode_seqs),
-            None => self.cost.step_law(load),
+        match padding {
+            _ if is_of_decodes(load) => {
+                let batch = load.decode_seqs.max(1);
+                self.plain_law(batch, padding)
+            }
+            Padding::Launched { .. } => self.cost.eager_law(load),
+            _ => self.cost.step_law(load),
         }
     }
 
@@ -83,8 +85,19 @@ impl Replica {
     }
 
     /// The rank's own share of plain steps of so many sequences.
-    pub(crate) fn plain_law(&mut self, batch: u32) -> DecodeCost {
-        *self.cost.decode(batch)
+    pub(crate) fn plain_law(&mut self, batch: u32, padding: Padding) -> DecodeCost {
+        let computed = match padding {
+            Padding::Alone => return *self.cost.decode(batch),
+            Padding::Decodes(padded) => return *self.cost.decode(padded),
+            Padding::Launched { rounded: false } => batch,
+            Padding::Launched { rounded: true } => self.cost.replayed(batch).unwrap_or(batch),
+            Padding::Pieces(_) => unreachable!("these ranks capture no pieces"),
+        };
+        self.cost.eager_law(&StepLoad {
+            decode_seqs: computed,
+            sampled_rows: computed,
+            ..StepLoad::default()
+        })
     }
 
     /// All ranks together need so long for the newest step.

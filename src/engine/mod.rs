@@ -56,6 +56,7 @@ pub(crate) use roster::Handle;
 pub(crate) use signal::{Signal, Told};
 pub(crate) use speculation::{Acceptance, ToldRuns};
 pub(crate) use telling::{Outlook, Untold};
+pub(crate) use trtllm::AtHand;
 pub use wake::State;
 pub(crate) use wake::Wake;
 

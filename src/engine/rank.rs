@@ -12,21 +12,15 @@ use crate::units::Picos;
 pub(crate) enum Padding {
     /// Its own batch, and of SGLang's kernel by kernel.
     Alone,
+    /// Its own batch kernel by kernel; of TensorRT-LLM one of decodes alone as large as the captured batch that holds it, if `rounded`.
+    Launched {
+        /// Whether it is.
+        rounded: bool,
+    },
     /// A batch of so many decodes.
     Decodes(u32),
     /// A batch with prompts of so many tokens, by the pieces that were captured for it.
     Pieces(u64),
-}
-
-impl Padding {
-    /// Decodes of a rank of vLLM's, if its batch is padded.
-    fn decodes(self) -> Option<u32> {
-        match self {
-            Padding::Alone => None,
-            Padding::Decodes(batch) => Some(batch),
-            Padding::Pieces(_) => unreachable!("vLLM's ranks are padded to decodes alone"),
-        }
-    }
 }
 
 /// Calls the same method of either engine whose ranks step together.
@@ -36,7 +30,7 @@ macro_rules! either {
             Engine::Vllm($rank) => $call,
             Engine::Sglang($rank) => $call,
             Engine::Scheduled(_) => {
-                unreachable!("config lets ranks of vLLM and SGLang alone step together")
+                unreachable!("config lets no other ranks step together")
             }
         }
     };
@@ -69,7 +63,7 @@ impl Engine {
     pub(crate) fn newest_law(&mut self, padding: Padding) -> DecodeCost {
         match self {
             Engine::Sglang(rank) => rank.newest_law(padding),
-            other => other.steps_together().newest_law(padding.decodes()),
+            other => other.steps_together().newest_law(padding),
         }
     }
 
@@ -132,17 +126,14 @@ impl Engine {
     pub(crate) fn run_law(&mut self, members: u32, padding: Padding) -> DecodeCost {
         match self {
             Engine::Sglang(rank) => rank.run_law(members, padding),
-            other => {
-                let batch = padding.decodes().unwrap_or(members.max(1));
-                other.steps_together().plain_law(batch)
-            }
+            other => other.steps_together().plain_law(members.max(1), padding),
         }
     }
 
-    /// A rank of vLLM's.
+    /// A rank of vLLM's, or TensorRT-LLM's.
     fn steps_together(&mut self) -> &mut Replica {
         self.vllm_mut()
-            .expect("config lets no engine but vLLM and SGLang step together")
+            .expect("config lets no other engine step together")
     }
 
     /// Leaps over `steps` steps of a run, the last of which ends at `end` and each of which lasts `increment` longer than

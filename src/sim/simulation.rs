@@ -364,12 +364,15 @@ impl<T: Traffic> Simulation<T> {
         let (id, deadline) = (request.id, request.deadline);
         match self.cluster.offer(replica, self.now, entry, request) {
             Ok(ticket) => {
-                observer.observe(&Fact::Sent {
-                    now: self.now,
-                    replica: ReplicaId(replica as u32),
-                    id,
-                    entry,
-                });
+                // Ranks that share requests out among them tell who got it.
+                if !matches!(ticket, Ticket::Unplaced(_)) {
+                    observer.observe(&Fact::Sent {
+                        now: self.now,
+                        replica: ReplicaId(replica as u32),
+                        id,
+                        entry,
+                    });
+                }
                 if let Some(deadline) = deadline {
                     cold_path();
                     self.deadlines.push(Reverse((deadline, id, Some(ticket))));

@@ -2,7 +2,7 @@
 
 use serde_json::Value;
 
-use crate::{Desk, fixture, text};
+use crate::{Desk, fixture, text, unfolded};
 
 /// A short run of a client that asks for a model by the server's own name for it.
 const SERVED: &str = "run --gpu h100 --serve-cmd 'vllm serve meta-llama/Llama-3.1-8B-Instruct --max-model-len 8192 \
@@ -239,4 +239,72 @@ fn a_measured_run_pairs_with_its_own_row_and_no_right_column_is_blamed() {
     let told = text(&desk.run(&format!("{known} 8")).stderr);
     desk.expect(2, &format!("{known} 8"));
     assert!(told.contains("needs 8 GPUs, and --n-gpus 1 leaves 1"), "{told}");
+}
+
+/// DeepSeek-R1 as NVIDIA's recipes serve it on eight B200: attention for requests of its own on each, experts dealt out.
+#[test]
+fn a_pasted_server_of_tensorrt_llm_attends_apart_on_each_gpu() {
+    let desk = Desk::new();
+    let options = "enable_attention_dp: true\nattention_dp_config:\n  batching_wait_iters: 0\n  enable_balance: true\n  timeout_iters: 60\n\
+                   cuda_graph_config:\n  enable_padding: true\n  max_batch_size: 128\nkv_cache_config:\n  dtype: fp8\n  \
+                   free_gpu_memory_fraction: 0.8\n  enable_block_reuse: false\nmoe_config:\n  backend: CUTLASS\nstream_interval: 10\n\
+                   print_iter_log: true\n";
+    std::fs::write(desk.path().join("file.yml"), options).unwrap();
+    let serve = "trtllm-serve deepseek-ai/DeepSeek-R1-0528 --port 8888 --trust_remote_code --backend pytorch --max_batch_size 128 \
+                 --max_seq_len 4096 --max_num_tokens 8192 --tp_size 8 --ep_size 8 --config file.yml";
+    let run = |more: &str| {
+        format!(
+            "run --gpu b200 --input-len 1024 --output-len 64 --num-prompts 400 --max-concurrency 128 {more} --serve-cmd '{serve}'"
+        )
+    };
+    let told = desk.expect(0, &run("--dry-run"));
+    for part in [
+        "enable_attention_dp = true",
+        "attention_dp_enable_balance = true",
+        "attention_dp_timeout_iters = 60",
+        "attention_dp_batching_wait_iters = 0",
+        "expert_parallel_size = 8",
+    ] {
+        assert!(told.contains(part), "`{part}` is not in\n{told}");
+    }
+    let output = desk.run(&run("--why --format text"));
+    let (out, err) = (unfolded(&text(&output.stdout)), unfolded(&text(&output.stderr)));
+    assert!(output.status.code().is_some_and(|code| code < 2), "{out}\n{err}");
+    for part in [
+        "on 8 × B200-SXM-180GB, tensorrt-llm@1.2",
+        "by place 8 replicas",
+        "8 engines with work waited",
+        "of the other ranks",
+    ] {
+        assert!(out.contains(part), "`{part}` is not in\n{out}");
+    }
+    let notes = out + &err;
+    assert!(notes.contains("the 8 ranks attend by themselves"), "{notes}");
+    // Eight pools of KV beside a share of the experts hold more of a latent cache than one that all repeat.
+    let tokens = |serve: &str| {
+        let fit = desk.expect(0, &format!("fit --gpu b200 --format json --serve-cmd '{serve}'"));
+        let fit: Value = serde_json::from_str(&fit).unwrap();
+        fit["kv_tokens"].as_u64().unwrap_or_else(|| panic!("{fit}"))
+    };
+    let apart = tokens(serve);
+    std::fs::write(
+        desk.path().join("file.yml"),
+        options
+            .replace("enable_attention_dp: true", "enable_attention_dp: false")
+            .replace("enable_balance: true", "enable_balance: false"),
+    )
+    .unwrap();
+    assert!(8 * apart > 4 * tokens(serve), "{apart}");
+    std::fs::write(
+        desk.path().join("file.yml"),
+        options.to_owned() + "scheduler_config:\n  capacity_scheduler_policy: MAX_UTILIZATION\n",
+    )
+    .unwrap();
+    let refused = desk.run(&run(""));
+    assert_eq!(refused.status.code(), Some(2));
+    assert!(
+        text(&refused.stderr).contains("beside enable_attention_dp"),
+        "{}",
+        text(&refused.stderr)
+    );
 }

@@ -2,6 +2,7 @@
 
 use std::collections::VecDeque;
 
+use super::attending::Attending;
 use super::leap::{Share, top};
 use super::{LockStepAccount, LockStepSpec};
 use crate::cluster::dispatch::tokens_of;
@@ -39,6 +40,8 @@ pub(crate) struct LockStep {
     /// Each rank's own share of the steps in flight, oldest first; `None` is a dummy.
     pub(super) shares: VecDeque<Vec<Option<Picos>>>,
     pub(super) account: LockStepAccount,
+    /// Of TensorRT-LLM's ranks.
+    pub(super) attending: Option<Box<Attending>>,
 }
 
 impl LockStep {
@@ -62,6 +65,10 @@ impl LockStep {
                 ..LockStepAccount::default()
             },
             depth: depths[0],
+            attending: match spec {
+                LockStepSpec::Attending(how) => Some(Box::new(Attending::new(how, engines.len()))),
+                LockStepSpec::Agreed { .. } | LockStepSpec::Gathered(_) => None,
+            },
             engines,
             lane,
             lives,
@@ -74,29 +81,42 @@ impl LockStep {
         }
     }
 
-    /// Who gets a request that is sent at `now`.
+    /// Who gets a request that is sent at `now`; of TensorRT-LLM's ranks the first stands for all.
     pub(crate) fn route(&mut self, now: Picos, request: &Request) -> Option<usize> {
+        if self.attending.is_some() {
+            return Some(0);
+        }
         let engines = &self.engines;
         self.lane.dispatch.route(request, now, &|index| &engines[index])
     }
 
-    /// A request that was routed to a rank reaches its loop at `entry`.
+    /// A request that was routed to a rank reaches its loop at `entry`; no ticket where ranks have yet to share it out.
     pub(crate) fn offer(
         &mut self,
         replica: usize,
         entry: Picos,
         request: &mut Request,
-    ) -> Result<Ticket, Refusal> {
+    ) -> Result<Option<Ticket>, Refusal> {
+        if self.attending.is_some() {
+            self.take_in(entry, request)?;
+            self.wake_at(entry);
+            return Ok(None);
+        }
         let (id, tokens) = (request.id, tokens_of(request));
         let dispatch = &mut self.lane.dispatch;
         let handle = self.engines[replica].offer(entry, request).inspect_err(|_| {
             dispatch.left(id);
         })?;
         dispatch.sent(replica, id, tokens);
+        self.wake_at(entry);
+        Ok(Some(Ticket { replica, handle }))
+    }
+
+    /// Somebody comes at `entry`, whom ranks that stand still see then.
+    fn wake_at(&mut self, entry: Picos) {
         if !self.is_running {
             self.next_pass = Some(self.next_pass.map_or(entry, |pass| pass.min(entry)));
         }
-        Ok(Ticket { replica, handle })
     }
 
     /// A client has its answer, whatever it is.
@@ -161,7 +181,8 @@ impl LockStep {
 
     /// Requests inside.
     pub(crate) fn inside(&self) -> usize {
-        self.engines.iter().map(Engine::inside).sum()
+        let unplaced = self.attending.as_ref().map_or(0, |all| all.unplaced());
+        unplaced + self.engines.iter().map(Engine::inside).sum::<usize>()
     }
 
     /// Some rank goes round in circles.
@@ -258,6 +279,11 @@ impl LockStep {
                         break;
                     }
                 }
+                LockStepSpec::Attending(_) => {
+                    if !self.launch_attending(now, observer) {
+                        break;
+                    }
+                }
             }
             self.price();
         }
@@ -294,8 +320,12 @@ impl LockStep {
     /// The oldest step ends at `now`, on all ranks; whether anybody worked in it.
     fn end_step<O: Observer>(&mut self, now: Picos, observer: &mut O, ended: &mut Vec<Completion>) -> bool {
         let (_, duration) = self.engines[0].oldest_step().expect("a step in flight ends");
+        let before = ended.len();
         for engine in &mut self.engines {
             engine.end_in_step(observer, ended);
+        }
+        if let Some(attending) = &mut self.attending {
+            attending.forget(&ended[before..]);
         }
         let shares = self.shares.pop_front().expect("a step in flight has shares");
         let is_work = shares.iter().any(Option::is_some);
@@ -317,7 +347,7 @@ impl LockStep {
         self.steps_in_wave += 1;
         let agrees = match self.spec {
             LockStepSpec::Agreed { sync_interval } => self.steps_in_wave.is_multiple_of(sync_interval),
-            LockStepSpec::Gathered(_) => false,
+            LockStepSpec::Gathered(_) | LockStepSpec::Attending(_) => false,
         };
         if agrees
             && !self
@@ -342,7 +372,13 @@ impl LockStep {
             return None;
         }
         let mut horizon = horizon;
-        for input in self.engines.iter().filter_map(Engine::next_request) {
+        let unplaced = self.attending.as_ref().and_then(|all| all.next_request());
+        for input in self
+            .engines
+            .iter()
+            .filter_map(Engine::next_request)
+            .chain(unplaced)
+        {
             horizon = horizon.min(input);
         }
         let (begin, duration) = self.engines[0].oldest_step()?;
@@ -387,6 +423,9 @@ impl LockStep {
         self.account.steps += steps;
         self.account.stepping += stepping;
         self.steps_in_wave += steps;
+        if let Some(attending) = &mut self.attending {
+            attending.pass_over(steps);
+        }
         for ((engine, run), share) in self.engines.iter_mut().zip(runs).zip(shares) {
             engine.leap_in_step(steps, growth, end, observer);
             engine.retime(&times);
@@ -401,11 +440,11 @@ impl LockStep {
     }
 }
 
-/// Ranks that agree on an end are vLLM's.
-fn vllm(engine: &mut Engine) -> &mut Replica {
+/// Ranks that agree on an end are vLLM's, and TensorRT-LLM's have its loop.
+pub(super) fn vllm(engine: &mut Engine) -> &mut Replica {
     engine
         .vllm_mut()
-        .expect("config lets vLLM's ranks alone agree on an end")
+        .expect("config lets no other ranks step together so")
 }
 
 /// Ranks that exchange sizes are SGLang's.

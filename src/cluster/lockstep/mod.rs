@@ -5,7 +5,7 @@
 //!   ranks of (own share) + experts of all ranks' tokens`. Real ranks meet in every layer with experts, where the slowest
 //!   may be another each time; the sum of maxima over layers is not modelled, but the layers of a rank are alike.
 //!
-//! Ranks of vLLM and of SGLang's data-parallel attention differ ([`LockStepSpec`]). Of vLLM:
+//! Ranks of vLLM, of SGLang's data-parallel attention and of TensorRT-LLM's differ ([`LockStepSpec`]). Of vLLM:
 //!
 //! * Where all ranks decode under CUDA graphs each replays the graph of the largest batch (DP-2), so the experts see that
 //!   captured batch of every rank. A step with prompts in it is padded rank by rank, as if each were alone.
@@ -24,19 +24,31 @@
 //!   prompts never are. Who idles unpadded has its launches and its part in the experts.
 //! * The logits of all are computed by all where ranks have the LM head in common.
 //!
+//! Of TensorRT-LLM (TR-9 to TR-16, `PyExecutor._executor_loop`, `CUDAGraphRunner`):
+//!
+//! * Requests wait before all ranks, and are shared out in each pass by the tokens of the prompts that ranks have, no more than there are seats.
+//! * A rank with nobody computes a dummy of one token while any has somebody. Where nobody on a rank can compute, since the last tokens of
+//!   all there are in flight, nobody launches before that step has ended.
+//! * Where all ranks decode, each replays the captured batch that holds the largest; without padding only if all are as large. Where any
+//!   has prompts all launch kernel by kernel, decodes in batches that are padded all the same.
+//! * `enable_balance` puts prompts off until every rank has some.
+//!
 //! Cost: a run of alike decode steps on all ranks is one leap to the first change on any rank, or to the step in which
 //! another rank becomes the slowest: shares are affine in the steps, so that is solved for, in O(ranks). An event on one
 //! rank costs O(ranks), since it cuts everybody's run; that is what lock-step means.
 
 mod account;
+mod attending;
 mod group;
 mod leap;
 mod padding;
 mod price;
+mod sharing;
 
 pub use account::LockStepAccount;
 pub(crate) use group::LockStep;
 pub use padding::{Coordination, Gathering};
+pub use sharing::{AttentionDp, Balance};
 
 /// How ranks step together.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -48,4 +60,6 @@ pub enum LockStepSpec {
     },
     /// SGLang's: they exchange the sizes of their batches in every pass, and stop where all are empty.
     Gathered(Gathering),
+    /// TensorRT-LLM's: they share requests out among them in every pass, and stop where nobody has any.
+    Attending(AttentionDp),
 }

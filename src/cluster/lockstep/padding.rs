@@ -1,4 +1,4 @@
-//! How far ranks pad their batches of a common step: vLLM's (DP-2) and SGLang's (SG-50, SG-51).
+//! How far ranks pad their batches of a common step: vLLM's (DP-2), SGLang's (SG-50, SG-51) and TensorRT-LLM's (TR-14).
 
 use crate::cost::{Moved, StepLoad};
 use crate::engine::rank::Padding;
@@ -144,6 +144,35 @@ pub(super) fn gathered(gathering: Gathering, captured: Captured<'_>, brought: &[
     }
 }
 
+/// Of TensorRT-LLM's ranks (`CUDAGraphRunner._get_padded_batch`, `maybe_get_cuda_graph`). A dummy is one token.
+pub(super) fn attending(pads: bool, captured: Captured<'_>, brought: &[Brought]) -> Together {
+    let has_prompts = brought.iter().any(|own| own.has_prompts);
+    let are_equal = || {
+        let mut tokens = brought.iter().map(|own| own.tokens.max(1));
+        let first = tokens.next();
+        tokens.all(|own| Some(own) == first)
+    };
+    let replayed = replayed(captured, brought).filter(|_| pads || are_equal());
+    let (padding, tokens) = match replayed {
+        Some(batch) => (Padding::Decodes(largest(brought)), batch * brought.len() as u64),
+        None => {
+            // A rank without prompts pads its batch before it hears of theirs.
+            let rounded = pads && has_prompts;
+            let computed = |own: &Brought| match (own.tokens.max(1), own.has_prompts || !rounded) {
+                (tokens, true) => tokens,
+                (tokens, false) => (captured.decodes)(tokens as u32).map_or(tokens, u64::from),
+            };
+            (Padding::Launched { rounded }, brought.iter().map(computed).sum())
+        }
+    };
+    Together {
+        padding,
+        tokens,
+        moved: Moved::Scattered,
+        rows: 0,
+    }
+}
+
 fn largest(brought: &[Brought]) -> u32 {
     let tokens = brought.iter().map(|own| own.tokens).max();
     tokens.unwrap_or(0).max(1) as u32
@@ -232,7 +261,7 @@ mod tests {
                 let replays = match got.padding {
                     Padding::Pieces(_) => "pieces",
                     Padding::Decodes(batch) if holding(&decodes, batch.into()).is_some() => "decodes",
-                    Padding::Decodes(_) | Padding::Alone => "nothing",
+                    Padding::Decodes(_) | Padding::Alone | Padding::Launched { .. } => "nothing",
                 };
                 let moved = match got.moved {
                     Moved::Scattered => "scattered",
@@ -246,6 +275,47 @@ mod tests {
                 );
                 assert_eq!(got, expected, "{case}");
             }
+        }
+    }
+
+    /// What TensorRT-LLM's own code decided for drawn batches: whether a graph is replayed, and the rows that each rank computes.
+    #[test]
+    fn batches_of_tensorrt_llm_are_padded_as_recorded() {
+        let path = format!(
+            "{}/tests/data/ranks/tensorrt-llm-1.2.json",
+            env!("CARGO_MANIFEST_DIR")
+        );
+        let file = std::fs::read_to_string(path).expect("the recording is there");
+        let recorded: Value = serde_json::from_str(&file).expect("a recording is JSON");
+        let cases = recorded["padded"].as_array().expect("cases are listed");
+        assert!(cases.len() >= 300, "{}", cases.len());
+        for case in cases {
+            let (pads, decodes) = (case["pads"] == true, sizes(case, "captured"));
+            let captured = Captured {
+                decodes: &|batch| {
+                    let holding = holding(&decodes, batch.into()).map(|size| size as u32);
+                    holding.filter(|&size| pads || size == batch)
+                },
+                pieces: &|_| None,
+            };
+            let brings = |own: &Value| Brought {
+                tokens: match &own[0] {
+                    kind if kind == "dummy" => 0,
+                    _ => own[1].as_u64().expect("a count"),
+                },
+                rows: 0,
+                has_prompts: own[0] == "prompts",
+            };
+            let brought = case["brought"].as_array().expect("batches are listed");
+            let brought: Vec<Brought> = brought.iter().map(brings).collect();
+            let got = attending(pads, captured, &brought);
+            let replays = matches!(got.padding, Padding::Decodes(_));
+            let expected = case["tokens"].as_u64().expect("a count");
+            assert_eq!(
+                (Value::from(replays), got.tokens),
+                (case["replays"].clone(), expected),
+                "{case}"
+            );
         }
     }
 }

@@ -3,7 +3,7 @@
 use super::LockStepSpec;
 use super::group::LockStep;
 use super::leap::Share;
-use super::padding::{Brought, Captured, agreed, gathered};
+use super::padding::{Brought, Captured, agreed, attending, gathered};
 use crate::cost::{DecodeCost, StepLoad};
 use crate::engine::Engine;
 use crate::engine::lockstep::RankRun;
@@ -21,6 +21,7 @@ impl LockStep {
         let together = match self.spec {
             LockStepSpec::Agreed { .. } => agreed(captured, brought),
             LockStepSpec::Gathered(gathering) => gathered(gathering, captured, brought),
+            LockStepSpec::Attending(how) => attending(how.pads, captured, brought),
         };
         let shared = &mut self.shared;
         let common = shared.all_tokens(together.tokens, together.moved) + shared.all_rows(together.rows);
@@ -38,7 +39,7 @@ impl LockStep {
             self.account.with_prompts += 1;
             self.account.beside_prompts += match padding {
                 Padding::Pieces(tokens) => others * tokens,
-                Padding::Alone | Padding::Decodes(_) => all - own.tokens,
+                Padding::Alone | Padding::Launched { .. } | Padding::Decodes(_) => all - own.tokens,
             };
         }
         let mut shares = Vec::with_capacity(self.engines.len());

@@ -10,7 +10,7 @@ use super::super::diagnostic::{Diagnostic, Place};
 use super::super::files::{Files, text_of};
 
 /// What TensorRT-LLM's keys are called as flags.
-const FLAGS: [(&str, &str); 20] = [
+const FLAGS: [(&str, &str); 24] = [
     ("max_batch_size", "max-batch-size"),
     ("max_num_tokens", "max-num-tokens"),
     ("max_seq_len", "max-seq-len"),
@@ -37,10 +37,20 @@ const FLAGS: [(&str, &str); 20] = [
     ("cuda_graph_config.enable_padding", "cuda-graph-padding"),
     ("enable_chunked_prefill", "enable-chunked-prefill"),
     ("stream_interval", "stream-interval"),
+    ("enable_attention_dp", "enable-attention-dp"),
+    (
+        "attention_dp_config.enable_balance",
+        "attention-dp-enable-balance",
+    ),
+    ("attention_dp_config.timeout_iters", "attention-dp-timeout-iters"),
+    (
+        "attention_dp_config.batching_wait_iters",
+        "attention-dp-batching-wait-iters",
+    ),
 ];
 
 /// Keys without effect, themselves or what is below them, and why.
-const WITHOUT_EFFECT: [(&[&str], &str); 5] = [
+const WITHOUT_EFFECT: [(&[&str], &str); 6] = [
     (
         &[
             "moe_config",
@@ -99,6 +109,10 @@ const WITHOUT_EFFECT: [(&[&str], &str); 5] = [
             "kv_cache_config.use_uvm",
         ],
         "where and how processes run is not modelled",
+    ),
+    (
+        &["enable_lm_head_tp_in_adp"],
+        "it slices the LM head of drafts alone, and nothing drafts here",
     ),
 ];
 
@@ -269,14 +283,14 @@ mod tests {
 
     const TRTLLM: &str = "max_batch_size: 64\nkv_cache_config:\n  free_gpu_memory_fraction: 0.8\n  enable_block_reuse: false\n\
         scheduler_config:\n  capacity_scheduler_policy: MAX_UTILIZATION\ncuda_graph_config:\n  batch_sizes: [1, 2, 48]\n  enable_padding: true\n\
-        moe_config:\n  backend: CUTLASS\nenable_attention_dp: false\nprint_iter_log: true\n";
+        moe_config:\n  backend: CUTLASS\nenable_attention_dp: true\nattention_dp_config:\n  timeout_iters: 60\nenable_lm_head_tp_in_adp: true\nprint_iter_log: true\n";
 
     const FILES: Memory = Memory(&[
         ("extra.yml", TRTLLM),
         ("eager.yml", "cuda_graph_config: null\n"),
         (
             "apart.yml",
-            "enable_attention_dp: true\nkv_cache_config:\n  host_cache_size: 100\n",
+            "enable_attention_dp: true\nattention_dp_config:\n  enable_balance: true\n  enable_kv_cache_aware_routing: true\nkv_cache_config:\n  host_cache_size: 100\n",
         ),
         (
             "vllm.yaml",
@@ -303,15 +317,17 @@ mod tests {
             let (own, of_file) = args.split_at(5);
             assert_eq!(own.join(" "), "m --max_batch_size 8 --tp_size 2");
             let expected = [
+                "--attention-dp-timeout-iters=60",
                 "--cuda-graph-max-batch-size=48",
                 "--cuda-graph-padding=true",
+                "--enable-attention-dp=true",
                 "--enable-block-reuse=false",
                 "--kv-cache-free-gpu-memory-fraction=0.8",
                 "--max-batch-size=64",
                 "--capacity-scheduler-policy=max_utilization",
             ];
             assert_eq!(of_file, expected);
-            assert_eq!(ignored.len(), 3, "{ignored:?}");
+            assert_eq!(ignored.len(), 4, "{ignored:?}");
         }
         let (args, _) = expanded("m --config=eager.yml", "tensorrt-llm").unwrap();
         assert_eq!(args, ["m", "--enforce-eager"]);
@@ -322,7 +338,7 @@ mod tests {
         let told = expanded("m --extra_llm_api_options apart.yml", "tensorrt-llm").unwrap_err();
         assert!(
             told.iter()
-                .any(|told| told.contains("`enable_attention_dp` of apart.yml")),
+                .any(|told| told.contains("`attention_dp_config.enable_kv_cache_aware_routing` of apart.yml")),
             "{told:?}"
         );
         assert!(

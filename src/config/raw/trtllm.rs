@@ -47,6 +47,18 @@ pub struct RawTrtllm {
     /// Decide a step only when the one before has ended.
     #[arg(long, value_name = "BOOL", num_args = 0..=1, require_equals = true, default_missing_value = "true")]
     pub disable_overlap_scheduler: Option<bool>,
+    /// Each GPU attends for requests of its own, with all heads; experts stay shared out.
+    #[arg(long, value_name = "BOOL", num_args = 0..=1, require_equals = true, default_missing_value = "true")]
+    pub enable_attention_dp: Option<bool>,
+    /// Prompts wait until every rank has some (`attention_dp_config.enable_balance`).
+    #[arg(long, value_name = "BOOL", num_args = 0..=1, require_equals = true, default_missing_value = "true")]
+    pub attention_dp_enable_balance: Option<bool>,
+    /// Steps for which they wait for ranks that have none (`attention_dp_config.timeout_iters`).
+    #[arg(long, value_name = "STEPS")]
+    pub attention_dp_timeout_iters: Option<Count>,
+    /// Steps for which prompts that every rank has wait for more of them (`attention_dp_config.batching_wait_iters`).
+    #[arg(long, value_name = "STEPS")]
+    pub attention_dp_batching_wait_iters: Option<Count>,
     /// Largest decode batch that is captured (`cuda_graph_config.max_batch_size`).
     #[arg(long, value_name = "N")]
     pub cuda_graph_max_batch_size: Option<Count>,

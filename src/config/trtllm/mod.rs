@@ -1,11 +1,13 @@
 //! TensorRT-LLM's flags: given, by profile, or derived as the server derives them at start-up.
 
 pub(super) mod asked;
+mod attention;
 mod foreign;
 mod memory;
 mod profile;
 mod reuse;
 
+pub(super) use attention::asked as attention_ranks;
 pub(super) use foreign::refuse_trtllms;
 
 use profile::{QuantizedBefore, TrtllmProfile};
@@ -15,9 +17,11 @@ use super::engine::note_chunks;
 use super::judge::Judge;
 use super::raw::{RawCapacityPolicy, RawEngine, RawScenario};
 use super::scalar::Count;
-use crate::cost::roofline::{CudagraphMode, Fp8Inputs, Graphs};
+use crate::cluster::AttentionDp;
+use crate::cost::roofline::{CudagraphMode, Exchange, Fp8Inputs, Graphs};
 use crate::engine::memory::MemoryPlan;
 use crate::engine::trtllm::{CapacityPolicy, TrtllmConfig};
+use crate::hardware::Device;
 use crate::model::{Dtype, ModelShape};
 use crate::units::FLAG_TOKENS_MAX as TOKENS_MAX;
 
@@ -33,6 +37,7 @@ pub(super) struct TrtllmFlags {
     captured: Option<Vec<u32>>,
     pads: bool,
     quantized_before: QuantizedBefore,
+    attention: Option<AttentionDp>,
 }
 
 /// Resolves every flag.
@@ -93,7 +98,7 @@ pub(super) fn resolve(judge: &mut Judge, raw: &RawScenario, model: Option<&Model
     let max_tokens = flags
         .kv_cache_max_tokens
         .map(|most| judge.required(key, most, (least, TOKENS_MAX)));
-    let (captured, pads) = captured(judge, raw, &profile);
+    let (captured, pads) = captured(judge, raw, &profile, max_batch_size.min(max_num_tokens));
     let interval = judge.count(
         "engine.stream_interval",
         raw.engine.stream_interval,
@@ -108,11 +113,20 @@ pub(super) fn resolve(judge: &mut Judge, raw: &RawScenario, model: Option<&Model
             .to_string(),
     );
     let batch_wait_tokens = (ratio * f64::from(max_num_tokens)).ceil() as u32;
-    note_waits(judge, batch_wait_iters, batch_wait_tokens);
     let max_seq_len = max_seq_len(judge, raw, model);
     let policy = policy(judge, raw, &profile);
     check_paused(judge, policy, chunked, max_num_tokens, max_seq_len);
     let block_reuse = reuse::resolve(judge, raw, &profile, policy);
+    let of_ranks = (max_batch_size, pads, policy);
+    let attention = attention::resolve(judge, raw, &profile, model, of_ranks);
+    let batch_wait = match attention {
+        Some(_) => {
+            refuse_waits(judge, batch_wait_iters, batch_wait_tokens);
+            (0, 0)
+        }
+        None => (batch_wait_iters, batch_wait_tokens),
+    };
+    note_waits(judge, batch_wait.0, batch_wait.1);
     TrtllmFlags {
         config: TrtllmConfig {
             max_seq_len,
@@ -120,8 +134,8 @@ pub(super) fn resolve(judge: &mut Judge, raw: &RawScenario, model: Option<&Model
             max_num_tokens,
             enable_chunked_prefill: chunked,
             capacity_scheduler_policy: policy,
-            batch_wait_iters,
-            batch_wait_tokens,
+            batch_wait_iters: batch_wait.0,
+            batch_wait_tokens: batch_wait.1,
             overlap_scheduler: !in_turn,
             tokens_per_block,
             num_blocks: 0,
@@ -134,6 +148,16 @@ pub(super) fn resolve(judge: &mut Judge, raw: &RawScenario, model: Option<&Model
         captured,
         pads,
         quantized_before: profile.quantized_before,
+        attention,
+    }
+}
+
+/// Ranks that attend by themselves put no prompts off for their own sake (`PyExecutor._schedule`).
+fn refuse_waits(judge: &mut Judge, steps: u32, tokens: u32) {
+    if steps > 0 || tokens > 0 {
+        judge.ignore(
+            "batch_wait_timeout_iters and batch_wait_max_tokens_ratio have no effect beside enable_attention_dp".to_string(),
+        );
     }
 }
 
@@ -231,8 +255,13 @@ fn policy(judge: &mut Judge, raw: &RawScenario, profile: &TrtllmProfile) -> Capa
     }
 }
 
-/// Captured decode batches, and whether others are padded to them.
-fn captured(judge: &mut Judge, raw: &RawScenario, profile: &TrtllmProfile) -> (Option<Vec<u32>>, bool) {
+/// Captured decode batches where so many may run, and whether others are padded to them.
+fn captured(
+    judge: &mut Judge,
+    raw: &RawScenario,
+    profile: &TrtllmProfile,
+    running: u32,
+) -> (Option<Vec<u32>>, bool) {
     let (flags, defaults) = (&raw.trtllm, &profile.defaults);
     let eager = judge.take(
         "engine.enforce_eager",
@@ -254,7 +283,7 @@ fn captured(judge: &mut Judge, raw: &RawScenario, profile: &TrtllmProfile) -> (O
         defaults.cuda_graph_padding,
         profile.source(),
     );
-    ((!eager).then(|| profile.capture_sizes(most, pads)), pads)
+    ((!eager).then(|| profile.capture_sizes(most, pads, running)), pads)
 }
 
 impl TrtllmFlags {
@@ -292,6 +321,20 @@ impl TrtllmFlags {
             pads: self.pads,
             routes_padding: true,
             is_compiled: false,
+        }
+    }
+
+    /// How ranks with attention of their own step together, if there are any.
+    pub(super) fn attention_dp(&self) -> Option<AttentionDp> {
+        self.attention
+    }
+
+    /// How their tokens come to the experts on so many GPUs, in so many groups that hold some whole: CUTLASS's kernels and TensorRT-LLM's
+    /// own send them over NVLink to where they are routed if no expert is in slices (`select_alltoall_method_type`).
+    pub(super) fn exchange(&self, device: &Device, gpus: u32, expert_groups: u32) -> Exchange {
+        match device.nvlink_of(gpus) {
+            Some(_) if expert_groups == gpus => Exchange::Routed,
+            _ => Exchange::Gathered,
         }
     }
 

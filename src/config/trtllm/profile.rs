@@ -37,6 +37,10 @@ pub(super) struct Defaults {
     pub(super) cuda_graph_padding: bool,
     pub(super) enable_block_reuse: bool,
     pub(super) enable_partial_reuse: bool,
+    pub(super) enable_attention_dp: bool,
+    pub(super) attention_dp_enable_balance: bool,
+    pub(super) attention_dp_timeout_iters: u64,
+    pub(super) attention_dp_batching_wait_iters: u64,
 }
 
 /// Which decode batches are captured.
@@ -90,8 +94,9 @@ impl TrtllmProfile {
         Source::Profile(self.profile.clone())
     }
 
-    /// Captured decode batches up to `most`, ascending.
-    pub(super) fn capture_sizes(&self, most: u32, pads: bool) -> Vec<u32> {
+    /// Captured decode batches up to `most`, ascending; of those above what may run that itself, where others are padded to it
+    /// (`_filter_cuda_graph_batch_sizes`).
+    pub(super) fn capture_sizes(&self, most: u32, pads: bool, running: u32) -> Vec<u32> {
         let GraphRule { step_8_to, each_to } = self.graphs;
         let doubles = |from: u32| std::iter::successors(Some(from), |size| size.checked_mul(2));
         let mut sizes: Vec<u32> = match pads {
@@ -103,6 +108,11 @@ impl TrtllmProfile {
         sizes.extend(doubles(2 * step_8_to).take_while(|&size| size < most));
         sizes.retain(|&size| size < most);
         sizes.push(most);
+        let captured = sizes.len();
+        sizes.retain(|&size| size <= running);
+        if pads && sizes.len() < captured && sizes.last() != Some(&running) {
+            sizes.push(running);
+        }
         sizes
     }
 }
@@ -213,7 +223,7 @@ mod tests {
     #[test]
     fn capture_sizes_follow_the_rule() {
         let profile = shipped();
-        let sizes = |most, pads| profile.capture_sizes(most, pads);
+        let sizes = |most, pads| profile.capture_sizes(most, pads, 2048);
         assert_eq!(sizes(4, true), [1, 2, 4]);
         assert_eq!(sizes(20, true), [1, 2, 4, 8, 16, 20]);
         assert_eq!(sizes(128, true).len(), 19);
@@ -221,5 +231,8 @@ mod tests {
         assert_eq!(sizes(128, false).last_chunk(), Some(&[31, 32, 64, 128]));
         assert_eq!(sizes(512, false).last_chunk(), Some(&[64, 128, 256, 512]));
         assert_eq!(sizes(1, false), [1]);
+        assert_eq!(profile.capture_sizes(128, true, 12), [1, 2, 4, 8, 12]);
+        assert_eq!(profile.capture_sizes(128, true, 16), [1, 2, 4, 8, 16]);
+        assert_eq!(profile.capture_sizes(64, false, 33).last(), Some(&32));
     }
 }

@@ -1,7 +1,9 @@
 //! TensorRT-LLM as the engine: its flags and defaults, and those of others beside it.
 
+use crate::cluster::{AttentionDp, Balance, LockStepSpec};
 use crate::config::flags::tests::resolve_line;
 use crate::config::*;
+use crate::cost::roofline::Exchange;
 use crate::engine::EngineSpec;
 use crate::engine::trtllm::{BlockReuse, CapacityPolicy, TrtllmConfig};
 
@@ -155,4 +157,123 @@ fn cards_and_formats_that_it_does_not_run_are_refused() {
     }
     on("l40s", "--quantization fp8").unwrap();
     on("b200", "--quantization nvfp4").unwrap();
+}
+
+const EXPERTS: &str = "--model deepseek-ai/DeepSeek-V3 --gpu b200 --request-rate 4 --input-len 512 --output-len 64 --max-seq-len 4096 \
+                       --engine trtllm";
+
+fn served(flags: &str) -> Resolved {
+    resolve_line(&format!("{EXPERTS} {flags}")).unwrap_or_else(|told| panic!("{flags}: {told}"))
+}
+
+#[test]
+fn ranks_attend_apart_and_share_the_experts() {
+    let spec = |resolved: &Resolved| resolved.scenario.lock_step.as_ref().map(|ranks| ranks.spec);
+    let resolved = served("-tp 8 --ep-size 8 --enable-attention-dp --max-batch-size 64 --cuda-graph-padding");
+    let how = |balance| {
+        Some(LockStepSpec::Attending(AttentionDp {
+            max_batch_size: 64,
+            pads: true,
+            balance,
+        }))
+    };
+    assert_eq!(spec(&resolved), how(None));
+    let placement = &resolved.placement;
+    assert_eq!(resolved.scenario.cluster.replicas, 8);
+    assert_eq!(
+        (
+            placement.tensor_parallel,
+            placement.data_parallel,
+            placement.expert_groups
+        ),
+        (1, 8, 8)
+    );
+    assert_eq!((placement.exchange, placement.gathers), (Exchange::Routed, None));
+    assert_eq!(placement.graphs.capture_sizes.last(), Some(&64));
+    let slices = served("-tp 8 --enable-attention-dp");
+    assert_eq!(
+        (slices.placement.expert_groups, slices.placement.exchange),
+        (1, Exchange::Gathered)
+    );
+
+    // Attention, dense layers and the head are whole on each rank, and an eighth of the experts; a latent cache is as large on any number.
+    let weights = |resolved: &Resolved| resolved.memory.as_ref().expect("memory decided").weights.0;
+    let together = served("-tp 8 --ep-size 8");
+    assert_eq!(spec(&together), None);
+    assert!(
+        weights(&resolved) > weights(&together),
+        "{} {}",
+        weights(&resolved),
+        weights(&together)
+    );
+    assert!(2 * weights(&together) > weights(&resolved));
+
+    let balanced =
+        "-tp 8 --enable-attention-dp --max-batch-size 64 --cuda-graph-padding --attention-dp-enable-balance";
+    let shipped = Balance {
+        timeout_iters: 50,
+        batching_wait_iters: 10,
+    };
+    assert_eq!(spec(&served(balanced)), how(Some(shipped)));
+    let given = format!("{balanced} --attention-dp-timeout-iters 3 --attention-dp-batching-wait-iters 0");
+    let given = served(&given);
+    let least = Balance {
+        timeout_iters: 3,
+        batching_wait_iters: 0,
+    };
+    assert_eq!(spec(&given), how(Some(least)));
+    assert!(
+        given
+            .notes
+            .iter()
+            .any(|note| note.contains("until every rank has some")),
+        "{:?}",
+        given.notes
+    );
+}
+
+#[test]
+fn what_does_not_go_with_ranks_that_attend_apart_is_refused_or_said() {
+    let apart = "-tp 8 --enable-attention-dp";
+    for (flags, why) in [
+        (
+            "--capacity-scheduler-policy max_utilization --enable-block-reuse=false --max-num-tokens 8192",
+            "beside enable_attention_dp",
+        ),
+        ("--replicas 2 --router round-robin", "does not go with replicas"),
+        ("--enable-expert-parallel", "has no effect"),
+        ("--data-parallel-size 2", "does not go with enable_attention_dp"),
+    ] {
+        let told = resolve_line(&format!("{EXPERTS} {apart} {flags}"))
+            .map(|_| ())
+            .unwrap_err()
+            .to_string();
+        assert!(told.contains(why), "{flags}: {told}");
+    }
+    let dense = refused("--engine trtllm -tp 2 --enable-attention-dp");
+    assert!(dense.contains("models with experts only"), "{dense}");
+    let too_many = resolve_line(&format!("{EXPERTS} -tp 16 --enable-attention-dp"))
+        .map(|_| ())
+        .unwrap_err();
+    assert!(
+        too_many.to_string().contains("more GPUs than a node has"),
+        "{too_many}"
+    );
+    let said = |flags: &str| served(flags).notes.join("\n");
+    for (flags, note) in [
+        (
+            "-tp 8 --attention-dp-timeout-iters 4",
+            "has no effect without enable_attention_dp",
+        ),
+        (
+            "-tp 8 --enable-attention-dp --attention-dp-timeout-iters 4",
+            "without attention_dp_enable_balance",
+        ),
+        (
+            "-tp 8 --enable-attention-dp --batch-wait-timeout-iters 4",
+            "no effect beside enable_attention_dp",
+        ),
+    ] {
+        assert!(said(flags).contains(note), "{flags}: {}", said(flags));
+    }
 }

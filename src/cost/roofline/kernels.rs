@@ -6,7 +6,7 @@ mod common;
 
 use std::collections::BTreeMap;
 
-use super::Placement;
+use super::{Exchange, Placement};
 use crate::cost::calibration::{AllReduce, Calibration, Elementwise, Gemm, KernelFormat, Moe, scale_of};
 use crate::cost::experts::{moe_seconds, moe_traffic};
 use crate::cost::kernel::{Ceilings, GemmShape, all_gather_seconds, all_reduce_seconds, gemm_seconds, peak};
@@ -45,6 +45,8 @@ pub(super) struct Operators {
     has_head: bool,
     /// Of what ranks that attend by themselves have in common.
     gathering: Option<Gathering>,
+    /// How tokens of data-parallel ranks come to their experts, where nothing else is in common.
+    exchange: Exchange,
 }
 
 /// All-reduces that add the residual and normalize, too.
@@ -119,6 +121,7 @@ impl Operators {
             sums_embedding: placement.gathers.is_none_or(|common| common.splits_embedding),
             has_head: placement.gathers.is_none_or(|common| !common.logits),
             gathering: None,
+            exchange: placement.exchange,
         })
     }
 

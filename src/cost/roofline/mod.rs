@@ -29,7 +29,7 @@ mod tables;
 pub use drafter::Drafting;
 pub use fp8_inputs::Fp8Inputs;
 pub use pipeline::{Pipeline, PipelineCost, StageLink};
-pub use placement::{CudagraphMode, Gathers, Graphs, Placement};
+pub use placement::{CudagraphMode, Exchange, Gathers, Graphs, Placement};
 pub use shared::{SharedExperts, SharedMaker};
 
 use std::hint::cold_path;

@@ -16,6 +16,8 @@ pub struct Placement {
     pub expert_groups: u32,
     /// What else such groups have in common, if their attention alone is their own (SG-50).
     pub gathers: Option<Gathers>,
+    /// How tokens come to experts that such groups share, and back, where nothing else is in common.
+    pub exchange: Exchange,
     /// Formats of the KV cache.
     pub kv_format: KvFormat,
     /// CUDA graphs.
@@ -38,6 +40,18 @@ pub struct Placement {
     pub fp8_experts: KernelFormat,
     /// Stages that the layers are spread over, if there are several.
     pub pipeline: Option<Pipeline>,
+}
+
+/// How data-parallel ranks bring tokens to the experts that all share, and back.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum Exchange {
+    /// vLLM's all-gather and reduce-scatter, which together count as one all-reduce.
+    #[default]
+    AllReduce,
+    /// TensorRT-LLM's, by NCCL (TR-16).
+    Gathered,
+    /// To the GPUs alone whose experts they are routed to, over NVLink (TensorRT-LLM's `NVLinkOneSided`, TR-16).
+    Routed,
 }
 
 /// What ranks share that attend by themselves (SGLang's data-parallel attention, SG-50): all of a layer behind its attention, dense

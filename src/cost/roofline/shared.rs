@@ -4,10 +4,10 @@
 //!
 //! Without expert parallelism each GPU holds a slice of every expert, with it some experts whole (EP-5); either way each
 //! layer with experts sees the tokens of all ranks. vLLM's default moves them by an all-gather and a reduce-scatter over all
-//! GPUs (`allgather_reducescatter`), which together are one all-reduce. With whole experts the fullest GPU decides:
+//! GPUs (`allgather_reducescatter`), which together are one all-reduce; TensorRT-LLM by NCCL's, or to where they are routed only (TR-16). With whole experts the fullest GPU decides:
 //! `1 + sqrt(2·ln R·R/m)` times the mean for `m` routed rows on `R` GPUs (EP-4).
 //!
-//! Left out: all-to-all kernels that send a token only where it is routed (DeepEP), redundant experts (EPLB).
+//! Left out: other kernels that send a token only where it is routed (DeepEP), redundant experts (EPLB).
 
 use super::kernels::Operators;
 use super::{Placement, RooflineError, look_up};

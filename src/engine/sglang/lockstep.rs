@@ -72,7 +72,7 @@ impl SglangReplica {
         let batch = self.in_flight.back().expect("asked only after a launch");
         match padding {
             Padding::Decodes(size) => *self.cost.decode(size),
-            Padding::Alone => self.cost.eager_law(&batch.load),
+            Padding::Alone | Padding::Launched { .. } => self.cost.eager_law(&batch.load),
             Padding::Pieces(tokens) if batch.mode == BatchMode::None => {
                 let dummy = StepLoad::of_prompt(tokens as u32);
                 self.cost.pieces_law(&dummy, tokens)
@@ -180,11 +180,13 @@ impl SglangReplica {
     pub(crate) fn run_law(&mut self, members: u32, padding: Padding) -> DecodeCost {
         match padding {
             Padding::Decodes(size) => *self.cost.decode(size),
-            Padding::Alone | Padding::Pieces(_) => self.cost.eager_law(&StepLoad {
-                decode_seqs: members,
-                sampled_rows: members,
-                ..StepLoad::default()
-            }),
+            Padding::Alone | Padding::Launched { .. } | Padding::Pieces(_) => {
+                self.cost.eager_law(&StepLoad {
+                    decode_seqs: members,
+                    sampled_rows: members,
+                    ..StepLoad::default()
+                })
+            }
         }
     }
 

@@ -33,14 +33,49 @@
 //!   holds, and then neither goes on for ever, if nobody decodes: a naive twin in that order finds such a livelock. Here whoever has begun goes
 //!   first.
 //!
+//! # Attention data parallelism
+//!
+//! `enable_attention_dp`: one executor for each GPU of the tensor-parallel size, whose loops go round together. `ranks.rs` here has what a rank could
+//! compute, `cluster/lockstep` what all decide. Read from `executor_request_queue.py`, `py_executor.py`, `cuda_graph_runner.py`, `model_engine.py`,
+//! `modeling_deepseekv3.py`, `modeling_utils.py` and `fused_moe_cutlass.py`, as a public index holds them of the time about 1.2; how requests are shared out,
+//! prompts put off and batches padded is held against these very methods (`tests/data/ranks`).
+//!
+//! * **TR-9** Each rank has its own requests, KV cache with all heads, `max_batch_size`, `max_num_tokens` and capacity scheduler. `batch_wait_*` is
+//!   without effect (`PyExecutor._schedule`).
+//! * **TR-10** Requests wait before all ranks. In each pass as many are taken, in order of arrival, as ranks have seats together
+//!   (`_fetch_and_process_requests`, `max_num_active_requests`); whose last token is in flight still has its seat.
+//! * **TR-11** Of those taken the longest prompt goes first, to the rank whose requests have the fewest prompt tokens, computed or not, of equals to that
+//!   with the fewest requests, then to the first; none gets more requests than the fullest has, or the mean of all rounded up
+//!   (`_schedule_attention_dp_requests`, `_balance_requests_across_ranks`, `expected_num_active_requests`). In that order they queue there.
+//! * **TR-12** While anybody is on any rank, one with nobody has a dummy that decodes one token (`_pad_attention_dp_dummy_request`), and has it no longer
+//!   when the next step is decided (`_update_request_states_tp`).
+//! * **TR-13** A rank with somebody gets no dummy. If it can compute nothing, since the last tokens of all that it has are in flight, nobody launches
+//!   (`_can_queue`): the step in flight ends before the next is decided. There ranks that could have launched process that step a pass later than the
+//!   others; here all process it at once.
+//! * **TR-14** Where all ranks decode, each pads its batch to the captured one that holds the largest of all (`_get_padded_batch`), with `enable_padding` alone.
+//!   A graph is replayed if then all batches are equal and captured (`maybe_get_cuda_graph`). With prompts on any rank nobody replays any, but those without
+//!   have padded theirs before they hear of it. Nothing above `max_batch_size` is captured (`_filter_cuda_graph_batch_sizes`).
+//! * **TR-15** `enable_balance`: prompts are put off in a step unless every rank has some, and a seat, or some rank has nobody who decodes, a dummy counting as
+//!   one; after `timeout_iters` such steps in a row they are computed all the same. Where every rank has some and all decode they are put off for
+//!   `batching_wait_iters` steps more (`_balance_adp_requests`). Steps in which nobody has any prompt count as steps without.
+//! * **TR-16** Attention, dense layers, shared experts, the choice of experts, embedding and LM head are whole on each GPU; routed experts are shared out by
+//!   `ep_size` as without. Tokens reach them by an all-gather and come back by a reduce-scatter, over NCCL; if no expert is in slices and NVLink joins
+//!   all GPUs, by kernels that send each to the GPUs of its experts alone (`select_alltoall_method_type`, `NVLinkOneSided`), here in 16 bits both ways.
+//! * **TR-17** `enable_lm_head_tp_in_adp` slices the head of drafts alone (`DeepseekV3MTPHead`).
+//!
+//! Left out of it: requests that name their rank, routing by caches (later versions), a dummy that no step took because another rank stalled, that a
+//! blocked loop wakes for the first request alone, host time that a stall uncovers, and what exchanging sizes takes.
+//!
 //! Left out: reuse beside `max_utilization`, priorities of blocks, a second level in the host's memory, pools of their own for layers with windows
 //! (every layer keeps everything, as where `max_attention_window` is not given), beams, LoRA, drafts, and budgets below the batch size, at which
 //! decodes would take turns.
 
 mod config;
+mod ranks;
 mod reuse;
 mod schedule;
 
 pub use config::{BlockReuse, CapacityPolicy, TrtllmConfig};
 
+pub(crate) use ranks::AtHand;
 pub(crate) use schedule::Capacity;

@@ -32,15 +32,17 @@ pub(crate) struct Capacity {
     wait_tokens: u32,
     /// Steps for which they have been.
     waited: u32,
+    /// All ranks put their prompts off (TR-15).
+    pub(super) are_put_off: bool,
 }
 
 /// Prompts that memory, seats and tokens allow in a step.
 #[derive(Debug, Default)]
-struct Prompts {
+pub(super) struct Prompts {
     /// Who goes on with its prompt, and with how many tokens.
-    going_on: Option<(usize, u32)>,
+    pub(super) going_on: Option<(usize, u32)>,
     /// Who starts, and with how many tokens.
-    starting: Vec<(Handle, u32)>,
+    pub(super) starting: Vec<(Handle, u32)>,
     /// Who keeps seat and blocks, and waits, or is put off for another's blocks: all stand at the head of the queue, in their orders.
     passed_over: Vec<Handle>,
     /// Tokens of all their prompts, whole.
@@ -64,6 +66,7 @@ impl Capacity {
             wait_iters: config.batch_wait_iters,
             wait_tokens: config.batch_wait_tokens,
             waited: 0,
+            are_put_off: false,
         }
     }
 
@@ -90,8 +93,8 @@ impl Capacity {
     /// Whether these prompts are put off although they might be computed (`_waiting_requests`).
     fn puts_off(&mut self, prompts: &Prompts, decodes: u32) -> bool {
         let anybody = prompts.going_on.is_some() || !prompts.starting.is_empty();
-        if !anybody || decodes == 0 {
-            return false;
+        if self.are_put_off || !anybody || decodes == 0 {
+            return self.are_put_off && anybody;
         }
         let tokens = prompts.whole_tokens + u64::from(decodes);
         let puts_off = self.waited < self.wait_iters && tokens < u64::from(self.wait_tokens);
@@ -188,7 +191,7 @@ impl Replica {
     }
 
     /// Blocks for those who wait.
-    fn room(&self) -> u64 {
+    pub(super) fn room(&self) -> u64 {
         match &self.capacity {
             Some(rule) if rule.promises() => {
                 // A block that several hold is promised to each.
@@ -288,7 +291,7 @@ impl Replica {
     }
 
     /// In static batches nobody computes a prompt while anybody decodes.
-    fn may_prefill(&self, capacity: &Capacity) -> bool {
+    pub(super) fn may_prefill(&self, capacity: &Capacity) -> bool {
         let prefilling = self.singles.iter();
         let prefilling = prefilling.filter(|&&slot| !self.sequences[slot].sampled_last);
         let decoding = self.sequences.running - prefilling.count() as u32;
@@ -297,7 +300,7 @@ impl Replica {
 
     /// Whoever has computed a part of its prompt goes on; there is one at most, and nobody who waits came before it. What is left
     /// of the budget.
-    fn pick_prefilling(&self, capacity: &Capacity, left: u32, prompts: &mut Prompts) -> u32 {
+    pub(super) fn pick_prefilling(&self, capacity: &Capacity, left: u32, prompts: &mut Prompts) -> u32 {
         let mut prefilling = self.singles.iter().copied();
         let Some(slot) = prefilling.find(|&slot| !self.sequences[slot].sampled_last) else {
             return left;
@@ -312,7 +315,13 @@ impl Replica {
 
     /// Who waits is picked, in order of arrival, while there are seats, blocks and tokens. With fewer tokens left than make a unit
     /// whoever lacks no more than those may still pass those who lack more, and who keep their seats and blocks meanwhile.
-    fn pick_waiting(&mut self, capacity: &Capacity, mut left: u32, mut room: u64, prompts: &mut Prompts) {
+    pub(super) fn pick_waiting(
+        &mut self,
+        capacity: &Capacity,
+        mut left: u32,
+        mut room: u64,
+        prompts: &mut Prompts,
+    ) {
         let mut seats = self.config.max_num_seqs - self.sequences.running;
         let mut contributed: Option<Contributed> = self.contributed(capacity);
         while left > 0

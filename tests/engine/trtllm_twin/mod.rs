@@ -6,6 +6,7 @@
 
 mod blocks;
 mod random;
+mod ranks;
 
 use std::collections::{BTreeSet, VecDeque};
 
@@ -108,6 +109,8 @@ struct World<'a> {
     gpu_free: Picos,
     starts: usize,
     waited: u32,
+    /// All ranks put their prompts off.
+    are_put_off: bool,
     paused: Vec<usize>,
     reuse: Option<Blocks>,
 }
@@ -257,6 +260,9 @@ impl World<'_> {
             CapacityPolicy::MaxUtilization => self.next_steps_fit(),
         };
         let (mut contexts, decodes) = self.micro_batch(&fitting);
+        if self.are_put_off {
+            contexts.clear();
+        }
         if !contexts.is_empty() && !decodes.is_empty() {
             let prompts: usize = contexts.iter().map(|&(at, _)| self.seqs[at].context).sum();
             let few = prompts + decodes.len() < self.config.batch_wait_tokens as usize;
@@ -324,10 +330,10 @@ impl World<'_> {
         seq.pauses += 1;
     }
 
-    /// `_update_request_states_tp`.
-    fn launch(&mut self, shares: Vec<Share>, cost: &mut LinearCost, log: &mut Vec<ScheduleRecord>) {
+    /// `_update_request_states_tp`; what is computed.
+    fn compute(&mut self, shares: &[Share]) -> StepLoad {
         let mut load = StepLoad::default();
-        for &(at, computed, tokens) in &shares {
+        for &(at, computed, tokens) in shares {
             let seq = &mut self.seqs[at];
             seq.kv += tokens;
             let samples = seq.state == State::Generating || seq.kv == seq.context;
@@ -351,6 +357,11 @@ impl World<'_> {
                 });
             }
         }
+        load
+    }
+
+    fn launch(&mut self, shares: Vec<Share>, cost: &mut LinearCost, log: &mut Vec<ScheduleRecord>) {
+        let load = self.compute(&shares);
         let duration = cost.step(&load);
         let begin = self.now.max(self.gpu_free);
         self.gpu_free = begin + duration;
@@ -421,6 +432,7 @@ impl World<'_> {
     /// Clients that give up before `until`.
     fn abort(&mut self, until: Picos) {
         let mut given_up: Vec<(Picos, usize)> = (0..self.seqs.len())
+            .filter(|at| self.active.contains(at))
             .filter_map(|at| Some((self.seqs[at].request.deadline.filter(|&when| when < until)?, at)))
             .collect();
         given_up.sort_unstable();
@@ -455,42 +467,7 @@ fn refuses(config: &TrtllmConfig, request: &Request) -> bool {
 /// Serves the requests, in the order of their arrivals.
 pub(crate) fn serve(config: &TrtllmConfig, requests: &[Request], mut cost: LinearCost) -> Seen {
     let depth = if config.overlap_scheduler { 2 } else { 1 };
-    let seq = |request: &Request| Seq {
-        id: request.id,
-        target: request
-            .output_tokens
-            .min(config.max_seq_len.saturating_sub(request.prompt_tokens)) as usize,
-        request: request.clone(),
-        state: State::Context,
-        context: request.prompt_tokens as usize,
-        kv: 0,
-        blocks: 0,
-        launched: 0,
-        had: Vec::new(),
-        order: 0,
-        has_started: false,
-        pauses: 0,
-        end: refuses(config, request).then_some((Outcome::Rejected, request.arrival)),
-    };
-    let mut world = World {
-        config,
-        now: Picos::ZERO,
-        seqs: requests.iter().map(seq).collect(),
-        active: Vec::new(),
-        in_flight: VecDeque::new(),
-        gpu_free: Picos::ZERO,
-        starts: 0,
-        waited: 0,
-        paused: Vec::new(),
-        reuse: (config.block_reuse != BlockReuse::Off).then(|| {
-            let is_partial = config.block_reuse == BlockReuse::Partial;
-            Blocks::new(
-                config.num_blocks as usize,
-                config.tokens_per_block as usize,
-                is_partial,
-            )
-        }),
-    };
+    let mut world = World::of(config, requests);
     let mut log = Vec::new();
     let mut arrived = 0;
     loop {
@@ -525,5 +502,48 @@ pub(crate) fn serve(config: &TrtllmConfig, requests: &[Request], mut cost: Linea
     Seen {
         log,
         seqs: world.seqs,
+    }
+}
+
+impl<'a> World<'a> {
+    /// Nobody has come yet.
+    fn of(config: &'a TrtllmConfig, requests: &[Request]) -> World<'a> {
+        let seq = |request: &Request| Seq {
+            id: request.id,
+            target: request
+                .output_tokens
+                .min(config.max_seq_len.saturating_sub(request.prompt_tokens)) as usize,
+            request: request.clone(),
+            state: State::Context,
+            context: request.prompt_tokens as usize,
+            kv: 0,
+            blocks: 0,
+            launched: 0,
+            had: Vec::new(),
+            order: 0,
+            has_started: false,
+            pauses: 0,
+            end: refuses(config, request).then_some((Outcome::Rejected, request.arrival)),
+        };
+        World {
+            config,
+            now: Picos::ZERO,
+            seqs: requests.iter().map(seq).collect(),
+            active: Vec::new(),
+            in_flight: VecDeque::new(),
+            gpu_free: Picos::ZERO,
+            starts: 0,
+            waited: 0,
+            are_put_off: false,
+            paused: Vec::new(),
+            reuse: (config.block_reuse != BlockReuse::Off).then(|| {
+                let is_partial = config.block_reuse == BlockReuse::Partial;
+                Blocks::new(
+                    config.num_blocks as usize,
+                    config.tokens_per_block as usize,
+                    is_partial,
+                )
+            }),
+        }
     }
 }

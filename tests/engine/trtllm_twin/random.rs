@@ -13,7 +13,7 @@ use crate::draws::draws;
 use crate::runs::{cost, leaps, micros, request, run, same_steps};
 
 prop_compose! {
-    fn engines()(
+    pub(super) fn engines()(
         (tokens_per_block, num_blocks, max_batch_size) in (1u32..6, 12u32..150, 1u32..10),
         (max_seq_len, budget) in (30u32..90, 4u32..60),
         (chunks, overlap_scheduler) in any::<(bool, bool)>(),
@@ -47,7 +47,7 @@ prop_compose! {
 
 prop_compose! {
     /// Gap before it, prompt, outputs, headroom, patience, a text with which its prompt begins and how much of it.
-    fn wishes()(
+    pub(super) fn wishes()(
         gap in prop_oneof![Just(0u64), 0u64..30_000, 0u64..900_000],
         prompt in prop_oneof![1u32..12, 1u32..60],
         (outputs, headroom) in (prop_oneof![1u32..8, 1u32..60], prop_oneof![Just(0u32), 0u32..30]),
@@ -59,7 +59,7 @@ prop_compose! {
 }
 
 #[derive(Debug)]
-struct Wish {
+pub(super) struct Wish {
     gap: u64,
     prompt: u32,
     outputs: u32,
@@ -70,7 +70,7 @@ struct Wish {
     shared: u32,
 }
 
-fn requests(wishes: Vec<Wish>) -> Vec<Request> {
+pub(super) fn requests(wishes: Vec<Wish>) -> Vec<Request> {
     let (mut now, mut told) = (0, Vec::new());
     let made = (0..).zip(wishes).map(|(id, wish)| {
         now += wish.gap;

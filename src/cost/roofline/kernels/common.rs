@@ -3,8 +3,8 @@
 use super::{Operators, is_of_mlp, link_for, with_gemm, with_moe};
 use crate::cost::calibration::{AllReduce, Calibration};
 use crate::cost::kernel::all_reduce_seconds;
-use crate::cost::operators::{experts, linears, lm_head};
-use crate::cost::roofline::Placement;
+use crate::cost::operators::{Experts, experts, linears, lm_head};
+use crate::cost::roofline::{Exchange, Placement};
 use crate::cost::{Moved, Part, Trust};
 use crate::hardware::Device;
 use crate::model::ModelShape;
@@ -31,6 +31,12 @@ const NCCL_BANDWIDTH: f64 = 0.75;
 fn gather_seconds(link: &AllReduce, bytes: f64) -> f64 {
     let n = f64::from(link.gpus);
     NCCL_OVERHEAD * link.overhead_us * 1e-6 + (n - 1.0) / n * bytes / (NCCL_BANDWIDTH * link.bus_gbs * 1e9)
+}
+
+/// Seconds in which each GPU sends its share of `bytes` to all others: `(n−1)/n·S/B`.
+fn sent_seconds(link: &AllReduce, bytes: f64) -> f64 {
+    let n = f64::from(link.gpus);
+    (n - 1.0) / n * bytes / (link.bus_gbs * 1e9)
 }
 
 impl Operators {
@@ -110,10 +116,19 @@ impl Operators {
     /// Summed: an all-reduce each way, which adds up the slices of a rank's attention on its way (`_dp_gather_via_all_reduce`, `dp_scatter`).
     /// Scattered: an all-gather and a reduce-scatter over all GPUs; beside them, where a rank has several, the same of its own rows among
     /// these (`_dp_gather_via_all_gather`, `dp_reduce_scatter_tensor`). Of vLLM's ranks both together count as one all-reduce.
+    ///
+    /// Routed: each way `o + p·(n−1)/n·S/B`, where `p` is the chance that a GPU has any of the experts of a token.
     fn moving(&self, link: &AllReduce, tokens: u64, moved: Moved) -> (f64, Trust) {
         let bytes = tokens as f64 * self.hidden_bytes;
         let Some(gathering) = &self.gathering else {
-            return (all_reduce_seconds(link, bytes), link.trust);
+            return match self.exchange {
+                Exchange::AllReduce => (all_reduce_seconds(link, bytes), link.trust),
+                Exchange::Gathered => (2.0 * gather_seconds(link, bytes), link.trust.max(Trust::Prior)),
+                Exchange::Routed => {
+                    let one = link.overhead_us * 1e-6 + self.routed_share() * sent_seconds(link, bytes);
+                    (2.0 * one, link.trust.max(Trust::Prior))
+                }
+            };
         };
         match moved {
             Moved::Summed => (2.0 * all_reduce_seconds(link, bytes), link.trust),
@@ -124,6 +139,23 @@ impl Operators {
                 (seconds, link.trust.max(Trust::Prior))
             }
         }
+    }
+
+    /// Chance that a GPU has any of the experts of a token, which are drawn without replacement; the largest over layers. A limit to groups
+    /// of experts, as DeepSeek-V3's, is left out.
+    fn routed_share(&self) -> f64 {
+        let of = |experts: &Experts| {
+            let (all, own) = (
+                f64::from(experts.experts),
+                f64::from(experts.experts / self.expert_ranks),
+            );
+            let missed = |chosen: u32| ((all - own - f64::from(chosen)) / (all - f64::from(chosen))).max(0.0);
+            1.0 - (0..experts.experts_per_token).map(missed).product::<f64>()
+        };
+        self.experts
+            .iter()
+            .map(|(experts, _)| of(experts))
+            .fold(0.0, f64::max)
     }
 
     /// What the logits of so many rows of all ranks take: one all-reduce brings each GPU all rows, each computes a slice of the
@@ -147,7 +179,7 @@ impl Operators {
 mod tests {
     use super::*;
     use crate::cost::calibration::for_device;
-    use crate::cost::testing::{device, number, rows, whole};
+    use crate::cost::testing::{device, number, placement, rows, whole};
 
     #[test]
     fn published_timings_of_nccl_are_near() {
@@ -169,5 +201,36 @@ mod tests {
         let at = |share: f64| errors[(share * errors.len() as f64) as usize];
         assert_eq!(errors.len(), 240);
         assert!(at(0.5) < 0.18 && at(0.9) < 0.36, "{} {}", at(0.5), at(0.9));
+    }
+
+    /// Of eight of 256 experts a GPU with 32 of them has one at least for two thirds of all tokens, so kernels that send a token where it is
+    /// routed only move less than those that bring all tokens to all; NCCL's two exchanges take more than one all-reduce.
+    #[test]
+    fn ways_to_experts_are_ordered() {
+        let device = device("b200");
+        let calibration = for_device(&device, "trtllm").calibration;
+        let (shape, _) = crate::model::find("deepseek-ai/DeepSeek-V3").expect("it is bundled");
+        let with = |exchange| {
+            let placement = Placement {
+                data_parallel: 8,
+                expert_groups: 8,
+                exchange,
+                ..placement()
+            };
+            let made = Operators::of_experts(&device, &shape, &calibration, &placement);
+            made.expect("the calibration is whole")
+        };
+        let seconds = |exchange, tokens: u64| {
+            let parts = with(exchange).expert_parts(tokens, Moved::Scattered);
+            let moved = parts.iter().find(|part| part.operator == "all_reduce");
+            moved.expect("tokens are moved").seconds
+        };
+        let share = with(Exchange::Routed).routed_share();
+        assert!((0.65..0.67).contains(&share), "{share}");
+        for tokens in [64, 1024, 32_768] {
+            let of = |exchange| seconds(exchange, tokens);
+            assert!(of(Exchange::Routed) < of(Exchange::Gathered), "{tokens}");
+            assert!(of(Exchange::AllReduce) < of(Exchange::Gathered), "{tokens}");
+        }
     }
 }
