@@ -57,8 +57,25 @@ fn a_frontier_is_that_of_the_runs_own_figures() {
     assert!(front.len() >= 3 && front.len() < 6, "{printed}");
     let first = format!("{} of 6 settings are on the frontier, from ", front.len());
     assert!(printed.starts_with(&first), "{printed}");
-    let csv = desk.expect(0, &format!("{sweep} --columns pareto"));
-    assert!(csv.contains("tok/s/user") && csv.contains("tok/s/GPU"), "{csv}");
+    let table = desk.expect(0, &format!("{sweep} --columns pareto"));
+    assert!(
+        table.contains("tok/s/user") && table.contains("tok/s/GPU"),
+        "{table}"
+    );
+    // Where it is not told, that is told.
+    for (words, told) in [
+        (
+            "--pareto --format csv",
+            "--pareto is told by the table and Markdown",
+        ),
+        (
+            "--pareto --columns tpot",
+            "--columns has no effect beside --pareto",
+        ),
+    ] {
+        let err = unfolded(&text(&desk.run(&format!("{sweep} {words} --no-interval")).stderr));
+        assert!(err.contains(told), "{words}\n{err}");
+    }
 }
 
 #[test]

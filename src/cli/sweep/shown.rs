@@ -23,12 +23,28 @@ impl Args {
         })
     }
 
-    /// That names of figures change nothing where all are written.
+    /// That names of figures change nothing where all are written or a frontier has its own, and a frontier nothing where it is not told.
     pub(super) fn unshown(&self, format: Format) -> Vec<String> {
         let has_all = matches!(format, Format::Json | Format::Jsonl);
-        let is_idle = !self.columns.is_empty() && has_all;
-        let note = "--columns has no effect: it chooses what the table and the CSV show, and this form has every figure";
-        is_idle.then(|| note.to_owned()).into_iter().collect()
+        let tells_frontier = matches!(format, Format::Table | Format::Md);
+        let (names, frontier) = (!self.columns.is_empty(), self.pareto.is_some());
+        let notes = [
+            (
+                names && has_all,
+                "--columns has no effect: it chooses what the table and the CSV show, and this form has every figure",
+            ),
+            (
+                names && frontier && tells_frontier,
+                "--columns has no effect beside --pareto, whose table has columns of its own",
+            ),
+            (
+                frontier && !tells_frontier,
+                "--pareto is told by the table and Markdown, and drawn by --charts: this form has every run; `--columns pareto` gives CSV \
+                 what users and GPUs get",
+            ),
+        ];
+        let told = notes.into_iter().filter(|(is_so, _)| *is_so);
+        told.map(|(_, note)| note.to_owned()).collect()
     }
 }
 
