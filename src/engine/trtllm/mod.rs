@@ -38,7 +38,8 @@
 //! `enable_attention_dp`: one executor for each GPU of the tensor-parallel size, whose loops go round together. `ranks.rs` here has what a rank could
 //! compute, `cluster/lockstep` what all decide. Read from `executor_request_queue.py`, `py_executor.py`, `cuda_graph_runner.py`, `model_engine.py`,
 //! `modeling_deepseekv3.py`, `modeling_utils.py` and `fused_moe_cutlass.py`, as a public index holds them of the time about 1.2; how requests are shared out,
-//! prompts put off and batches padded is held against these very methods (`tests/data/ranks`).
+//! prompts put off and batches padded is held against decisions of these methods, transcribed from there (`tests/data/ranks`); that they are 1.2's own
+//! could not be checked.
 //!
 //! * **TR-9** Each rank has its own requests, KV cache with all heads, `max_batch_size`, `max_num_tokens` and capacity scheduler. `batch_wait_*` is
 //!   without effect (`PyExecutor._schedule`).
