@@ -7,6 +7,7 @@ mod shown;
 use std::io::Write;
 use std::process::ExitCode;
 
+use self::shown::Pareto;
 use super::Exit;
 use super::kept::{Keeper, Kept};
 use super::outputs::{Format, OutputFlags, Outputs, Writer};
@@ -68,24 +69,6 @@ pub struct Args {
     /// What to write.
     #[command(flatten)]
     pub output: OutputFlags,
-}
-
-/// What tokens are counted for on a frontier.
-#[derive(clap::ValueEnum, Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Pareto {
-    /// A second of a GPU.
-    Gpu,
-    /// A dollar that GPUs cost.
-    Dollar,
-}
-
-impl From<Pareto> for Measure {
-    fn from(asked: Pareto) -> Measure {
-        match asked {
-            Pareto::Gpu => Measure::Gpu,
-            Pareto::Dollar => Measure::Dollar,
-        }
-    }
 }
 
 /// Reads `slice:m/n` (m from 1) or the environment of a Slurm array; part and number of parts, from 0.

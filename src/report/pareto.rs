@@ -16,8 +16,11 @@ use super::page::{panels, wrapped};
 use super::sweep::{SweepRow, remarks};
 use super::sweep_answer::setting::{Labels, Setting, apart_from_seeds, named};
 use super::sweep_layout::is_named;
+use super::sweep_view::{self, standing};
 use super::tables::{Column, markdown, table};
 use super::text_sizing::dollars;
+pub use crate::sweep::Standing;
+use crate::sweep::{Offer, frontier};
 
 /// What tokens are counted for.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -45,17 +48,6 @@ impl Measure {
             Measure::Dollar => "M tok per $",
         }
     }
-}
-
-/// Where a setting stands.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Standing {
-    /// Nobody gives more of both.
-    Front,
-    /// Beaten, but by no more than chance.
-    Near,
-    /// Beaten.
-    Beaten,
 }
 
 /// One setting.
@@ -105,8 +97,16 @@ impl Point<'_, '_> {
     /// Whether its figures are those of a settled run.
     #[must_use]
     pub fn is_settled(&self) -> bool {
-        let unsure = |run: &SweepRow<'_>| matches!(run.verdict(), "critical" | "too_short");
-        !self.setting.simulated().any(unsure)
+        let is_settled = |run: &SweepRow<'_>| standing(run) == sweep_view::Standing::Settled;
+        self.setting.simulated().all(is_settled)
+    }
+
+    fn offer(&self) -> Offer {
+        Offer {
+            first: self.user,
+            second: self.made,
+            second_high: self.high,
+        }
     }
 
     fn mean(&self, key: &str) -> Option<f64> {
@@ -185,23 +185,8 @@ impl<'r, 's> Frontier<'r, 's> {
                 Err(why) => left.push(why),
             }
         }
-        let is_below = |point: &Point<'_, '_>, made: f64| {
-            let beats = |other: &Point<'_, '_>| {
-                let more = other.user > point.user || other.made > made;
-                other.user >= point.user && other.made >= made && more
-            };
-            points.iter().any(beats)
-        };
-        let standings: Vec<Standing> = points
-            .iter()
-            .map(
-                |point| match (is_below(point, point.made), is_below(point, point.high)) {
-                    (false, _) => Standing::Front,
-                    (true, false) => Standing::Near,
-                    (true, true) => Standing::Beaten,
-                },
-            )
-            .collect();
+        let offers: Vec<Offer> = points.iter().map(Point::offer).collect();
+        let standings = frontier(&offers);
         for (point, standing) in points.iter_mut().zip(standings) {
             point.standing = standing;
         }
@@ -429,7 +414,7 @@ fn place<'r, 's>(setting: Setting<'r, 's>, measure: Measure) -> Result<Point<'r,
         (any(|run| run.is_misfit()), Left::DoesNotFit),
         (any(|run| run.is_refused()), Left::Refused),
         (
-            any(|run| matches!(run.verdict(), "unstable" | "no_answers" | "collapsed")),
+            any(|run| standing(run) == sweep_view::Standing::Unstable),
             Left::Unstable,
         ),
         (any(|run| run.breaks() && !run.is_open()), Left::BreaksSlo),

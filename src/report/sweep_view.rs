@@ -163,7 +163,8 @@ fn point(spot: Spot, runs: &[&SweepRow<'_>]) -> SweepPoint {
     }
 }
 
-fn standing(run: &SweepRow<'_>) -> Standing {
+/// What a run's figures are worth.
+pub(super) fn standing(run: &SweepRow<'_>) -> Standing {
     let is_cut = run
         .run
         .pointer("/plimsoll/ended_by")

@@ -5,12 +5,14 @@
 //! so that an interrupted sweep can go on from its file; opening that file is the shell's business.
 
 mod best;
+mod frontier;
 mod grid;
 mod matrix;
 mod rows;
 mod run;
 
 pub use best::{Best, Candidate, best};
+pub use frontier::{Offer, Standing, frontier};
 pub use grid::{Axis, Cell, Grid, GridError, object_of};
 pub use matrix::matrix;
 pub use rows::{Finished, RowError, to_jsonl};

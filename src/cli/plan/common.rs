@@ -103,25 +103,21 @@ impl<'a> Common<'a> {
             return Ok(cells);
         }
         let (mut all, mut problems) = (Vec::new(), Vec::new());
-        for cell in self
-            .variants
-            .iter()
-            .flat_map(|variant| cells.iter().map(|cell| variant.cell(cell)))
-        {
-            match cell {
-                Ok(cell) => all.push(cell),
-                Err(wrong) => problems.extend(wrong.0),
+        for variant in &self.variants {
+            for cell in &cells {
+                match variant.cell(cell) {
+                    Ok(cell) => all.push(cell),
+                    // What is wrong with its flags is wrong in every cell.
+                    Err(wrong) => {
+                        problems.extend(wrong.0);
+                        break;
+                    }
+                }
             }
         }
-        let mut told: Vec<Diagnostic> = Vec::new();
-        for problem in problems {
-            if !told.contains(&problem) {
-                told.push(problem);
-            }
-        }
-        match told.is_empty() {
+        match problems.is_empty() {
             true => Ok(all),
-            false => Err(Diagnostics(told)),
+            false => Err(Diagnostics(problems)),
         }
     }
 

@@ -1,4 +1,4 @@
-//! `sweep --columns`: which figures the table and the CSV show.
+//! `sweep --columns` and `--pareto`: which figures the table and the CSV show.
 
 use serde_json::Value;
 
@@ -8,8 +8,27 @@ use crate::cli::plan::Plan;
 use crate::cli::theory;
 use crate::config::{Diagnostic, Diagnostics, Place};
 use crate::report::knees::name;
+use crate::report::pareto::Measure;
 use crate::report::sweep::columns::Columns;
 use crate::sweep;
+
+/// What tokens are counted for on a frontier.
+#[derive(clap::ValueEnum, Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Pareto {
+    /// A second of a GPU.
+    Gpu,
+    /// A dollar that GPUs cost.
+    Dollar,
+}
+
+impl From<Pareto> for Measure {
+    fn from(asked: Pareto) -> Measure {
+        match asked {
+            Pareto::Gpu => Measure::Gpu,
+            Pareto::Dollar => Measure::Dollar,
+        }
+    }
+}
 
 impl Args {
     /// The figures that are asked for.

@@ -58,47 +58,49 @@ impl DrafterRates {
 
     /// Weights and KV that the passes of a decode step read.
     pub(super) fn bytes_of_step(&self, sequences: f64, kv_tokens: f64) -> f64 {
-        let Some(passes) = &self.passes else {
-            return 0.0;
-        };
-        let Passes {
-            rates,
-            joining,
-            further,
-            branches,
-        } = passes;
-        rates.weight_bytes(sequences * self.verified)
-            + further * rates.weight_bytes(sequences * branches)
-            + (1.0 + further) * joining
-            + (1.0 + further * branches) * kv_tokens * rates.bytes_per_kv_token
+        let passes = self.passes.as_ref();
+        passes.map_or(0.0, |passes| {
+            passes.bytes_of_step(sequences, self.verified, kv_tokens)
+        })
     }
 
     /// The same of a run, with what its tokens move beside.
     pub(super) fn bytes(&self, work: &WorkSums) -> f64 {
-        let Some(passes) = &self.passes else {
-            return 0.0;
-        };
-        let Passes {
-            rates,
-            joining,
-            further,
-            branches,
-        } = passes;
-        let sequences = work.decoded_tokens / self.verified;
+        let passes = self.passes.as_ref();
+        passes.map_or(0.0, |passes| {
+            passes.bytes(work, work.decoded_tokens / self.verified)
+        })
+    }
+}
+
+impl Passes {
+    fn bytes_of_step(&self, sequences: f64, verified: f64, kv_tokens: f64) -> f64 {
+        let rates = &self.rates;
+        rates.weight_bytes(sequences * verified)
+            + self.further * rates.weight_bytes(sequences * self.branches)
+            + (1.0 + self.further) * self.joining
+            + (1.0 + self.further * self.branches) * kv_tokens * rates.bytes_per_kv_token
+    }
+
+    /// Of a run whose sequences decode so many times.
+    fn bytes(&self, work: &WorkSums, decodes: f64) -> f64 {
         let first = WorkSums {
-            sampled_rows: sequences,
+            sampled_rows: decodes,
             ..*work
         };
+        let rows = decodes * self.branches;
         let mut next = WorkSums {
             steps: work.steps,
-            tokens: sequences * branches,
-            decoded_tokens: sequences * branches,
-            sampled_rows: sequences * branches,
-            decode_kv_tokens: work.decode_kv_tokens * branches + work.chunk_kv_tokens,
+            tokens: rows,
+            decoded_tokens: rows,
+            sampled_rows: rows,
+            decode_kv_tokens: work.decode_kv_tokens * self.branches + work.chunk_kv_tokens,
             ..WorkSums::default()
         };
-        let mean = (sequences * branches / work.steps.max(1.0)).ceil().max(1.0);
-        next.by_size.add(mean as u64, work.steps as u64);
-        rates.bytes(&first) + further * rates.bytes(&next) + (1.0 + further) * work.steps * joining
+        let rows_of_step = (rows / work.steps.max(1.0)).ceil().max(1.0);
+        next.by_size.add(rows_of_step as u64, work.steps as u64);
+        self.rates.bytes(&first)
+            + self.further * self.rates.bytes(&next)
+            + (1.0 + self.further) * work.steps * self.joining
     }
 }
