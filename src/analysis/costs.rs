@@ -97,7 +97,7 @@ impl Cost {
     #[must_use]
     pub fn is_dearer_than(&self, cheaper: &Cost) -> bool {
         let chance = self.chance.0.hypot(cheaper.chance.1);
-        let doubt = self.doubt_apart(cheaper);
+        let doubt = self.apart_towards(cheaper).or_else(|| self.doubt_apart(cheaper));
         (self.usd / cheaper.usd).ln() > chance.hypot(doubt.unwrap_or_else(|| self.unknown_apart(cheaper)))
     }
 
@@ -105,6 +105,18 @@ impl Cost {
     #[must_use]
     pub fn is_dearer_by_chance(&self, cheaper: &Cost) -> bool {
         (self.usd / cheaper.usd).ln() > self.chance.0.hypot(cheaper.chance.1)
+    }
+
+    /// How far this cost may lie below and a cheaper one above what is said of them, where they rest on nothing in common: doubts of
+    /// costs need not reach as far down as up. `None` where they do, or where the doubt of either is not known.
+    fn apart_towards(&self, cheaper: &Cost) -> Option<f64> {
+        let (own, other) = (self.model?, cheaper.model?);
+        let is_known = self.parts.is_some() && cheaper.parts.is_some();
+        let is_shared = |component: &Component| {
+            let own = self.rests_on(*component);
+            own.is_some() && own == cheaper.rests_on(*component)
+        };
+        (is_known && !Component::ALL.iter().any(is_shared)).then(|| own.0.hypot(other.1))
     }
 
     /// How far the ratio of two costs may be off because parameters of the step time are, with 90 % confidence: those that both
@@ -283,6 +295,21 @@ mod tests {
         assert!(unknown(1.2, "h100").is_dearer_than(&cheap));
         assert!(!unknown(1.18, "h100").is_dearer_than(&cheap));
         assert!(!cheap.is_dearer_than(&cheap));
+    }
+
+    /// A doubt that reaches up alone makes nobody cheaper, unless both have it.
+    #[test]
+    fn doubts_of_unlike_cards_count_towards_each_other() {
+        let upwards = |usd: f64, card: &str| Cost {
+            model: Some((0.1, 1.5)),
+            ..cost(usd, 4.0, card)
+        };
+        let cheap = cost(1.0, 1.2, "h100");
+        // √(2·0.08² + 0.1² + ln(1.2)²) = 0.236, a factor of 1.266.
+        assert!(upwards(1.28, "a100").is_dearer_than(&cheap));
+        assert!(!upwards(1.25, "a100").is_dearer_than(&cheap));
+        // The cheaper one may cost more.
+        assert!(!cost(2.0, 1.2, "a100").is_dearer_than(&upwards(1.0, "h100")));
     }
 
     #[test]
