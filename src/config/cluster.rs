@@ -153,7 +153,7 @@ fn data_parallel(judge: &mut Judge, raw: &RawScenario) -> Option<u32> {
     let attention_ranks = trtllm::attention_ranks(raw);
     let raw = &raw.cluster;
     let (key, engines, help) = match raw.data_parallel_size {
-        None if attention_ranks > 1 => (
+        _ if attention_ranks > 1 => (
             "trtllm.enable_attention_dp",
             attention_ranks,
             "leave --enable-attention-dp out, or --replicas and --router",

@@ -26,8 +26,10 @@ pub(super) fn ranks(raw: &RawScenario, model: &ModelShape) -> u32 {
 
 /// Data-parallel engines of a server, whether they step together or not: as many as are asked for, or GPUs where TensorRT-LLM's attend apart.
 pub(super) fn engines(raw: &RawScenario) -> u32 {
-    let asked = raw.cluster.data_parallel_size.map(|count| count.0 as u32);
-    asked.unwrap_or_else(|| trtllm::attention_ranks(raw))
+    match trtllm::attention_ranks(raw) {
+        1 => raw.cluster.data_parallel_size.map_or(1, |count| count.0 as u32),
+        ranks => ranks,
+    }
 }
 
 /// GPUs that share the attention of one rank, of so many that share a layer's rest.
@@ -102,7 +104,7 @@ pub(super) fn resolve(judge: &mut Judge, raw: &RawScenario, pools: &[PoolDraft])
     let is_alone = cluster.pools.is_empty();
     if ranks < 2 || !is_alone {
         // Without a model nobody knows whether it has experts.
-        let own = own_name(raw);
+        let own = without_flag(raw);
         match model {
             Some(model) if own.is_none() && deals_out(cluster, model) => deal_out(judge, cluster, model),
             Some(model) => refuse_options(judge, cluster, own, model.has_experts()),
@@ -114,7 +116,7 @@ pub(super) fn resolve(judge: &mut Judge, raw: &RawScenario, pools: &[PoolDraft])
     let pool = &pools[0];
     if let Some(gathering) = pool.draft.flags.gathering() {
         refuse_neighbours(judge, raw);
-        refuse_options(judge, cluster, own_name(raw), true);
+        refuse_options(judge, cluster, without_flag(raw), true);
         let each = match gathering.gpus_a_rank {
             1 => String::new(),
             gpus => format!(", on {gpus} GPUs each,"),
@@ -129,7 +131,7 @@ pub(super) fn resolve(judge: &mut Judge, raw: &RawScenario, pools: &[PoolDraft])
         && let Some(attending) = flags.attention_dp()
     {
         refuse_neighbours(judge, raw);
-        refuse_options(judge, cluster, own_name(raw), true);
+        refuse_options(judge, cluster, without_flag(raw), true);
         judge.notes.push(format!(
             "the {ranks} ranks attend by themselves and step together: each step lasts as long as the slowest needs, and a rank without work \
              computes a dummy; max_batch_size and max_num_tokens are each rank's own"
@@ -140,7 +142,7 @@ pub(super) fn resolve(judge: &mut Judge, raw: &RawScenario, pools: &[PoolDraft])
         judge.wrong_help(
             "cluster.data_parallel_size",
             "must be 1 for a model with experts",
-            "its engines would step together, which is modelled of vLLM only",
+            "its engines would step together, which is modelled of vLLM's; TensorRT-LLM's ranks do with --enable-attention-dp",
             "--replicas N simulates N separate servers",
         );
         return None;
@@ -209,8 +211,8 @@ fn refuse_neighbours(judge: &mut Judge, raw: &RawScenario) {
     );
 }
 
-/// The engine, where it shares experts out by a flag of its own.
-fn own_name(raw: &RawScenario) -> Option<&'static str> {
+/// What is said of vLLM's flags where the engine shares experts out by one of its own.
+fn without_flag(raw: &RawScenario) -> Option<&'static str> {
     match raw.engine.kind() {
         EngineKind::Sglang => Some("SGLang has no such flag"),
         EngineKind::Trtllm => Some("TensorRT-LLM has no such flag"),

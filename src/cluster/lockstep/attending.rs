@@ -16,7 +16,7 @@ use crate::workload::Request;
 #[derive(Debug)]
 pub(super) struct Attending {
     how: AttentionDp,
-    /// Who has reached the server and no rank, with the time of that.
+    /// Who has reached the server and no rank, with the time of that, in its order.
     waiting: VecDeque<(Picos, Request)>,
     /// Where everybody else is.
     placed: Window<(usize, Handle)>,
@@ -46,8 +46,9 @@ impl Attending {
 
     /// When somebody next reaches the server whom no pass has looked at.
     pub(super) fn next_request(&self) -> Option<Picos> {
-        let is_new = |&&(entry, _): &&(Picos, Request)| self.looked.is_none_or(|looked| entry > looked);
-        self.waiting.iter().find(is_new).map(|&(entry, _)| entry)
+        let is_seen = |&(entry, _): &(Picos, Request)| self.looked.is_some_and(|looked| entry <= looked);
+        let seen = self.waiting.partition_point(is_seen);
+        self.waiting.get(seen).map(|&(entry, _)| entry)
     }
 
     /// Takes in a request that reaches the server at `entry`.
@@ -99,8 +100,8 @@ impl LockStep {
         let mut waiting = attending.waiting.iter();
         let at = waiting.position(|(_, request)| request.id == id)?;
         let (entry, mut request) = attending.waiting.remove(at)?;
-        // The first rank's queue stands for all.
-        let handle = self.place(0, now, entry, &mut request, observer);
+        // The first rank's queue stands for all; whoever was still on the way there leaves nothing behind that would come later.
+        let handle = self.place(0, now, entry.min(now), &mut request, observer);
         self.engines[0].abort(handle, now, observer)
     }
 
@@ -130,8 +131,7 @@ impl LockStep {
             return;
         };
         attending.looked = Some(now);
-        let due = attending.waiting.iter().take_while(|(entry, _)| *entry <= now);
-        let due = due.count();
+        let due = attending.waiting.partition_point(|(entry, _)| *entry <= now);
         if due == 0 {
             return;
         }

@@ -278,7 +278,7 @@ mod tests {
         }
     }
 
-    /// What TensorRT-LLM's own code decided for drawn batches: whether a graph is replayed, and the rows that each rank computes.
+    /// What TensorRT-LLM's methods, transcribed, decided for drawn batches: whether a graph is replayed, and the rows that each rank computes.
     #[test]
     fn batches_of_tensorrt_llm_are_padded_as_recorded() {
         let path = format!(

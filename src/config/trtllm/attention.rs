@@ -75,6 +75,13 @@ pub(super) fn resolve(
         "its ranks are the GPUs of the tensor-parallel size",
         "leave it out",
     );
+    if raw
+        .cluster
+        .data_parallel_size
+        .is_some_and(|engines| engines.0 == 1)
+    {
+        judge.ignore("data_parallel_size has no effect beside enable_attention_dp".to_string());
+    }
     if policy == CapacityPolicy::MaxUtilization {
         judge.wrong_help(
             "trtllm.capacity_scheduler_policy",

@@ -222,6 +222,16 @@ fn ranks_attend_apart_and_share_the_experts() {
         batching_wait_iters: 0,
     };
     assert_eq!(spec(&given), how(Some(least)));
+    // One of vLLM's engines takes no rank away.
+    let one = served("-tp 8 --enable-attention-dp --data-parallel-size 1");
+    assert_eq!(one.scenario.replicas(), given.scenario.replicas());
+    assert!(
+        one.ignored
+            .iter()
+            .any(|told| told.starts_with("data_parallel_size has no effect")),
+        "{:?}",
+        one.ignored
+    );
     assert!(
         given
             .notes

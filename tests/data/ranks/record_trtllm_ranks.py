@@ -1,10 +1,10 @@
 #!/usr/bin/env python3
 """Records what TensorRT-LLM's ranks with attention of their own decide together, without a GPU.
 
-The decisions are TensorRT-LLM's, unmodified: who gets which of those who wait (`ExecutorRequestQueue._get_from_waiting_queue`,
+The decisions are those of TensorRT-LLM's methods: who gets which of those who wait (`ExecutorRequestQueue._get_from_waiting_queue`,
 `_schedule_attention_dp_requests`), whether prompts are put off (`PyExecutor._balance_adp_requests`), and how batches of decodes are padded
-and whether they replay a graph (`CUDAGraphRunner._get_padded_batch`, `maybe_get_cuda_graph`). These methods are taken out of the sources of
-a release, whose other code needs its kernels. Ours are the batches, and what the processes of all ranks tell each other.
+and whether they replay a graph (`CUDAGraphRunner._get_padded_batch`, `maybe_get_cuda_graph`). These methods are taken out of sources
+whose other code needs its kernels. Ours are the batches, and what the processes of all ranks tell each other.
 
     record_trtllm_ranks.py PYEXECUTOR COUNT SEED OUT.json
 
