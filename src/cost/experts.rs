@@ -6,12 +6,12 @@
 
 use super::calibration::Moe;
 use super::kernel::{Ceilings, pnorm};
+use crate::model::distinct;
 
 /// Expected number of distinct experts that `tokens` tokens use: `E·(1 − (1 − k/E)^T)` (EP-1, uniform routing).
 #[must_use]
 pub fn active_experts(experts: u32, experts_per_token: u32, tokens: f64) -> f64 {
-    let share = f64::from(experts_per_token) / f64::from(experts);
-    f64::from(experts) * (1.0 - (1.0 - share).powf(tokens))
+    distinct(f64::from(experts), f64::from(experts_per_token), tokens)
 }
 
 /// What routing brings to one GPU.

@@ -68,6 +68,12 @@ pub enum Precision {
     Plain,
 }
 
+/// How many of `all` are expected to be used by so many tokens that use `each` of them, uniformly: `E·(1 − (1 − k/E)^T)` (EP-1).
+#[must_use]
+pub fn distinct(all: f64, each: f64, tokens: f64) -> f64 {
+    all * (1.0 - (1.0 - each / all).powf(tokens))
+}
+
 impl Matrix {
     /// Elements of one copy.
     #[must_use]
@@ -79,7 +85,7 @@ impl Matrix {
     fn read_by(&self, tokens: u32) -> f64 {
         let (copies, used) = (self.copies as f64, self.used as f64);
         match self.precision {
-            Precision::Expert if tokens > 1 => copies * (1.0 - (1.0 - used / copies).powf(f64::from(tokens))),
+            Precision::Expert if tokens > 1 => distinct(copies, used, f64::from(tokens)),
             _ => used,
         }
     }

@@ -24,7 +24,7 @@ pub use drafter::Drafter;
 pub use hf_config::{MODELOPT_FILE, ModelError, UNCOUNTED_PREDICTION, is_scaled_already, yarn_note};
 pub use indexer::Indexer;
 pub use kv_format::KvFormat;
-pub use matrices::{Matrix, Precision, Sharding};
+pub use matrices::{Matrix, Precision, Sharding, distinct};
 pub use methods::Loading;
 pub use names::{is_other, is_same_name};
 pub use options::{UnknownChoice, is_other_type, parse_dtype, parse_kv_cache_dtype, parse_quantization};

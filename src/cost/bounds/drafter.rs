@@ -1,7 +1,8 @@
 //! What a drafter's passes read, each its weights and its KV: the first over all tokens of a step, each further one over a token
 //! of every sequence and branch (SD-6).
 //!
-//! Left out: passes that find nobody to draft for.
+//! Left out: passes that find nobody to draft for. Experts of further passes are those of a step of the run's mean number of rows, which
+//! are rather too many where steps differ.
 
 use super::{WorkRates, WorkSums, work_rates};
 use crate::cost::roofline::Placement;
@@ -97,7 +98,7 @@ impl Passes {
             decode_kv_tokens: work.decode_kv_tokens * self.branches + work.chunk_kv_tokens,
             ..WorkSums::default()
         };
-        let rows_of_step = (rows / work.steps.max(1.0)).ceil().max(1.0);
+        let rows_of_step = (rows / work.steps.max(1.0)).round().max(1.0);
         next.by_size.add(rows_of_step as u64, work.steps as u64);
         self.rates.bytes(&first)
             + self.further * self.rates.bytes(&next)
