@@ -88,6 +88,9 @@ const OF_COMPILATION: [&str; 12] = [
 /// SGLang 0.5.23's spelling of `--dp-size N --enable-dp-attention` (`handle_deprecated_dp_attention`).
 const ATTENTION_RANKS: [&str; 2] = ["attn-dp-size", "attention-data-parallel-size"];
 
+/// The flag whose value is flags.
+const VARIANT: &str = "--variant";
+
 /// Switches that take `--no-X`.
 const SWITCHES: [&str; 8] = [
     "disable-hybrid-kv-cache-manager",
@@ -130,6 +133,12 @@ pub fn normalise(args: &[String]) -> Normalised {
             out.args.push(arg.clone());
             out.args.extend_from_slice(args.rest);
             break;
+        }
+        if arg == VARIANT {
+            // Its text is a command of its own, with spellings that are read there.
+            out.args.push(arg.clone());
+            out.args.extend(args.next().cloned());
+            continue;
         }
         match flag(arg) {
             None => out.args.push(arg.clone()),

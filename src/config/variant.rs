@@ -111,10 +111,11 @@ pub fn variant(common: &ScenarioFlags, said: &Said, files: &dyn Files) -> Result
 /// # Errors
 /// Everything that is wrong with them; a scenario, model or pasted command among them; and what an axis sets, too.
 pub fn put(document: &mut Document, said: &Said) -> Result<(), Diagnostics> {
+    let called = said.name.clone().unwrap_or_else(|| said.words.join(" "));
     let own = parse(&said.words)?;
     let whole = [&own.target, &own.scenario, &own.serve_cmd, &own.bench_cmd];
     if let Some(base) = whole.into_iter().flatten().next() {
-        let problem = Diagnostic::new(format!("the variant `{}` names `{base}`", said.words.join(" ")))
+        let problem = Diagnostic::new(format!("the variant `{called}` names `{base}`"))
             .at(Place::Flag("--variant".to_owned()))
             .help("flags alone tell variants of one sweep apart, a model by --model; `plimsoll compare` takes other scenarios, too");
         return Err(problem.into());
@@ -130,8 +131,7 @@ pub fn put(document: &mut Document, said: &Said) -> Result<(), Diagnostics> {
         if !is_kept {
             let axis = axis.trim_start_matches(SWEPT).trim_start_matches('-');
             let problem = Diagnostic::new(format!(
-                "the variant `{}` sets `{axis}`, which is swept over, too",
-                said.words.join(" ")
+                "the variant `{called}` sets `{axis}`, which is swept over, too"
             ));
             let problem = problem.at(Place::Flag("--variant".to_owned()));
             problems.push(problem.help("leave it out of the variant, or leave the axis out"));

@@ -271,7 +271,21 @@ impl<'r, 's> Frontier<'r, 's> {
                 last.2,
             ),
         };
-        interrupted + &told
+        interrupted + &told + &self.undecided()
+    }
+
+    /// Of how many on the frontier it is not decided whether they keep the SLO.
+    fn undecided(&self) -> String {
+        let (mut all, mut open) = (0, 0);
+        for point in self.front() {
+            all += 1;
+            open += usize::from(point.setting.simulated().any(SweepRow::is_open));
+        }
+        match open {
+            0 => String::new(),
+            open if open == all => "; of none is it decided whether it keeps the SLO".to_owned(),
+            open => format!("; of {open} it is not decided whether they keep the SLO"),
+        }
     }
 
     /// What became of the others.

@@ -103,6 +103,14 @@ fn variants_are_ways_of_serving_beside_each_other_and_axes() {
         split[at("output_throughput")],
         alone["output_throughput"].to_string()
     );
+    // A variant is called by what it says.
+    let named = desk.expect(
+        0,
+        &format!(
+            "{LOOP} --max-concurrency 4 --variant '--kv-cache-dtype fp8_e4m3' --format csv --no-interval"
+        ),
+    );
+    assert!(named.contains("\n--kv-cache-dtype fp8_e4m3,"), "{named}");
     // A knee of each.
     let knees = desk.expect(
         0,

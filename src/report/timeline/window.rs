@@ -30,6 +30,8 @@ impl TimeWindow {
     pub fn parse(text: &str) -> Result<TimeWindow, String> {
         let instant = |text: &str| match text.trim() {
             "0" => Ok(Picos::ZERO),
+            text if text.starts_with('.') => Err("write two dots between its ends, as 60s..70s".to_owned()),
+            text if text.starts_with('-') => Err("a run begins at 0s".to_owned()),
             text => parse_duration(text).map_err(|error| error.to_string()),
         };
         let (from, to) = match text.split_once("..") {
@@ -47,10 +49,13 @@ impl TimeWindow {
                 },
             ),
         };
-        if from >= to {
+        if from > to {
             return Err(format!(
                 "it ends before it begins: write the earlier instant first, as 60s..70s, and not `{text}`"
             ));
+        }
+        if from == to {
+            return Err(format!("it holds no time: `{text}` ends where it begins"));
         }
         Ok(TimeWindow { from, to })
     }
@@ -104,7 +109,9 @@ mod tests {
                 .starts_with("it ends before it begins")
         );
         assert!(read("0s").is_err() && read("5s..5s").is_err());
-        for wrong in ["10", "ten", "60..70", "1s..2s..3s", "-1s", ""] {
+        assert!(read("2s..2s").unwrap_err().starts_with("it holds no time"));
+        assert!(read("60s...70s").unwrap_err().starts_with("write two dots"));
+        for wrong in ["10", "ten", "60..70", "1s..2s..3s", "-1s", "-1s..3s", ""] {
             assert!(read(wrong).is_err(), "{wrong}");
         }
     }
