@@ -2,7 +2,8 @@
 //!
 //! A [`Recorder`] observes; what it saw is an [`Observation`]: the whole run as a benchmark client would report it,
 //! batches in order of leaving from which a steady stretch can be cut afterwards, state over time, a sample of the
-//! steps, and the audit of conservation laws. [`Waits`] observes beside it who waited for whom. Whether the figures
+//! steps, and the audit of conservation laws. [`Waits`] observes beside it who waited for whom, [`scraped::Scraped`] what the
+//! servers' own metrics would show. Whether the figures
 //! mean anything is for `analysis` to judge. What the front end adds to a token's way to the client shifts tokens in
 //! the series and in whole seconds by that much.
 
@@ -29,6 +30,7 @@ mod quantiles;
 mod recorder;
 mod relays;
 mod samples;
+pub mod scraped;
 mod seconds;
 mod series;
 #[cfg(test)]

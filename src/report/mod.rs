@@ -21,6 +21,7 @@ pub mod md;
 mod page;
 pub mod pairs;
 pub mod pareto;
+pub mod prometheus;
 pub(crate) mod prose;
 mod searched;
 mod sought;

@@ -9,8 +9,9 @@ use plimsoll::cluster::{
 use plimsoll::cost::{Breakdown, DecodeCost, StepCost, StepLoad};
 use plimsoll::engine::sglang::{QueuePolicy, SglangConfig, SglangSwitches};
 use plimsoll::engine::{EngineConfig, EngineSpec};
-use plimsoll::facts::{Completion, Fact, Observer};
+use plimsoll::facts::{Completion, Fact, Observer, Outcome};
 use plimsoll::ids::RequestId;
+use plimsoll::metrics::scraped::{EngineInfo, EngineMetrics, Scraped};
 use plimsoll::metrics::{
     Fleet, LittleCheck, Observation, Recorder, RecorderOptions, Records, Room, SloLimits,
 };
@@ -142,9 +143,10 @@ pub(crate) struct Told {
     pub(crate) service: Vec<(Picos, i32)>,
 }
 
-/// Listens for a recorder and keeps the stories.
+/// Listens for a recorder and for what servers show, and keeps the stories.
 struct Both<'a> {
     recorder: &'a mut Recorder,
+    scraped: &'a mut Scraped,
     stories: &'a mut Vec<Completion>,
     clock: Picos,
 }
@@ -165,6 +167,7 @@ impl Observer for Both<'_> {
             self.stories.push((*story).clone());
         }
         self.recorder.observe(fact);
+        self.scraped.observe(fact);
     }
 }
 
@@ -210,6 +213,10 @@ pub(crate) fn run_upset(
         })
         .collect();
     let block_sizes: Vec<u32> = servers.iter().map(|server| server.engine.block_size()).collect();
+    let infos = servers
+        .iter()
+        .map(|server| EngineInfo::of("", "m", &server.engine));
+    let mut scraped = Scraped::of(infos);
     let cluster = ClusterSpec {
         disaggregation: Some(spec.clone()),
         changes: upsets.changes.clone(),
@@ -240,6 +247,7 @@ pub(crate) fn run_upset(
     let mut stories = Vec::new();
     let mut both = Both {
         recorder: &mut recorder,
+        scraped: &mut scraped,
         stories: &mut stories,
         clock: Picos::ZERO,
     };
@@ -250,6 +258,8 @@ pub(crate) fn run_upset(
             until.ended = simulation.counts().ended + 1;
         }
         let pause = simulation.advance(until, &mut both);
+        let counts = simulation.counts();
+        check_shown(both.scraped, counts.sent - counts.ended);
         if stepwise {
             // A run may be cut short wherever one looks at it.
             check_places(&both.recorder.clone().finish(simulation.now()));
@@ -261,6 +271,7 @@ pub(crate) fn run_upset(
     };
     let seen = recorder.finish(simulation.now());
     check_places(&seen);
+    check_done(&scraped, spec, &stories);
     Told {
         seen,
         stories,
@@ -268,6 +279,42 @@ pub(crate) fn run_upset(
         payroll: simulation.payroll(),
         service: simulation.service().to_vec(),
     }
+}
+
+/// Whoever is inside is shown by one server, or is on the way.
+fn check_shown(scraped: &Scraped, inside: u64) {
+    let shown = scraped.engines().into_iter();
+    let shown: u64 = shown
+        .map(|engine| engine.running + engine.waiting + engine.deferred)
+        .sum();
+    assert_eq!(shown + scraped.elsewhere(), inside);
+}
+
+/// A request is done once on a replica that decodes, and on one that prefills at least as often.
+fn check_done(scraped: &Scraped, spec: &Disaggregation, stories: &[Completion]) {
+    let engines = scraped.engines();
+    let (prefill, decode) = engines.split_at(spec.prefill as usize);
+    let done = |engines: &[EngineMetrics]| -> u64 {
+        let each = engines.iter().map(|engine| engine.success.iter().sum::<u64>());
+        each.sum()
+    };
+    let completed = stories
+        .iter()
+        .filter(|story| story.outcome == Outcome::Completed)
+        .count() as u64;
+    assert_eq!(done(decode), completed);
+    assert!(done(prefill) >= completed);
+    assert!(
+        engines
+            .iter()
+            .all(|engine| engine.ttft.count() >= engine.e2e.count())
+    );
+    let tokens: u64 = decode.iter().map(|engine| engine.generation_tokens).sum();
+    let delivered: u64 = stories.iter().map(|story| u64::from(story.output_tokens)).sum();
+    assert!(
+        tokens >= delivered,
+        "{tokens} tokens of which {delivered} were delivered"
+    );
 }
 
 /// Little's law at every place, and all places together are the system.

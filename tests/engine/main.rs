@@ -17,6 +17,7 @@ mod oracle;
 mod runs;
 mod scheduled;
 mod scheduled_twin;
+mod scraped;
 mod sglang;
 mod sglang_leaps;
 mod sglang_twin;

@@ -20,7 +20,7 @@ use crate::scheduled::{fixed, hf, v0};
 use crate::sglang::server;
 use crate::twin::TwinConfig;
 
-const ENGINES: [&str; 8] = [
+pub(crate) const ENGINES: [&str; 8] = [
     "vLLM",
     "vLLM, asynchronous",
     "SGLang",
@@ -32,7 +32,7 @@ const ENGINES: [&str; 8] = [
 ];
 
 /// Each with so few blocks that requests wait, and are preempted where they can be.
-fn engine(name: &str) -> EngineSpec {
+pub(crate) fn engine(name: &str) -> EngineSpec {
     let vllm = |queue_depth| {
         let small = TwinConfig {
             max_num_seqs: 6,
