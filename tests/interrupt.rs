@@ -88,6 +88,19 @@ fn a_timeline_of_an_interrupted_run_is_whole() {
 }
 
 #[test]
+fn metrics_of_an_interrupted_run_are_those_of_that_instant() {
+    let running = Running::start(&format!(
+        "run {MACHINE} --request-rate 10 --num-prompts 50000000 --metrics m.txt"
+    ));
+    let running = running.has_spoken();
+    running.interrupt();
+    let (_, folder) = running.ended();
+    let page = std::fs::read_to_string(folder.path().join("m.txt")).unwrap();
+    let last = page.lines().last().unwrap();
+    assert!(last.starts_with("vllm:cache_config_info{"), "{last}");
+}
+
+#[test]
 fn a_run_prints_what_was_simulated_and_says_so() {
     let long = format!("run {MACHINE} --request-rate 10 --num-prompts 50000000");
     let running = Running::start(&long).has_spoken();

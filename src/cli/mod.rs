@@ -29,6 +29,7 @@ mod kept;
 pub mod knee;
 mod ledger;
 mod memory;
+pub mod metrics;
 mod mix;
 pub mod models;
 mod named;

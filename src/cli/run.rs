@@ -9,6 +9,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use self::watchers::{Watchers, over_time};
 use super::Exit;
 use super::disk::Disk;
+use super::metrics::MetricsFlags;
 use super::outputs::{Format, OutputFlags, Outputs, Writer};
 use super::progress::Progress;
 use super::reported::unread;
@@ -55,6 +56,9 @@ pub struct Args {
     /// Whether to write a timeline, too.
     #[command(flatten)]
     pub timeline: TimelineFlags,
+    /// Whether to write what Prometheus would scrape.
+    #[command(flatten)]
+    pub metrics: MetricsFlags,
 }
 
 /// The flags, of the quickstart scenario where they name neither a scenario nor a model, and what is to be said of that.
@@ -131,12 +135,20 @@ pub fn run(args: &Args, out: &mut dyn Write, terminal: &Terminal) -> anyhow::Res
     }
     outputs.check_places()?;
     args.timeline.check()?;
+    args.metrics.check()?;
     terminal.notes(&outputs.told);
     if let Some(name) = outputs.result_filename.as_ref().filter(|_| outputs.save_result) {
         outputs.claim_saved(name)?;
     }
     memory::check_records(&resolved, records(&outputs, outputs.format == Format::Csv))?;
-    execute(&resolved, &outputs, &args.timeline, unread, out, terminal)
+    execute(
+        &resolved,
+        &outputs,
+        (&args.timeline, &args.metrics),
+        unread,
+        out,
+        terminal,
+    )
 }
 
 /// Which records of requests the outputs need.
@@ -152,7 +164,7 @@ pub(super) fn records(outputs: &Outputs, lists_requests: bool) -> Records {
 fn execute(
     resolved: &Resolved,
     outputs: &Outputs,
-    timeline: &TimelineFlags,
+    (timeline, metrics): (&TimelineFlags, &MetricsFlags),
     unread: Vec<String>,
     out: &mut dyn Write,
     terminal: &Terminal,
@@ -162,6 +174,7 @@ fn execute(
     let mut progress = Progress::new(terminal, resolved.scenario.workload.num_prompts, "requests");
     let mut watchers = Watchers {
         timeline: timeline.begin(resolved)?,
+        scraped: metrics.begin(resolved),
         waits: (outputs.why || watches_waits(&resolved.scenario))
             .then(|| Waits::new(caches_prefixes(&resolved.scenario))),
         over_time: outputs.charts.as_ref().and_then(|_| over_time(resolved)),
@@ -234,6 +247,9 @@ fn execute(
     }
     if let Some(timeline) = watchers.timeline {
         terminal.notes(&timeline.end()?);
+    }
+    if let Some(scraped) = watchers.scraped {
+        terminal.notes(&metrics.write(&scraped, end, outcome.is_interrupted)?);
     }
     Ok(match is_cut_short {
         true => Exit::Interrupted,

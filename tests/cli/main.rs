@@ -10,6 +10,7 @@ mod input;
 mod knees;
 mod limits;
 mod loops;
+mod metrics;
 mod pasted;
 mod promises;
 mod readme;

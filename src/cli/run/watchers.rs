@@ -2,6 +2,7 @@
 
 use crate::cli::timeline::TimelineFile;
 use crate::config::Resolved;
+use crate::metrics::scraped::Scraped;
 use crate::metrics::{LoadOverTime, Room, Waits};
 use crate::sim::{Fact, Observer};
 
@@ -10,12 +11,13 @@ pub(super) struct Watchers {
     pub(super) waits: Option<Waits>,
     pub(super) over_time: Option<LoadOverTime>,
     pub(super) timeline: Option<TimelineFile>,
+    pub(super) scraped: Option<Scraped>,
 }
 
 impl Watchers {
     /// Somebody does.
     pub(super) fn any(&self) -> bool {
-        self.waits.is_some() || self.over_time.is_some() || self.timeline.is_some()
+        self.waits.is_some() || self.over_time.is_some() || self.timeline.is_some() || self.scraped.is_some()
     }
 }
 
@@ -29,6 +31,9 @@ impl Observer for Watchers {
         }
         if let Some(timeline) = &mut self.timeline {
             timeline.observe(fact);
+        }
+        if let Some(scraped) = &mut self.scraped {
+            scraped.observe(fact);
         }
     }
 }
