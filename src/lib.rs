@@ -4,7 +4,7 @@
 //! and a lower module never imports a higher one:
 //! [`units`], [`stats`] → [`hardware`], [`model`] → [`cost`], [`workload`] → [`kv`], [`facts`] → [`engine`] →
 //! [`cluster`] → [`sim`] → [`metrics`], [`results`], [`threads`] → [`analysis`], [`audit`] → [`config`], [`conform`] → [`sweep`], [`calibrate`],
-//! [`validate`] → [`report`] → [`probe`], [`cli`].
+//! [`validate`] → [`report`] → [`probe`], `serve` (a feature), [`cli`].
 //!
 //! A run takes three calls: read a scenario, resolve it against profiles, calibrations and defaults, simulate it.
 //!
@@ -71,3 +71,5 @@ pub mod report;
 
 pub mod cli;
 pub mod probe;
+#[cfg(feature = "serve")]
+pub mod serve;

@@ -43,12 +43,13 @@ struct Page {
 const GLOSSARY: &str = "glossary";
 
 /// In the order in which a newcomer needs them.
-const PAGES: [Page; 13] = pages! {
+const PAGES: [Page; 14] = pages! {
     "tour": "more questions, each with its command and what it prints",
     "answers": "how to read an answer: verdicts, knees, intervals, trust marks, exit codes",
     "glossary": "every term, as it is used here",
     "labs": "the labs of a course on LLM serving, each with its commands",
     "calibrate": "your own measurements: what is taken, what is fitted, what it is worth",
+    "serve": "a simulated server for real clients: what they find there, and what answers say",
     "probe": "your own GPU: what the probe measures, and what it found on real cards",
     "scheduler": "a scheduler of your own",
     "trust": "when to believe a figure, and where its intervals come from",

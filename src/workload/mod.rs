@@ -18,6 +18,7 @@ mod sessions;
 mod short_day;
 mod spec;
 mod superposition;
+pub mod text;
 pub mod trace;
 
 pub use bench::drawn_by_us;

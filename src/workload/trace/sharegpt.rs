@@ -11,6 +11,7 @@ use serde::Deserialize;
 use super::error::{Place, Problem};
 use super::rows::{Row, Rows};
 use super::words::plainly;
+use crate::workload::text::estimate;
 
 #[derive(Deserialize)]
 struct Conversation<'a> {
@@ -117,19 +118,6 @@ fn count(turn: &Turn, place: &Place, rows: &mut Rows) -> Option<u32> {
         }
     };
     rows.tokens(place, "tokens", tokens)
-}
-
-/// Estimated number of tokens of a text.
-fn estimate(text: &str, chars_per_token: f64) -> f64 {
-    let (mut wide, mut narrow) = (0u64, 0u64);
-    for c in text.chars() {
-        if matches!(c, '\u{2e80}'..='\u{9fff}' | '\u{ac00}'..='\u{d7af}' | '\u{f900}'..='\u{faff}') {
-            wide += 1;
-        } else {
-            narrow += 1;
-        }
-    }
-    wide as f64 + (narrow as f64 / chars_per_token).ceil()
 }
 
 /// Rule B-17.

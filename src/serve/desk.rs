@@ -1,0 +1,218 @@
+//! Where requests are handed in and answers picked up: the seam between clients and the simulation that serves them.
+//!
+//! A [`Desk`] is cheap to clone, one for each connection. Whoever simulates holds the other end of its channel and receives [`Post`]s in
+//! the order in which they were made. Left out: all of time, which that other end keeps.
+
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
+
+use tokio::sync::{mpsc, oneshot};
+
+/// What the server is, as clients may ask.
+#[derive(Clone, Debug)]
+pub struct House {
+    /// Names that requests may call the model by, one at least; the first is the one answers carry.
+    pub models: Vec<String>,
+    /// Tokens that prompt and answer may have together.
+    pub max_model_len: u32,
+    /// Engine and release, as in `vllm@0.33`.
+    pub engine: String,
+    /// Characters of Latin text that make a token; 1 or more.
+    pub chars_per_token: f64,
+    /// Unix seconds of the start.
+    pub created: u64,
+}
+
+/// What a client asks for.
+#[derive(Clone, Debug)]
+pub struct Ask {
+    /// The prompt from its start; one token at least.
+    pub prompt: Vec<Span>,
+    /// Most tokens of the answer; `None` for as many as the context holds.
+    pub max_tokens: Option<u32>,
+    /// Fewest tokens of the answer.
+    pub min_tokens: u32,
+    /// Whether the answer goes on to `max_tokens`.
+    pub ignore_eos: bool,
+    /// vLLM's `priority`: lower is earlier.
+    pub priority: i64,
+    /// Who stays together, for routers that care.
+    pub session: Option<u64>,
+    /// Whether tokens are told as they come; else only the end.
+    pub streams: bool,
+}
+
+/// A run of tokens of a prompt. Equal runs after equal runs are the same tokens, as prefix caching goes.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Span {
+    /// So many tokens of a text that this number names.
+    Text {
+        /// Names the text and its length.
+        name: u64,
+        /// How many, one at least.
+        tokens: u32,
+    },
+    /// Tokens `start .. start + tokens` of the sequence (prompt and answer) that request `id` was: an earlier answer, sent back.
+    Answer {
+        /// The number that [`Said::Taken`] told.
+        id: u64,
+        /// The prompt's length, where the answer began.
+        start: u32,
+        /// How many, one at least.
+        tokens: u32,
+    },
+}
+
+impl Span {
+    /// How many tokens it has.
+    pub fn tokens(&self) -> u32 {
+        match self {
+            Span::Text { tokens, .. } | Span::Answer { tokens, .. } => *tokens,
+        }
+    }
+}
+
+/// What becomes of a request.
+#[derive(Clone, Debug)]
+pub enum Said {
+    /// It was taken in; always first unless it is refused.
+    Taken {
+        /// Its number, from then on.
+        id: u64,
+        /// Tokens of its prompt.
+        prompt_tokens: u32,
+    },
+    /// So many more tokens are there.
+    Tokens(u32),
+    /// There is no more.
+    Ended(Ending),
+}
+
+/// How a request ended.
+#[derive(Clone, Debug)]
+pub struct Ending {
+    /// By what.
+    pub why: Why,
+    /// Tokens of its prompt.
+    pub prompt_tokens: u32,
+    /// Tokens of its answer.
+    pub output_tokens: u32,
+    /// Prompt tokens that the prefix cache had.
+    pub cached_tokens: u32,
+    /// Simulated seconds from the arrival to the first token.
+    pub ttft_s: Option<f64>,
+    /// Simulated seconds from the arrival to the end.
+    pub e2el_s: f64,
+}
+
+/// Why a request ended.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Why {
+    /// By itself.
+    Stop,
+    /// It has `max_tokens`, or the context is full.
+    Length,
+    /// Refused: the prompt leaves no room in the context, or can never fit into the cache.
+    TooLong,
+    /// Refused: too many are inside.
+    Full,
+    /// Refused: it came too soon.
+    RateLimited,
+    /// Lost with its replica.
+    Failed,
+    /// The server is shutting down.
+    Closed,
+}
+
+/// Where clients' requests are handed in.
+#[derive(Clone)]
+pub struct Desk {
+    house: Arc<House>,
+    posts: mpsc::UnboundedSender<Post>,
+    tickets: Arc<AtomicU64>,
+}
+
+/// What comes through a desk.
+pub enum Post {
+    /// A request.
+    Ask {
+        /// Names it until it is taken, and in [`Post::Gone`].
+        ticket: u64,
+        /// What is asked for.
+        ask: Ask,
+        /// Who wants to hear of it.
+        said: mpsc::UnboundedSender<Said>,
+    },
+    /// The client of a request that has not ended is gone.
+    Gone {
+        /// Of that request.
+        ticket: u64,
+    },
+    /// Somebody wants the metrics.
+    Metrics(oneshot::Sender<String>),
+}
+
+impl Desk {
+    /// Opens a desk; posts come out of the receiver.
+    pub fn open(house: House) -> (Desk, mpsc::UnboundedReceiver<Post>) {
+        let (posts, receiver) = mpsc::unbounded_channel();
+        let desk = Desk {
+            house: Arc::new(house),
+            posts,
+            tickets: Arc::default(),
+        };
+        (desk, receiver)
+    }
+
+    /// What the server is.
+    pub fn house(&self) -> &House {
+        &self.house
+    }
+
+    /// Posts a request now.
+    pub fn ask(&self, ask: Ask) -> Answer {
+        let ticket = self.tickets.fetch_add(1, Ordering::Relaxed);
+        let (said, hears) = mpsc::unbounded_channel();
+        // Where nobody takes posts any more the sender is lost with the post, and the answer ends at once.
+        let _ = self.posts.send(Post::Ask { ticket, ask, said });
+        Answer {
+            ticket,
+            hears,
+            posts: Some(self.posts.clone()),
+        }
+    }
+
+    /// The text of `/metrics` at this moment; empty when nobody simulates any more.
+    pub async fn metrics(&self) -> String {
+        let (wants, gets) = oneshot::channel();
+        let _ = self.posts.send(Post::Metrics(wants));
+        gets.await.unwrap_or_default()
+    }
+}
+
+/// What is heard of one request. Dropped before its end, it tells the desk that the client has gone.
+pub struct Answer {
+    ticket: u64,
+    hears: mpsc::UnboundedReceiver<Said>,
+    /// Until the end.
+    posts: Option<mpsc::UnboundedSender<Post>>,
+}
+
+impl Answer {
+    /// What is said next; `None` after the end. May be given up and called again without loss.
+    pub async fn next(&mut self) -> Option<Said> {
+        let said = self.hears.recv().await;
+        if matches!(said, None | Some(Said::Ended(_))) {
+            self.posts = None;
+        }
+        said
+    }
+}
+
+impl Drop for Answer {
+    fn drop(&mut self) {
+        if let Some(posts) = self.posts.take() {
+            let _ = posts.send(Post::Gone { ticket: self.ticket });
+        }
+    }
+}

@@ -1,0 +1,14 @@
+//! `plimsoll serve` towards its clients: OpenAI's API with vLLM's extras over HTTP, answered by a simulated server.
+//!
+//! In reading order: [`desk`] is the seam to the simulation (requests in, tokens as they come); [`text`] turns prompts into runs of
+//! tokens and [`filler`] makes the text of answers; [`openai`] reads requests and writes answers; [`http`] has the routes and the socket.
+//! Everything here knows what clients see and nothing of how long anything takes.
+
+pub mod desk;
+pub mod filler;
+pub mod http;
+pub mod openai;
+pub mod text;
+
+#[cfg(test)]
+mod tests;
