@@ -1,87 +1,67 @@
-//! The text of answers: a tag, then one common word for each further token, so that lengths are right wherever somebody counts.
+//! The text of answers: common words, one for each token, so that lengths are right wherever somebody counts.
 //!
-//! A simulated server has nothing to say. Its answers are filler whose first token is a tag with the request's number and the length of
-//! its prompt, `[#12345.678]`. Word `k` ends where an estimate by characters ([`super::text`]) counts `k` tokens, and at the usual four
-//! characters a token every word is a space and three letters, one token in the usual vocabularies. Which words they are follows from request
-//! and start of the server, so a text that comes back in the next turn is known for the very answer that it was, or for none: one of an
-//! earlier server, one that somebody changed, or one that somebody made up differs in its words.
+//! A simulated server has nothing to say. Token `k` of its answers ends where an estimate by characters ([`super::text`]) counts `k`
+//! tokens; at the usual four characters a token every word is a space and three letters, one token in the usual vocabularies. The first 16
+//! words are a code: four bits each of the request's number, the length of its prompt and a check that the server's start goes into. The
+//! words behind them follow from these. So a text that comes back in the next turn is known for the very answer that it was, or for none:
+//! one of an earlier server, one that somebody changed, or one that somebody made up differs. An answer of fewer than 16 tokens, less
+//! than a block, is a text like any other.
 
 use super::desk::Span;
 use super::text::{chars_in, name};
 
-/// Words by their number of letters, from one.
-const WORDS: [&[&str]; 9] = [
-    &["a", "I", "s", "t", "x", "y", "n", "i"],
-    &["of", "to", "in", "is", "it", "on", "as", "we"],
-    &[
+/// Words that hold the code.
+const CODED: u32 = 16;
+/// Bits of the code: of the request's number, of the prompt's length, and of the check.
+const ID_BITS: u32 = 32;
+const PROMPT_BITS: u32 = 20;
+const CHECK_BITS: u32 = 12;
+const _: () = assert!(ID_BITS + PROMPT_BITS + CHECK_BITS == 4 * CODED);
+
+/// Sixteen words of each number of letters, from one.
+const WORDS: [[&str; 16]; 6] = [
+    [
+        "a", "b", "c", "d", "e", "f", "g", "h", "i", "k", "l", "m", "n", "o", "s", "t",
+    ],
+    [
+        "of", "to", "in", "is", "it", "on", "as", "we", "he", "by", "or", "at", "if", "so", "no", "up",
+    ],
+    [
         "the", "and", "for", "are", "but", "not", "you", "all", "can", "had", "her", "was", "one", "our",
         "out", "day",
     ],
-    &["that", "with", "have", "this", "will", "from", "they", "been"],
-    &[
-        "about", "which", "their", "there", "would", "other", "these", "could",
+    [
+        "that", "with", "have", "this", "will", "from", "they", "been", "more", "time", "some", "what",
+        "when", "your", "said", "each",
     ],
-    &[
-        "people", "should", "number", "system", "before", "little", "things", "always",
+    [
+        "about", "which", "their", "there", "would", "other", "these", "could", "first", "after", "think",
+        "where", "being", "under", "years", "world",
     ],
-    &[
-        "because", "through", "between", "another", "without", "against", "problem", "example",
-    ],
-    &[
-        "question", "together", "children", "business", "possible", "complete", "original", "national",
-    ],
-    &[
-        "different",
-        "important",
-        "something",
-        "following",
-        "community",
-        "available",
-        "questions",
-        "including",
+    [
+        "people", "should", "number", "system", "before", "little", "things", "always", "really", "around",
+        "become", "school", "during", "public", "social", "family",
     ],
 ];
-
-/// Bytes of the tag at the start of a text, if there is one.
-pub fn tag_length(text: &str) -> Option<usize> {
-    parse(text).map(|(_, _, length)| length)
-}
-
-/// Request, prompt tokens and bytes of the tag at the start of a text. Only what [`Filler`] writes: no signs, no leading zeros.
-fn parse(text: &str) -> Option<(u64, u32, usize)> {
-    let rest = text.strip_prefix("[#")?;
-    let number = |text: &str| {
-        let digits = text.bytes().take_while(u8::is_ascii_digit).count();
-        let is_plain = digits == 1 || (digits <= 20 && !text.starts_with('0'));
-        is_plain.then_some(digits)
-    };
-    let first = number(rest)?;
-    let behind = rest[first..].strip_prefix('.')?;
-    let second = number(behind)?;
-    behind[second..].strip_prefix(']')?;
-    Some((
-        rest[..first].parse().ok()?,
-        behind[..second].parse().ok()?,
-        2 + first + 1 + second + 1,
-    ))
-}
 
 /// Writes the text of one answer, in as many parts as it comes in.
 #[derive(Clone, Debug)]
 pub struct Filler {
-    id: u64,
-    prompt_tokens: u32,
+    code: u64,
     seed: u64,
     chars_per_token: f64,
 }
 
 impl Filler {
     /// Of the answer to request `id`, given by a server that started at `created`.
+    ///
+    /// Numbers from 2³² and prompts of a million tokens do not fit the code; answers to them are not known again.
     pub fn new(id: u64, prompt_tokens: u32, created: u64, chars_per_token: f64) -> Filler {
+        let seed = name("answer", (created, id, prompt_tokens));
+        let fields = (id << PROMPT_BITS | u64::from(prompt_tokens) & ((1 << PROMPT_BITS) - 1)) << CHECK_BITS;
         Filler {
-            id,
-            prompt_tokens,
-            seed: name("answer", (created, id, prompt_tokens)),
+            code: mix(fields | seed >> (64 - CHECK_BITS)),
+            seed,
             chars_per_token,
         }
     }
@@ -89,10 +69,11 @@ impl Filler {
     /// Appends tokens `from .. to` of the answer, counted from 0.
     pub fn write(&self, from: u32, to: u32, text: &mut String) {
         for token in from..to {
-            match token {
-                0 => text.push_str(&format!("[#{}.{}]", self.id, self.prompt_tokens)),
-                word => self.word(word.into(), text),
-            }
+            let drawn = match token {
+                coded if coded < CODED => self.code >> (4 * coded),
+                further => mix(self.seed.wrapping_add(further.into())),
+            };
+            word(token.into(), drawn, self.chars_per_token, text);
         }
     }
 
@@ -102,49 +83,78 @@ impl Filler {
         self.write(0, tokens, &mut text);
         text
     }
+}
 
-    /// Token `number` of the answer, from 1: a space and letters, as many as the estimate allows.
-    fn word(&self, number: u64, text: &mut String) {
-        let chars = chars_in(number, self.chars_per_token) - chars_in(number - 1, self.chars_per_token);
-        let mut left = chars as usize;
-        // One character is a letter alone, since a space would be trimmed at the end of a text.
-        let mut drawn = self.draw(number);
-        if left > 1 {
-            text.push(' ');
-            left -= 1;
-        }
-        while left > 0 {
-            let letters = left.min(WORDS.len());
-            let words = WORDS[letters - 1];
-            text.push_str(words[drawn as usize % words.len()]);
-            drawn /= 16;
-            left -= letters;
-        }
-    }
+/// Characters of a token of a text that has one word a token.
+fn chars_of(token: u64, chars_per_token: f64) -> usize {
+    (chars_in(token + 1, chars_per_token) - chars_in(token, chars_per_token)) as usize
+}
 
-    /// A number that the seed and a token's place decide: one round of SplitMix64.
-    fn draw(&self, number: u64) -> u64 {
-        let mut z = self.seed.wrapping_add(number.wrapping_mul(0x9e37_79b9_7f4a_7c15));
-        z = (z ^ (z >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
-        z = (z ^ (z >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);
-        z ^ (z >> 31)
+/// Whether a token begins with a space. The first does not, since clients trim texts, nor does one of a single character.
+fn is_spaced(token: u64, chars: usize) -> bool {
+    token > 0 && chars > 1
+}
+
+/// Appends a token of so many characters as the estimate allows; the last four bits of `drawn` choose its first letters.
+fn word(token: u64, drawn: u64, chars_per_token: f64, text: &mut String) {
+    let chars = chars_of(token, chars_per_token);
+    let is_spaced = is_spaced(token, chars);
+    if is_spaced {
+        text.push(' ');
     }
+    let (mut left, mut drawn) = (chars - usize::from(is_spaced), drawn);
+    while left > 0 {
+        let letters = left.min(WORDS.len());
+        text.push_str(WORDS[letters - 1][drawn as usize % 16]);
+        (left, drawn) = (left - letters, drawn >> 4);
+    }
+}
+
+/// Finalizer of SplitMix64, which has an inverse.
+fn mix(mut z: u64) -> u64 {
+    z = (z ^ z >> 30).wrapping_mul(0xbf58_476d_1ce4_e5b9);
+    z = (z ^ z >> 27).wrapping_mul(0x94d0_49bb_1331_11eb);
+    z ^ z >> 31
+}
+
+/// The inverse of [`mix`].
+fn unmix(mut z: u64) -> u64 {
+    z = (z ^ z >> 31 ^ z >> 62).wrapping_mul(0x3196_42b2_d24d_8ec3);
+    z = (z ^ z >> 27 ^ z >> 54).wrapping_mul(0x96de_1b17_3f11_9089);
+    z ^ z >> 30 ^ z >> 60
 }
 
 /// The answer that a text is, whole and unchanged, given by the server that started at `created`.
 ///
 /// Whether that server ever gave an answer of this number and length is for whoever knows them to say.
 pub fn recognise(text: &str, created: u64, chars_per_token: f64) -> Option<Span> {
-    let (id, start, length) = parse(text)?;
-    let words = super::text::count(&text[length..], chars_per_token);
-    let tokens = u32::try_from(1 + words).ok()?;
+    let fields = unmix(code(text, chars_per_token)?) >> CHECK_BITS;
+    let id = fields >> PROMPT_BITS;
+    let start = (fields & ((1 << PROMPT_BITS) - 1)) as u32;
+    let tokens = u32::try_from(super::text::count(text, chars_per_token)).ok()?;
     let filler = Filler::new(id, start, created, chars_per_token);
     (filler.text(tokens) == text).then_some(Span::Answer { id, start, tokens })
 }
 
-/// A text of one token that stands for a token id, of which nobody knows the text.
+/// What the first words of a text hold; `None` where they are not such words.
+fn code(text: &str, chars_per_token: f64) -> Option<u64> {
+    let mut rest = text;
+    let mut code = 0;
+    for token in 0..u64::from(CODED) {
+        let chars = chars_of(token, chars_per_token);
+        let skipped = usize::from(is_spaced(token, chars));
+        let letters = (chars - skipped).min(WORDS.len());
+        let written = rest.get(skipped..skipped + letters)?;
+        let nibble = WORDS[letters - 1].iter().position(|word| *word == written)?;
+        code |= (nibble as u64) << (4 * token);
+        rest = rest.get(chars..)?;
+    }
+    Some(code)
+}
+
+/// A text of one token that stands for a token id, of which nobody knows the text; the `number`th of its text.
 pub fn stand_in(id: u64, number: u64, chars_per_token: f64, text: &mut String) {
-    Filler::new(id, 0, 0, chars_per_token).word(number + 1, text);
+    word(number, mix(id), chars_per_token, text);
 }
 
 #[cfg(test)]
@@ -155,33 +165,23 @@ mod tests {
     use crate::serve::text::count;
 
     #[test]
-    fn an_answer_is_a_tag_and_words_of_a_token_each() {
-        let text = Filler::new(7, 300, 1, 4.0).text(5);
-        let mut parts = text.split(' ');
-        assert_eq!(parts.next(), Some("[#7.300]"));
-        assert!(parts.all(|word| WORDS[2].contains(&word)), "{text}");
-        assert_eq!(text.len(), "[#7.300]".len() + 4 * 4);
+    fn an_answer_is_words_of_a_token_each() {
+        let text = Filler::new(7, 300, 1, 4.0).text(50);
+        let (first, rest) = text.split_once(' ').unwrap();
+        assert!(WORDS[3].contains(&first), "{text}");
+        assert!(rest.split(' ').all(|word| WORDS[2].contains(&word)), "{text}");
+        assert_eq!(text.len(), 4 * 50);
         assert_eq!(Filler::new(7, 300, 1, 4.0).text(0), "");
     }
 
     #[test]
-    fn a_tag_is_told_from_what_looks_like_one() {
-        for text in ["[#7.300] the", "[#0.0]", "[#18446744073709551615.4294967295]"] {
-            assert!(tag_length(text).is_some(), "{text}");
-        }
-        for text in [
-            "[#07.3]",
-            "[#7.]",
-            "[#.3]",
-            "[7.3]",
-            "[#7.3",
-            "[#-7.3]",
-            "[#7.03]",
-            "[#18446744073709551616.1]",
-            "[#1.4294967296]",
-            "",
-        ] {
-            assert_eq!(tag_length(text), None, "{text}");
+    fn words_of_a_length_are_unlike() {
+        for (words, letters) in WORDS.iter().zip(1..) {
+            let unlike: std::collections::BTreeSet<_> = words.iter().collect();
+            assert!(
+                unlike.len() == 16 && words.iter().all(|word| word.len() == letters),
+                "{words:?}"
+            );
         }
     }
 
@@ -201,15 +201,32 @@ mod tests {
 
         #[test]
         fn an_answer_is_recognised_and_nothing_else(
-            id: u64, prompt: u32, tokens in 1u32..300, rate in 1.0f64..9.0, at: prop::sample::Index,
+            id: u32, prompt in 1u32..1 << 20, tokens in 16u32..300, rate in 1.0f64..9.0, at: prop::sample::Index,
         ) {
-            let text = Filler::new(id, prompt, 3, rate).text(tokens);
-            prop_assert_eq!(recognise(&text, 3, rate), Some(Span::Answer { id, start: prompt, tokens }));
+            let text = Filler::new(id.into(), prompt, 3, rate).text(tokens);
+            let known = Span::Answer { id: id.into(), start: prompt, tokens };
+            prop_assert_eq!(recognise(&text, 3, rate), Some(known));
             let mut changed = text.clone();
             changed.insert(at.index(text.len() + 1), '!');
             prop_assert_eq!(recognise(&changed, 3, rate), None);
-            let longer = format!("{text} the end");
-            prop_assert_eq!(recognise(&longer, 4, rate), None);
+            prop_assert_eq!(recognise(&format!("{text} the end"), 3, rate), None);
+            prop_assert_eq!(recognise(&Filler::new(id.into(), prompt, 3, rate).text(15), 3, rate), None);
+        }
+
+        #[test]
+        fn what_the_code_does_not_hold_is_not_taken_for_another(id in 1u64 << 32.., prompt: u32) {
+            let text = Filler::new(id, prompt, 3, 4.0).text(60);
+            prop_assert_eq!(recognise(&text, 3, 4.0), None);
+        }
+
+        #[test]
+        fn any_text_is_looked_at(text in ".{0,80}", rate in 1.0f64..9.0) {
+            prop_assert_eq!(recognise(&text, 3, rate), None);
+        }
+
+        #[test]
+        fn mixing_has_an_inverse(z: u64) {
+            prop_assert_eq!(unmix(mix(z)), z);
         }
 
         #[test]

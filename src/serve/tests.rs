@@ -10,6 +10,7 @@ use tokio::sync::{mpsc, watch};
 use tower::ServiceExt;
 
 use super::desk::{Ask, Desk, Ending, House, Post, Said, Span, Why};
+use super::filler::Filler;
 use super::http;
 
 const COMPLETIONS: &str = "/v1/completions";
@@ -26,6 +27,12 @@ fn house() -> House {
         chars_per_token: 4.0,
         created: 5,
     }
+}
+
+/// The text of an answer of [`house`].
+fn filler(id: u64, prompt_tokens: u32, tokens: u32) -> String {
+    let house = house();
+    Filler::new(id, prompt_tokens, house.created, house.chars_per_token).text(tokens)
 }
 
 fn ending(ask: &Ask, why: Why, output_tokens: u32) -> Said {
@@ -161,7 +168,7 @@ fn a_completion_has_its_text_usage_and_simulated_latencies() {
     assert!(told["id"].take().as_str().unwrap().starts_with("cmpl-"));
     assert!(told["created"].take().is_u64());
     let text = told["choices"][0]["text"].take();
-    assert!(text.as_str().unwrap().starts_with("[#0.2] "), "{text}");
+    assert_eq!(text, filler(0, 2, 3));
     assert_eq!(
         told,
         json!({
@@ -180,13 +187,15 @@ fn every_prompt_has_n_answers_and_counts_once() {
         COMPLETIONS,
         json!({"prompt": ["12345678", [1, 2, 3]], "n": 2, "max_tokens": 2}),
     );
-    let starts: Vec<&str> = told["choices"]
+    let texts = told["choices"]
         .as_array()
         .unwrap()
         .iter()
-        .map(|choice| choice["text"].as_str().unwrap().split(' ').next().unwrap())
-        .collect();
-    assert_eq!(starts, ["[#0.2]", "[#1.2]", "[#2.3]", "[#3.3]"]);
+        .map(|choice| choice["text"].as_str().unwrap());
+    assert!(
+        texts.eq([filler(0, 2, 2), filler(1, 2, 2), filler(2, 3, 2), filler(3, 3, 2)]),
+        "{told}"
+    );
     assert_eq!(told["usage"]["prompt_tokens"], 5);
     assert_eq!(told["usage"]["completion_tokens"], 8);
     assert_eq!(told["plimsoll"], Value::Null);
@@ -242,12 +251,15 @@ fn a_chat_tells_its_role_first_and_without_usage_its_latencies_last() {
         chunks[0]["choices"][0]["delta"],
         json!({"role": "assistant", "content": ""})
     );
-    assert_eq!(chunks[1]["choices"][0]["delta"], json!({"content": "[#0.11]"}));
+    assert_eq!(
+        chunks[1]["choices"][0]["delta"],
+        json!({"content": filler(0, 11, 1)})
+    );
     assert_eq!(chunks[2]["choices"][0]["finish_reason"], "length");
     assert_eq!(chunks[2]["plimsoll"]["ttft_ms"], 250.0);
     let whole = answer(CHAT, json!({"messages": messages, "max_completion_tokens": 1}));
     assert_eq!(whole["object"], "chat.completion");
-    assert_eq!(whole["choices"][0]["message"]["content"], "[#0.11]");
+    assert_eq!(whole["choices"][0]["message"]["content"], filler(0, 11, 1));
     assert_eq!(whole["choices"][0]["message"]["role"], "assistant");
 }
 
@@ -287,7 +299,7 @@ fn an_answer_that_comes_back_is_known() {
     run(async {
         let (router, mut asks, _gone) = made_up(answered);
         let mut messages = vec![json!({"role": "user", "content": "Tell me a story"})];
-        let body = json!({"messages": messages, "max_tokens": 9}).to_string();
+        let body = json!({"messages": messages, "max_tokens": 20}).to_string();
         let (_, told) = send(&router, "POST", CHAT, body).await;
         let first = asks.recv().await.unwrap();
         let text = serde_json::from_str::<Value>(&told).unwrap()["choices"][0]["message"]["content"].take();
@@ -303,7 +315,7 @@ fn an_answer_that_comes_back_is_known() {
             Span::Answer {
                 id: 0,
                 start,
-                tokens: 9
+                tokens: 20
             }
         );
     });

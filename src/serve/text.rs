@@ -2,12 +2,11 @@
 //!
 //! Tokens of a text are estimated ([`crate::workload::text`]), token ids are exact. Either is cut into runs of 16 tokens from its own
 //! start, and a run is named by a hash of what is in it. So two texts share as many whole runs as they are alike, and blocks of 16 tokens
-//! are shared as a real tokenizer would have it. The tag that opens an answer ([`super::filler`]) is one token wherever it stands.
+//! are shared as a real tokenizer would have it.
 
 use std::hash::{DefaultHasher, Hash, Hasher};
 
 use super::desk::Span;
-use super::filler;
 use crate::workload::text::{is_a_token, tokens_of};
 
 /// Tokens of a run: vLLM's `block_size`.
@@ -44,26 +43,22 @@ pub fn pieces(text: &str, size: u64, chars_per_token: f64) -> Vec<(&str, u32)> {
     // Tokens of the narrow characters so far, and how many of these make no more tokens than that.
     let (mut shared, mut room) = (0u64, 0u64);
     let (mut start, mut before) = (0, 0u64);
-    let mut at = 0;
-    while let Some(c) = text[at..].chars().next() {
+    for (at, c) in text.char_indices() {
+        let is_one = is_a_token(c);
         let count = wide + shared;
-        let tag = filler::tag_length(&text[at..]);
-        let is_one = tag.is_some() || is_a_token(c);
-        let begins = is_one || narrow == room;
-        if begins && count == before + size {
+        if (is_one || narrow == room) && count == before + size {
             found.push((&text[start..at], size as u32));
             (start, before) = (at, count);
         }
         if is_one {
             wide += 1;
-        } else {
-            if narrow == room {
-                shared += 1;
-                room = chars_in(shared, chars_per_token);
-            }
-            narrow += 1;
+            continue;
         }
-        at += tag.unwrap_or(c.len_utf8());
+        if narrow == room {
+            shared += 1;
+            room = chars_in(shared, chars_per_token);
+        }
+        narrow += 1;
     }
     let rest = wide + shared - before;
     if rest > 0 {
