@@ -51,6 +51,7 @@ pub mod engine;
 
 pub mod sim;
 
+pub mod live;
 pub mod metrics;
 pub mod results;
 pub mod threads;

@@ -16,7 +16,7 @@ use super::{
 };
 use crate::cluster::{LockStepAccount, Payroll};
 use crate::metrics::{Fleet, Recorder, RecorderOptions, Records, Room, SloLimits, Summary};
-use crate::sim::{Counts, Observer, Pause, Pool, Scenario, Server, Simulation, Until};
+use crate::sim::{Counts, Observer, Pause, Scenario, Simulation, Until};
 use crate::threads::{Ahead, Behind};
 use crate::units::Picos;
 use crate::workload::{Arrivals, Class, Generator, Promise, Source, Superposition};
@@ -191,21 +191,8 @@ fn simulate_traffic<S: Source, B: Books>(
     watcher: &mut impl Observer,
     go_on: &mut dyn FnMut(u64) -> bool,
 ) -> Outcome {
-    let servers = servers(scenario);
-    let block_sizes: Vec<u32> = servers.iter().map(|server| server.engine.block_size()).collect();
-    let mut simulation = Simulation::of_servers(servers, &scenario.cluster, scenario.seed, traffic)
-        .admitting(&scenario.admission);
-    simulation = simulation.drafting(scenario.seed);
-    if let Some(ranks) = &scenario.lock_step {
-        simulation = simulation.in_lock_step(ranks.spec, (ranks.shared)());
-    }
-    if let Some(tiers) = &scenario.tiers {
-        simulation = simulation.with_tiers(tiers);
-    }
-    if !scenario.jitter.is_empty() {
-        simulation = simulation.disturbed(&scenario.jitter_by_replica(), scenario.seed);
-    }
-    let rooms = simulation.total_blocks().zip(block_sizes);
+    let mut simulation = Simulation::of_scenario(scenario, traffic);
+    let rooms = simulation.total_blocks().zip(scenario.block_sizes());
     let room = |(kv_blocks, block_size)| Room {
         kv_blocks,
         block_size,
@@ -213,7 +200,7 @@ fn simulate_traffic<S: Source, B: Books>(
     let mut recorder = Recorder::new(RecorderOptions {
         fleet: Fleet {
             rooms: rooms.map(room).collect(),
-            pools: pool_of(scenario),
+            pools: scenario.pool_of_each(),
         },
         slo: experiment.slo,
         records: experiment.records,
@@ -267,19 +254,6 @@ fn simulate_traffic<S: Source, B: Books>(
     }
 }
 
-/// The replicas of all pools, numbered through.
-fn servers(scenario: &Scenario) -> Vec<Server> {
-    let server = |pool: &Pool| Server {
-        engine: pool.engine.clone(),
-        cost: (pool.cost)(),
-        frontend: pool.frontend,
-    };
-    let pools = scenario.pools.iter();
-    pools
-        .flat_map(|pool| (0..pool.replicas).map(move |_| server(pool)))
-        .collect()
-}
-
 /// What came of the autoscalers, if there are any.
 fn scaling(scenario: &Scenario, simulation: &Simulation<impl Source>) -> Option<Scaling> {
     if scenario.cluster.scalers.is_empty() {
@@ -293,7 +267,7 @@ fn scaling(scenario: &Scenario, simulation: &Simulation<impl Source>) -> Option<
         ..
     } = simulation.payroll();
     let mut replica_s = vec![0.0; scenario.pools.len()];
-    for (pool, paid) in pool_of(scenario).into_iter().zip(paid) {
+    for (pool, paid) in scenario.pool_of_each().into_iter().zip(paid) {
         replica_s[pool as usize] += paid.seconds();
     }
     let mut serving = 0;
@@ -308,14 +282,6 @@ fn scaling(scenario: &Scenario, simulation: &Simulation<impl Source>) -> Option<
         cancelled,
         drained,
     })
-}
-
-/// The pool of each replica.
-fn pool_of(scenario: &Scenario) -> Vec<u32> {
-    let pools = (0..).zip(&scenario.pools);
-    pools
-        .flat_map(|(index, pool)| (0..pool.replicas).map(move |_| index))
-        .collect()
 }
 
 /// What is promised to each class: limits of its own, or those of all.

@@ -46,6 +46,8 @@ mod reported;
 pub mod run;
 pub mod scenarios;
 pub mod schema;
+#[cfg(feature = "serve")]
+pub mod serve;
 mod short;
 mod subject;
 pub mod sweep;
@@ -214,6 +216,9 @@ pub enum Command {
     Course(course::Args),
     /// How far are predictions from published measurements?
     Validate(validate::Args),
+    /// Answer real clients with the timing of a simulated server: OpenAI's API, vLLM's metrics
+    #[cfg(feature = "serve")]
+    Serve(Box<serve::Args>),
     /// How large a prefix cache can the prompts use? Hit rate over size, in one pass
     WorkingSet(Box<working_set::Args>),
     /// Describe a request trace, or fit a shareable workload to it
@@ -238,7 +243,7 @@ pub enum Command {
 }
 
 /// Commands whose flags are vLLM's, in all of vLLM's spellings.
-const SPEAK_VLLM: [&str; 7] = [
+const SPEAK_VLLM: [&str; 8] = [
     "fit",
     "run",
     "knee",
@@ -246,6 +251,7 @@ const SPEAK_VLLM: [&str; 7] = [
     "compare",
     "working-set",
     "calibrate",
+    "serve",
 ];
 
 /// The forms of a command whose first is `text`, for people; `table` is another word for it, as everywhere.
@@ -374,13 +380,16 @@ fn parse(args: &[String]) -> Result<Parsed, clap::Error> {
     }
     let args = args.as_slice();
     let speaking = name.filter(|name| SPEAK_VLLM.contains(&name.as_str()));
-    let normal = if speaking.is_some() {
-        argv::normalise(args)
-    } else {
-        argv::with_plain_signs(args)
+    let normal = match speaking.as_deref() {
+        Some("serve") => argv::normalise_beside(args, &argv::SERVING),
+        Some(_) => argv::normalise(args),
+        None => argv::with_plain_signs(args),
     };
     // Where vLLM's flags are taken, a flag that is given again replaces the first, as it does there.
-    let rules = SPEAK_VLLM.into_iter().fold(Cli::command(), |command, name| {
+    let all = Cli::command();
+    // A binary may have been built without one of them.
+    let speakers = SPEAK_VLLM.map(|name| all.find_subcommand(name).map(|_| name));
+    let rules = speakers.into_iter().flatten().fold(all, |command, name| {
         command.mut_subcommand(name, |sub| {
             // `-5` is a wrong value and no flag: whoever reads the value says what is right.
             let sub = sub.mut_args(|arg| match arg.get_action() {
@@ -449,6 +458,8 @@ fn command(cli: &Cli, out: &mut dyn Write, terminal: &Terminal) -> anyhow::Resul
         Command::Validate(args) => validate::run(args, out, terminal),
         Command::Conform(args) => conform::run(args, out),
         Command::Course(args) => course::run(args, out, terminal),
+        #[cfg(feature = "serve")]
+        Command::Serve(args) => serve::run(args, out, terminal),
         Command::WorkingSet(args) => working_set::run(args, out, terminal),
         Command::Trace(args) => trace::run(args, out, terminal),
         Command::Hw(args) => hw::run(args, out, terminal.width()),

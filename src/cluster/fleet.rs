@@ -16,6 +16,7 @@ use crate::ids::RequestId;
 use crate::units::Picos;
 use crate::workload::Request;
 
+mod open;
 mod requests;
 mod scaling;
 
@@ -268,7 +269,7 @@ impl Cluster {
     fn settled<O: Observer>(&mut self, replica: usize, now: Picos, observer: &mut O) -> &mut Engine {
         let engine = &mut self.engines[replica];
         // Whoever has something to do at this very instant is there already.
-        if self.routing.is_some() && engine.wake().is_some_and(|wake| wake.at > now) {
+        if self.routing.is_some() && engine.wake().is_some_and(|wake| wake.at != now) {
             settle(engine, now, observer);
         }
         engine

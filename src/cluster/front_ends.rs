@@ -138,6 +138,12 @@ impl FrontEnds {
         last > Picos::ZERO
     }
 
+    /// How long after the end of its step a request's first token is with its client, once it has one and until it has left.
+    pub(crate) fn way_out(&mut self, replica: ReplicaId, id: RequestId) -> Picos {
+        let lag = self.handed.get_mut(id).map_or(Picos::ZERO, |handed| handed.first);
+        self.entrance(replica.0 as usize).response_delay() + lag
+    }
+
     /// A replica fails, and with it what its processes have to do. Answers that left it before are still delivered.
     pub(crate) fn restart(&mut self, replica: usize) {
         if let Some(Some(stream)) = self.streams.get_mut(replica) {

@@ -150,6 +150,16 @@ impl Serving {
         each!(self, serving => serving.is_idle())
     }
 
+    /// Whether each replica schedules a step while the one before is in flight.
+    pub(crate) fn schedules_ahead(&self) -> Vec<bool> {
+        each!(self, serving => serving.schedules_ahead())
+    }
+
+    /// When something happens next without anything from outside.
+    pub(crate) fn next_instant(&mut self) -> Option<Picos> {
+        each!(self, serving => serving.next_instant())
+    }
+
     /// Requests inside.
     pub(crate) fn inside(&self) -> usize {
         each!(self, serving => serving.inside())

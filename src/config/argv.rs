@@ -88,6 +88,9 @@ const OF_COMPILATION: [&str; 12] = [
 /// SGLang 0.5.23's spelling of `--dp-size N --enable-dp-attention` (`handle_deprecated_dp_attention`).
 const ATTENTION_RANKS: [&str; 2] = ["attn-dp-size", "attention-data-parallel-size"];
 
+/// Flags that only a server for real clients has an effect for.
+pub const SERVING: [&str; 3] = ["host", "port", "served-model-name"];
+
 /// The flag whose value is flags.
 const VARIANT: &str = "--variant";
 
@@ -124,6 +127,12 @@ pub(super) fn is_known(name: &str) -> bool {
 /// Brings `args` (without the program's name) to clap's form.
 #[must_use]
 pub fn normalise(args: &[String]) -> Normalised {
+    normalise_beside(args, &[])
+}
+
+/// The same for a command that has flags of its own by these names, which have no effect elsewhere.
+#[must_use]
+pub fn normalise_beside(args: &[String], own: &[&str]) -> Normalised {
     let mut out = with_plain_signs(args);
     let meant = std::mem::take(&mut out.args);
     let mut args = Args { rest: &meant };
@@ -143,6 +152,10 @@ pub fn normalise(args: &[String]) -> Normalised {
         match flag(arg) {
             None => out.args.push(arg.clone()),
             Some(flag) if !flag.path.is_empty() => out.take_dotted(flag, &mut args),
+            Some(flag) if own.contains(&flag.name.as_str()) => {
+                let value = flag.value.map_or(String::new(), |value| format!("={value}"));
+                out.args.push(format!("--{}{value}", flag.name));
+            }
             Some(flag) if ATTENTION_RANKS.contains(&flag.name.as_str()) => {
                 out.take_attention_ranks(flag, &mut args);
             }

@@ -113,6 +113,14 @@ impl Engine {
         each!(self, replica => replica.evicted_tokens())
     }
 
+    /// Whether a step is scheduled while the one before is in flight, and who is preempted then has a token of that one.
+    pub(crate) fn schedules_ahead(&self) -> bool {
+        match self {
+            Engine::Vllm(replica) => replica.schedules_ahead(),
+            Engine::Sglang(_) | Engine::Scheduled(_) => false,
+        }
+    }
+
     /// Requests inside, drained or not.
     pub(crate) fn inside(&self) -> usize {
         each!(self, replica => replica.inside())

@@ -31,6 +31,11 @@ pub struct State {
 }
 
 impl Replica {
+    /// Whether it schedules a step while the one before is in flight.
+    pub(crate) fn schedules_ahead(&self) -> bool {
+        self.config.is_asynchronous()
+    }
+
     /// When something next happens here that others may notice: an admission, a first token, a preemption, an end.
     /// It may turn out that nothing does; nothing does before.
     pub(crate) fn wake(&mut self) -> Option<Wake> {

@@ -5,10 +5,10 @@ use crate::units::Picos;
 
 /// Gap `i` of `count` is `first + i·increment`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) struct GapRun {
-    pub(super) first: Picos,
-    pub(super) increment: Picos,
-    pub(super) count: u64,
+pub(crate) struct GapRun {
+    pub(crate) first: Picos,
+    pub(crate) increment: Picos,
+    pub(crate) count: u64,
 }
 
 impl GapRun {
@@ -25,7 +25,7 @@ impl GapRun {
     }
 
     /// Its gaps from `from` on, `count` at most.
-    pub(super) fn part(&self, from: u64, count: u64) -> GapRun {
+    pub(crate) fn part(&self, from: u64, count: u64) -> GapRun {
         let from = from.min(self.count);
         GapRun {
             first: self.first + self.increment * from,
@@ -34,28 +34,28 @@ impl GapRun {
         }
     }
 
-    pub(super) fn sum(&self) -> u128 {
+    pub(crate) fn sum(&self) -> u128 {
         let count = u128::from(self.count);
         let later = count * count.saturating_sub(1) / 2;
         u128::from(self.first.0) * count + u128::from(self.increment.0) * later
     }
 
     /// The longest; none is longer than zero where there are none.
-    pub(super) fn longest(&self) -> Picos {
+    pub(crate) fn longest(&self) -> Picos {
         match self.count {
             0 => Picos::ZERO,
             count => self.first + self.increment * (count - 1),
         }
     }
 
-    pub(super) fn gaps(self) -> impl Iterator<Item = Picos> {
+    pub(crate) fn gaps(self) -> impl Iterator<Item = Picos> {
         (0..self.count).map(move |index| self.first + self.increment * index)
     }
 }
 
 /// The gaps of each of the steps, in order: of the first, of those that a busy front end hands on one after the other, of the one with
 /// which it has caught up, and of the rest, which are as far apart as they end.
-pub(super) fn of_steps(steps: &Steps<'_>) -> [GapRun; 4] {
+pub(crate) fn of_steps(steps: &Steps<'_>) -> [GapRun; 4] {
     let from = |index: u64| GapRun {
         first: steps.duration + steps.duration_increment * index,
         increment: steps.duration_increment,

@@ -16,7 +16,7 @@ mod detail;
 mod distribution;
 mod exact;
 mod fleet;
-mod gaps;
+pub(crate) mod gaps;
 mod in_flight;
 mod leap;
 mod metric;

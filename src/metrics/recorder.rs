@@ -38,7 +38,7 @@ use super::stretch::{Counts, Filled, Peaks, Stretch, Tally, Work};
 use super::summary::SeriesPoint;
 use super::tiers::Tiers;
 use crate::ids::RequestId;
-use crate::sim::{Fact, Observer, Steps};
+use crate::sim::{Fact, Observer, Rejection, Steps};
 use crate::units::Picos;
 use crate::workload::Request;
 
@@ -385,11 +385,9 @@ impl Observer for Recorder {
         }
         match *fact {
             Fact::Arrived { request } => self.arrived(request),
-            Fact::Rejected {
-                now,
-                request,
-                is_too_long,
-            } => self.rejected(request.id, now, is_too_long),
+            Fact::Rejected { now, request, why } => {
+                self.rejected(request.id, now, why == Rejection::TooLong);
+            }
             Fact::Admitted {
                 now,
                 id,

@@ -1,12 +1,15 @@
 //! Where requests are handed in and answers picked up: the seam between clients and the simulation that serves them.
 //!
-//! A [`Desk`] is cheap to clone, one for each connection. Whoever simulates holds the other end of its channel and receives [`Post`]s in
+//! A [`Desk`] is cheap to clone, one for each connection. Whoever simulates holds the other end of its channel and receives [`Message`]s in
 //! the order in which they were made. Left out: all of time, which that other end keeps.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
+use std::time::Instant;
 
 use tokio::sync::{mpsc, oneshot};
+
+pub use crate::workload::Span;
 
 /// What the server is, as clients may ask.
 #[derive(Clone, Debug)]
@@ -21,13 +24,15 @@ pub struct House {
     pub chars_per_token: f64,
     /// Unix seconds of the start.
     pub created: u64,
+    /// `/metrics` has the names that vLLM has given up, too.
+    pub deprecated_metrics: bool,
 }
 
 /// What a client asks for.
 #[derive(Clone, Debug)]
 pub struct Ask {
     /// The prompt from its start; one token at least.
-    pub prompt: Vec<Span>,
+    pub prompt: Arc<[Span]>,
     /// Most tokens of the answer; `None` for as many as the context holds.
     pub max_tokens: Option<u32>,
     /// Fewest tokens of the answer.
@@ -40,36 +45,6 @@ pub struct Ask {
     pub session: Option<u64>,
     /// Whether tokens are told as they come; else only the end.
     pub streams: bool,
-}
-
-/// A run of tokens of a prompt. Equal runs after equal runs are the same tokens, as prefix caching goes.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Span {
-    /// So many tokens of a text that this number names.
-    Text {
-        /// Names the text and its length.
-        name: u64,
-        /// How many, one at least.
-        tokens: u32,
-    },
-    /// Tokens `start .. start + tokens` of the sequence (prompt and answer) that request `id` was: an earlier answer, sent back.
-    Answer {
-        /// The number that [`Said::Taken`] told.
-        id: u64,
-        /// The prompt's length, where the answer began.
-        start: u32,
-        /// How many, one at least.
-        tokens: u32,
-    },
-}
-
-impl Span {
-    /// How many tokens it has.
-    pub fn tokens(&self) -> u32 {
-        match self {
-            Span::Text { tokens, .. } | Span::Answer { tokens, .. } => *tokens,
-        }
-    }
 }
 
 /// What becomes of a request.
@@ -128,16 +103,18 @@ pub enum Why {
 #[derive(Clone)]
 pub struct Desk {
     house: Arc<House>,
-    posts: mpsc::UnboundedSender<Post>,
+    posts: std::sync::mpsc::Sender<Message>,
     tickets: Arc<AtomicU64>,
 }
 
 /// What comes through a desk.
-pub enum Post {
+pub enum Message {
     /// A request.
     Ask {
-        /// Names it until it is taken, and in [`Post::Gone`].
+        /// Names it until it is taken, and in [`Message::Gone`].
         ticket: u64,
+        /// When it was posted.
+        at: Instant,
         /// What is asked for.
         ask: Ask,
         /// Who wants to hear of it.
@@ -147,21 +124,30 @@ pub enum Post {
     Gone {
         /// Of that request.
         ticket: u64,
+        /// Since when.
+        at: Instant,
     },
+    /// The server closes.
+    Close,
     /// Somebody wants the metrics.
     Metrics(oneshot::Sender<String>),
 }
 
 impl Desk {
     /// Opens a desk; posts come out of the receiver.
-    pub fn open(house: House) -> (Desk, mpsc::UnboundedReceiver<Post>) {
-        let (posts, receiver) = mpsc::unbounded_channel();
+    pub fn open(house: House) -> (Desk, std::sync::mpsc::Receiver<Message>) {
+        let (posts, receiver) = std::sync::mpsc::channel();
         let desk = Desk {
             house: Arc::new(house),
             posts,
             tickets: Arc::default(),
         };
         (desk, receiver)
+    }
+
+    /// The way in for whoever closes the server.
+    pub(super) fn posts(&self) -> std::sync::mpsc::Sender<Message> {
+        self.posts.clone()
     }
 
     /// What the server is.
@@ -174,7 +160,12 @@ impl Desk {
         let ticket = self.tickets.fetch_add(1, Ordering::Relaxed);
         let (said, hears) = mpsc::unbounded_channel();
         // Where nobody takes posts any more the sender is lost with the post, and the answer ends at once.
-        let _ = self.posts.send(Post::Ask { ticket, ask, said });
+        let _ = self.posts.send(Message::Ask {
+            ticket,
+            at: Instant::now(),
+            ask,
+            said,
+        });
         Answer {
             ticket,
             hears,
@@ -185,7 +176,7 @@ impl Desk {
     /// The text of `/metrics` at this moment; empty when nobody simulates any more.
     pub async fn metrics(&self) -> String {
         let (wants, gets) = oneshot::channel();
-        let _ = self.posts.send(Post::Metrics(wants));
+        let _ = self.posts.send(Message::Metrics(wants));
         gets.await.unwrap_or_default()
     }
 }
@@ -195,7 +186,7 @@ pub struct Answer {
     ticket: u64,
     hears: mpsc::UnboundedReceiver<Said>,
     /// Until the end.
-    posts: Option<mpsc::UnboundedSender<Post>>,
+    posts: Option<std::sync::mpsc::Sender<Message>>,
 }
 
 impl Answer {
@@ -212,7 +203,10 @@ impl Answer {
 impl Drop for Answer {
     fn drop(&mut self) {
         if let Some(posts) = self.posts.take() {
-            let _ = posts.send(Post::Gone { ticket: self.ticket });
+            let _ = posts.send(Message::Gone {
+                ticket: self.ticket,
+                at: Instant::now(),
+            });
         }
     }
 }

@@ -9,6 +9,7 @@
 
 use super::desk::Span;
 use super::text::{chars_in, name};
+use crate::ids::RequestId;
 
 /// Words that hold the code.
 const CODED: u32 = 16;
@@ -133,7 +134,11 @@ pub fn recognise(text: &str, created: u64, chars_per_token: f64) -> Option<Span>
     let start = (fields & ((1 << PROMPT_BITS) - 1)) as u32;
     let tokens = u32::try_from(super::text::count(text, chars_per_token)).ok()?;
     let filler = Filler::new(id, start, created, chars_per_token);
-    (filler.text(tokens) == text).then_some(Span::Answer { id, start, tokens })
+    (filler.text(tokens) == text).then_some(Span::Answer {
+        id: RequestId(id),
+        start,
+        tokens,
+    })
 }
 
 /// What the first words of a text hold; `None` where they are not such words.
@@ -204,7 +209,7 @@ mod tests {
             id: u32, prompt in 1u32..1 << 20, tokens in 16u32..300, rate in 1.0f64..9.0, at: prop::sample::Index,
         ) {
             let text = Filler::new(id.into(), prompt, 3, rate).text(tokens);
-            let known = Span::Answer { id: id.into(), start: prompt, tokens };
+            let known = Span::Answer { id: RequestId(id.into()), start: prompt, tokens };
             prop_assert_eq!(recognise(&text, 3, rate), Some(known));
             let mut changed = text.clone();
             changed.insert(at.index(text.len() + 1), '!');

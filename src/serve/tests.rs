@@ -9,9 +9,10 @@ use tokio::runtime::Builder;
 use tokio::sync::{mpsc, watch};
 use tower::ServiceExt;
 
-use super::desk::{Ask, Desk, Ending, House, Post, Said, Span, Why};
+use super::desk::{Ask, Desk, Ending, House, Message, Said, Span, Why};
 use super::filler::Filler;
 use super::http;
+use crate::ids::RequestId;
 
 const COMPLETIONS: &str = "/v1/completions";
 const CHAT: &str = "/v1/chat/completions";
@@ -26,6 +27,7 @@ fn house() -> House {
         engine: "vllm@0.33".to_owned(),
         chars_per_token: 4.0,
         created: 5,
+        deprecated_metrics: false,
     }
 }
 
@@ -60,9 +62,21 @@ fn answered(id: u64, ask: &Ask) -> Vec<Said> {
     said
 }
 
+/// A desk, and what comes through it.
+fn open() -> (Desk, mpsc::UnboundedReceiver<Message>) {
+    let (desk, received) = Desk::open(house());
+    let (forward, posts) = mpsc::unbounded_channel();
+    std::thread::spawn(move || {
+        for post in received {
+            let _ = forward.send(post);
+        }
+    });
+    (desk, posts)
+}
+
 /// A desk whose requests, numbered from 0, are told what `says` makes of them; and what it was asked and heard of clients gone.
 fn made_up(says: Says) -> (Router, mpsc::UnboundedReceiver<Ask>, mpsc::UnboundedReceiver<u64>) {
-    let (desk, mut posts) = Desk::open(house());
+    let (desk, mut posts) = open();
     let (tell_ask, asks) = mpsc::unbounded_channel();
     let (tell_gone, gone) = mpsc::unbounded_channel();
     tokio::spawn(async move {
@@ -71,7 +85,7 @@ fn made_up(says: Says) -> (Router, mpsc::UnboundedReceiver<Ask>, mpsc::Unbounded
         let mut held = Vec::new();
         while let Some(post) = posts.recv().await {
             match post {
-                Post::Ask { ask, said, .. } => {
+                Message::Ask { ask, said, .. } => {
                     for word in says(id, &ask) {
                         let _ = said.send(word);
                     }
@@ -79,8 +93,9 @@ fn made_up(says: Says) -> (Router, mpsc::UnboundedReceiver<Ask>, mpsc::Unbounded
                     id += 1;
                     let _ = tell_ask.send(ask);
                 }
-                Post::Gone { ticket } => drop(tell_gone.send(ticket)),
-                Post::Metrics(wants) => drop(wants.send("vllm:num_requests_running 3\n".to_owned())),
+                Message::Gone { ticket, .. } => drop(tell_gone.send(ticket)),
+                Message::Close => break,
+                Message::Metrics(wants) => drop(wants.send("vllm:num_requests_running 3\n".to_owned())),
             }
         }
     });
@@ -309,11 +324,11 @@ fn an_answer_that_comes_back_is_known() {
         send(&router, "POST", CHAT, body).await;
         let second = asks.recv().await.unwrap();
         let start = first.prompt.iter().map(Span::tokens).sum();
-        assert_eq!(second.prompt[..first.prompt.len()], first.prompt);
+        assert_eq!(second.prompt[..first.prompt.len()], *first.prompt);
         assert_eq!(
             second.prompt[first.prompt.len()],
             Span::Answer {
-                id: 0,
+                id: RequestId(0),
                 start,
                 tokens: 20
             }
@@ -570,7 +585,7 @@ fn a_client_that_goes_away_is_told_of_and_a_stop_waits_for_nobody_for_ever() {
         .build()
         .unwrap();
     runtime.block_on(async {
-        let (desk, mut posts) = Desk::open(house());
+        let (desk, mut posts) = open();
         let listener = tokio::net::TcpListener::bind("127.0.0.1:0").await.unwrap();
         let address = listener.local_addr().unwrap();
         let (stop, stopped) = watch::channel(false);
@@ -584,7 +599,7 @@ fn a_client_that_goes_away_is_told_of_and_a_stop_waits_for_nobody_for_ever() {
                 body.len()
             );
             socket.write_all((head + &body).as_bytes()).await.unwrap();
-            let Some(Post::Ask { ticket, said, .. }) = posts.recv().await else {
+            let Some(Message::Ask { ticket, said, .. }) = posts.recv().await else {
                 panic!("a request is posted");
             };
             said.send(Said::Taken { id: ticket, prompt_tokens: 1 }).unwrap();
@@ -599,7 +614,7 @@ fn a_client_that_goes_away_is_told_of_and_a_stop_waits_for_nobody_for_ever() {
         let (kept, _socket, _said) = streams.pop().unwrap();
         for (ticket, socket, _said) in streams {
             drop(socket);
-            assert!(matches!(posts.recv().await, Some(Post::Gone { ticket: gone }) if gone == ticket));
+            assert!(matches!(posts.recv().await, Some(Message::Gone { ticket: gone, .. }) if gone == ticket));
         }
         stop.send(true).unwrap();
         server.await.unwrap().unwrap();

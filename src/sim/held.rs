@@ -10,7 +10,7 @@ use std::hint::cold_path;
 use super::admission::{Admission, Entry, Gate};
 use super::progress::{Counts, Refusals};
 use super::simulation::{Event, Simulation};
-use super::{Completion, Fact, Observer, Outcome};
+use super::{Completion, Fact, Observer, Outcome, Rejection};
 use crate::engine::Refusal;
 use crate::ids::{ReplicaId, RequestId};
 use crate::units::Picos;
@@ -48,8 +48,22 @@ impl<T: Traffic> Simulation<T> {
                 }
                 gate.wait(self.now, request);
             }
-            Entry::RateLimited => self.turn_away(request, |counts| &mut counts.rate_limited, observer),
-            Entry::Full => self.turn_away(request, |counts| &mut counts.gate_full, observer),
+            Entry::RateLimited => {
+                self.turn_away(
+                    request,
+                    Rejection::RateLimited,
+                    |counts| &mut counts.rate_limited,
+                    observer,
+                );
+            }
+            Entry::Full => {
+                self.turn_away(
+                    request,
+                    Rejection::Unavailable,
+                    |counts| &mut counts.gate_full,
+                    observer,
+                );
+            }
         }
     }
 
@@ -68,7 +82,12 @@ impl<T: Traffic> Simulation<T> {
         if let Some(gate) = &mut self.gate
             && let Some(request) = gate.timed_out()
         {
-            self.turn_away(request, |counts| &mut counts.gate_timeout, observer);
+            self.turn_away(
+                request,
+                Rejection::Unavailable,
+                |counts| &mut counts.gate_timeout,
+                observer,
+            );
         }
     }
 
@@ -115,14 +134,19 @@ impl<T: Traffic> Simulation<T> {
             gate.whole_story(&mut completion);
             gate.left(id);
         }
-        self.tell_refused(&request, refusal.is_of_length(), &completion, observer);
+        let why = match refusal.is_of_length() {
+            true => Rejection::TooLong,
+            false => Rejection::Unavailable,
+        };
+        self.tell_refused(&request, why, &completion, observer);
     }
 
     /// The gate refuses a request that it never let pass: it comes again later, or has left for this reason.
     fn turn_away<O: Observer>(
         &mut self,
         request: Request,
-        reason: impl Fn(&mut Counts) -> &mut u64,
+        why: Rejection,
+        count: impl Fn(&mut Counts) -> &mut u64,
         observer: &mut O,
     ) {
         let Some(gate) = &mut self.gate else { return };
@@ -133,15 +157,15 @@ impl<T: Traffic> Simulation<T> {
             }
             return;
         };
-        *reason(&mut self.counts) += 1;
+        *count(&mut self.counts) += 1;
         let completion = refused(&request, self.now, Outcome::Rejected);
-        self.tell_refused(&request, false, &completion, observer);
+        self.tell_refused(&request, why, &completion, observer);
     }
 
     fn tell_refused<O: Observer>(
         &mut self,
         request: &Request,
-        is_too_long: bool,
+        why: Rejection,
         completion: &Completion,
         observer: &mut O,
     ) {
@@ -155,11 +179,7 @@ impl<T: Traffic> Simulation<T> {
         if last.count > most.count {
             *most = *last;
         }
-        observer.observe(&Fact::Rejected {
-            now,
-            request,
-            is_too_long,
-        });
+        observer.observe(&Fact::Rejected { now, request, why });
         self.end(completion, observer);
     }
 
@@ -172,6 +192,9 @@ impl<T: Traffic> Simulation<T> {
         cold_path();
         if !gate.failed(completion) {
             return false;
+        }
+        if let Some(places) = &mut self.places {
+            places.remove(&completion.id);
         }
         self.cluster.answered(completion);
         self.ends.forget(completion.id);

@@ -7,7 +7,7 @@ mod scenario;
 mod simulation;
 
 pub use crate::cluster::Frontend;
-pub use crate::facts::{Completion, Fact, Observer, Outcome, SeenGaps, Steps};
+pub use crate::facts::{Completion, Fact, Observer, Outcome, Rejection, SeenGaps, Steps};
 pub use admission::{Admission, Bucket, RateLimit, Retries};
 pub use progress::{Counts, Pause, Refusals, Until};
 pub use scenario::{CostFactory, GpuPrice, LockStepRanks, Pool, Role, Scenario, SharedFactory};

@@ -49,6 +49,26 @@ impl Scenario {
         laws.collect()
     }
 
+    /// The pool of each replica.
+    #[must_use]
+    pub fn pool_of_each(&self) -> Vec<u32> {
+        let pools = (0..).zip(&self.pools);
+        pools
+            .flat_map(|(index, pool)| (0..pool.replicas).map(move |_| index))
+            .collect()
+    }
+
+    /// Tokens of a KV block of each replica.
+    pub fn block_sizes(&self) -> impl Iterator<Item = u32> + '_ {
+        self.by_replica().map(|pool| pool.engine.block_size())
+    }
+
+    /// The pool that each replica is of.
+    pub(super) fn by_replica(&self) -> impl Iterator<Item = &Pool> {
+        let pools = self.pools.iter();
+        pools.flat_map(|pool| std::iter::repeat_n(pool, pool.replicas as usize))
+    }
+
     /// Replicas of all pools.
     #[must_use]
     pub fn replicas(&self) -> u32 {

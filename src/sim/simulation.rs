@@ -8,6 +8,8 @@ use std::cmp::Reverse;
 use std::collections::{BinaryHeap, VecDeque};
 use std::hint::cold_path;
 
+use rustc_hash::FxHashMap;
+
 use super::admission::Gate;
 use super::progress::{Counts, Pause, Refusals, Until};
 use super::{Completion, Fact, Frontend, Observer, Outcome};
@@ -20,6 +22,7 @@ use crate::units::Picos;
 use crate::workload::{Request, Traffic};
 
 mod build;
+mod open;
 
 /// A simulation in progress.
 pub struct Simulation<T: Traffic> {
@@ -40,6 +43,8 @@ pub struct Simulation<T: Traffic> {
     pub(super) counts: Counts,
     /// At the last instant at which any were, and at the one at which most were.
     pub(super) refusals: [Refusals; 2],
+    /// Where the requests are that servers took in, if clients may [go away](Simulation::withdraw) at any time.
+    pub(super) places: Option<FxHashMap<RequestId, Ticket>>,
 }
 
 /// What one replica is made of.
@@ -159,7 +164,13 @@ impl<T: Traffic> Simulation<T> {
         let mut ended = std::mem::take(&mut self.buffer);
         let pause = self.go_on(until, turns, observer, &mut ended);
         if pause != Pause::Breath {
-            self.cluster.tell(self.now, &mut self.ends.heard_by(observer));
+            // Nothing else happens until the time that was asked for, but replicas go on with their steps.
+            let now = if pause == Pause::TimeUp {
+                until.time
+            } else {
+                self.now
+            };
+            self.cluster.tell(now, &mut self.ends.heard_by(observer));
         }
         self.buffer = ended;
         pause
@@ -337,7 +348,8 @@ impl<T: Traffic> Simulation<T> {
 
     /// A client gives up.
     fn expire<O: Observer>(&mut self, id: RequestId, ticket: Option<Ticket>, observer: &mut O) {
-        match ticket {
+        let place = || self.places.as_ref()?.get(&id).copied();
+        match ticket.or_else(place) {
             None => self.give_up(id, observer),
             Some(ticket) => {
                 let heard = &mut self.ends.heard_by(observer);
@@ -376,6 +388,10 @@ impl<T: Traffic> Simulation<T> {
                 if let Some(deadline) = deadline {
                     cold_path();
                     self.deadlines.push(Reverse((deadline, id, Some(ticket))));
+                }
+                if let Some(places) = &mut self.places {
+                    cold_path();
+                    places.insert(id, ticket);
                 }
             }
             Err(refusal) => {
@@ -442,6 +458,10 @@ impl<T: Traffic> Simulation<T> {
     #[inline(always)]
     pub(super) fn end<O: Observer>(&mut self, completion: &Completion, observer: &mut O) {
         self.counts.ended += 1;
+        if let Some(places) = &mut self.places {
+            cold_path();
+            places.remove(&completion.id);
+        }
         self.cluster.answered(completion);
         observer.observe(&Fact::Ended(completion));
         match completion.outcome {

@@ -6,7 +6,7 @@
 use std::hint::cold_path;
 
 use crate::cost::StepLoad;
-use crate::facts::{Completion, Fact, LinkUse, Observer, Relay, SeenGaps, Steps, TierAccount};
+use crate::facts::{Completion, Fact, LinkUse, Observer, Rejection, Relay, SeenGaps, Steps, TierAccount};
 use crate::ids::ReplicaId;
 use crate::units::Picos;
 use crate::workload::Request;
@@ -47,7 +47,7 @@ enum Rare {
     Rejected {
         now: Picos,
         request: Request,
-        is_too_long: bool,
+        why: Rejection,
     },
     Relayed(Relay),
     Links {
@@ -128,14 +128,10 @@ impl Notes {
     #[inline(always)]
     fn write_other(&mut self, fact: &Fact<'_>) -> Turn {
         self.rare.push(match *fact {
-            Fact::Rejected {
-                now,
-                request,
-                is_too_long,
-            } => Rare::Rejected {
+            Fact::Rejected { now, request, why } => Rare::Rejected {
                 now,
                 request: request.clone(),
-                is_too_long,
+                why,
             },
             Fact::Relayed(relay) => Rare::Relayed(*relay),
             Fact::Links { now, uses } => Rare::Links {
@@ -196,12 +192,8 @@ impl Rare {
             &Rare::Rejected {
                 now,
                 ref request,
-                is_too_long,
-            } => Fact::Rejected {
-                now,
-                request,
-                is_too_long,
-            },
+                why,
+            } => Fact::Rejected { now, request, why },
             Rare::Relayed(relay) => Fact::Relayed(relay),
             &Rare::Links { now, ref uses } => Fact::Links { now, uses },
             Rare::Returned(part) => Fact::Returned(part),

@@ -11,13 +11,13 @@ use crate::rng::{Purpose, stream};
 
 /// Draws where an output of at most `max_tokens` ends.
 #[derive(Debug)]
-pub(super) struct EndingSampler {
+pub(crate) struct EndingSampler {
     endings: Endings,
     rng: ChaCha8Rng,
 }
 
 impl EndingSampler {
-    pub(super) fn new(endings: Endings, seed: u64) -> EndingSampler {
+    pub(crate) fn new(endings: Endings, seed: u64) -> EndingSampler {
         let probability = match endings {
             Endings::Hazard { per_token } => per_token,
             Endings::Share { early } => early,
@@ -33,7 +33,7 @@ impl EndingSampler {
     }
 
     /// Tokens of the output, in `[1, max_tokens]`; an output of exactly `max_tokens` ends by length.
-    pub(super) fn draw(&mut self, max_tokens: u32) -> u32 {
+    pub(crate) fn draw(&mut self, max_tokens: u32) -> u32 {
         match self.endings {
             Endings::Hazard { per_token } => {
                 geometric(per_token, &mut self.rng).min(u64::from(max_tokens)) as u32

@@ -11,6 +11,7 @@ mod lengths;
 mod load;
 mod memoryless;
 mod modulation;
+mod posted;
 mod request;
 mod reuse;
 mod segments;
@@ -22,12 +23,15 @@ pub mod text;
 pub mod trace;
 
 pub use bench::drawn_by_us;
+#[cfg(feature = "serve")]
+pub(crate) use endings::EndingSampler;
 pub use generator::Generator;
 pub use load::{
     TrafficKind, endless, in_flight, is_closed, mean_rate, traffic_kind, with_in_flight, with_rate,
 };
 pub(crate) use load::{mean_starts, ramp_mean};
 pub use memoryless::MemorylessLength;
+pub use posted::{Post, Posted, Span};
 pub use request::{Piece, Prompt, Request};
 pub(crate) use reuse::OCTAVES_MAX;
 pub use reuse::ReuseLaw;

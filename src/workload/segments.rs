@@ -33,6 +33,11 @@ pub(super) fn system() -> SegmentId {
     name(2, 0)
 }
 
+/// A text that a client posted, by a number of its contents.
+pub(super) fn posted(name: u64) -> SegmentId {
+    SegmentId(5 << KIND_BITS | (name & ((1 << KIND_BITS) - 1)))
+}
+
 /// The new tokens in the prompt of request `id`.
 pub(super) fn own(id: RequestId) -> SegmentId {
     name(3, id.0)

@@ -15,6 +15,8 @@ mod pasted;
 mod promises;
 mod readme;
 mod results;
+#[cfg(feature = "serve")]
+mod serve;
 mod serving;
 mod shipped;
 mod stages;

@@ -13,6 +13,7 @@ mod determinism;
 mod extremes;
 mod front_end;
 mod ledger;
+mod live;
 mod monotone;
 mod replicas;
 mod scenario;

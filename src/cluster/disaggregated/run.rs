@@ -281,7 +281,7 @@ impl Disaggregated {
     }
 
     /// When something next happens between replicas.
-    fn next_errand(&mut self) -> Option<Picos> {
+    pub(super) fn next_errand(&mut self) -> Option<Picos> {
         let planned = self.agenda.peek().map(|&Reverse((at, ..))| at);
         match (planned, self.links.next()) {
             (Some(planned), Some(moved)) => Some(planned.min(moved)),

@@ -4,6 +4,7 @@ use super::Flow;
 use super::run::{Disaggregated, Visit};
 use super::tap::{DecodeTap, PrefillTap};
 use crate::cluster::links::Moved;
+use crate::engine::Engine;
 use crate::facts::{Completion, Fact, LinkUse, Observer};
 use crate::ids::{ReplicaId, RequestId};
 use crate::units::Picos;
@@ -164,7 +165,7 @@ impl Disaggregated {
     pub(crate) fn tell<O: Observer>(&mut self, now: Picos, observer: &mut O) {
         for replica in 0..self.engines.len() {
             // Whoever has something to do at this very instant is there already.
-            if self.engines[replica].wake().is_some_and(|wake| wake.at > now) {
+            if self.engines[replica].wake().is_some_and(|wake| wake.at != now) {
                 self.settle(replica, now, observer);
             }
             self.engines[replica].tell(observer);
@@ -190,5 +191,16 @@ impl Disaggregated {
             })
             .collect();
         observer.observe(&Fact::Links { now, uses: &uses });
+    }
+
+    /// Whether each replica schedules a step while the one before is in flight.
+    pub(crate) fn schedules_ahead(&self) -> Vec<bool> {
+        self.engines.iter().map(Engine::schedules_ahead).collect()
+    }
+
+    /// When something happens next without anything from outside.
+    pub(crate) fn next_instant(&mut self) -> Option<Picos> {
+        let errand = self.next_errand();
+        self.engines.iter().filter_map(Engine::next).chain(errand).min()
     }
 }

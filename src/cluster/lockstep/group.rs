@@ -179,6 +179,18 @@ impl LockStep {
         self.next_pass.is_none() && self.shares.is_empty()
     }
 
+    /// Whether each replica schedules a step while the one before is in flight.
+    pub(crate) fn schedules_ahead(&self) -> Vec<bool> {
+        self.engines.iter().map(Engine::schedules_ahead).collect()
+    }
+
+    /// When something happens next without anything from outside.
+    pub(crate) fn next_instant(&self) -> Option<Picos> {
+        let step = self.engines[0].oldest_step();
+        let end = step.map(|(begin, duration)| begin + duration);
+        [self.next_pass, end].into_iter().flatten().min()
+    }
+
     /// Requests inside.
     pub(crate) fn inside(&self) -> usize {
         let unplaced = self.attending.as_ref().map_or(0, |all| all.unplaced());

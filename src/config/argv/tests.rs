@@ -144,6 +144,29 @@ fn flags_without_effect_are_taken_out_with_their_values_and_named() {
 }
 
 #[test]
+fn a_command_keeps_the_flags_that_it_has_itself() {
+    let args = [
+        "--served_model_name=a",
+        "--port",
+        "0",
+        "--ssl-keyfile",
+        "k",
+        "--max_num_seqs",
+        "4",
+    ];
+    let normal = normalise_beside(&args.map(str::to_owned), &["port", "served-model-name"]);
+    assert_eq!(
+        normal.args.join(" "),
+        "--served-model-name=a --port 0 --max-num-seqs 4"
+    );
+    assert!(
+        normal.ignored[0].starts_with("--ssl-keyfile has no effect"),
+        "{:?}",
+        normal.ignored
+    );
+}
+
+#[test]
 fn a_switch_may_be_negated_where_its_being_off_is_what_is_simulated() {
     check(
         "--no-enable-lora --no-log-error-stack -q fp8",

@@ -76,7 +76,7 @@ pub fn read(
     for prompt in prompts {
         let (max_tokens, min_tokens) = lengths(&prompt, max_tokens, min_tokens, house)?;
         let ask = Ask {
-            prompt,
+            prompt: prompt.into(),
             max_tokens,
             min_tokens,
             ignore_eos,

@@ -128,8 +128,8 @@ impl Simulated {
     /// Of a request that ended.
     pub fn of(ending: &Ending) -> Simulated {
         Simulated {
-            ttft_ms: ending.ttft_s.map(|seconds| seconds * 1e3),
-            e2el_ms: ending.e2el_s * 1e3,
+            ttft_ms: ending.ttft_s.map(milliseconds),
+            e2el_ms: milliseconds(ending.e2el_s),
         }
     }
 }
@@ -157,4 +157,9 @@ pub fn finish_reason(why: Why) -> Option<&'static str> {
         Why::Length => Some("length"),
         Why::TooLong | Why::Full | Why::RateLimited | Why::Failed | Why::Closed => None,
     }
+}
+
+/// To the nanosecond, which is what is left of picoseconds behind the seconds of a long run.
+fn milliseconds(seconds: f64) -> f64 {
+    (seconds * 1e9).round() / 1e6
 }

@@ -18,7 +18,7 @@ use crate::serve::text::{name, pieces};
 /// Set in ids that hold characters; those of vocabularies are small, and ids lie below 2^63.
 const HOLDS: u64 = 1 << 62;
 /// Set in ids that are hashes.
-const HASH: u64 = 1 << 61;
+const HASH: u64 = 1 << 52;
 /// Most bytes of characters in an id.
 const MOST_BYTES: usize = 7;
 
@@ -102,14 +102,14 @@ pub fn detokenize(body: &Map<String, Value>, house: &House) -> Result<String, Ap
 fn of_span(span: Span, at: u32) -> u64 {
     let content = match span {
         Span::Text { name, .. } => (name, at),
-        Span::Answer { id, start, .. } => (name("answer", (id, start)), at),
+        Span::Answer { id, start, .. } => (name("answer", (id.0, start)), at),
     };
-    HASH | name("token", content) >> 3
+    HASH | name("token", content) >> 12
 }
 
 fn of_piece(piece: &str) -> u64 {
     if piece.len() > MOST_BYTES {
-        return HASH | name("token", piece) >> 3;
+        return HASH | name("token", piece) >> 12;
     }
     // A leading 1 says where the bytes begin.
     HOLDS | piece.bytes().fold(1, |id, byte| id << 8 | u64::from(byte))

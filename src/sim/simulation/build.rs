@@ -10,11 +10,35 @@ use crate::engine::lmcache::LmcacheConfig;
 use crate::engine::{Acceptance, Engine, EngineSpec};
 use crate::ids::ReplicaId;
 use crate::rng::{Purpose, stream};
-use crate::sim::{Counts, Frontend};
+use crate::sim::{Counts, Frontend, Pool, Scenario};
 use crate::units::Picos;
 use crate::workload::Traffic;
 
 impl<T: Traffic> Simulation<T> {
+    /// All that a scenario says, empty, and traffic in place of the scenario's own.
+    #[must_use]
+    pub fn of_scenario(scenario: &Scenario, traffic: T) -> Simulation<T> {
+        let server = |pool: &Pool| Server {
+            engine: pool.engine.clone(),
+            cost: (pool.cost)(),
+            frontend: pool.frontend,
+        };
+        let servers = scenario.by_replica().map(server).collect();
+        let mut simulation = Simulation::of_servers(servers, &scenario.cluster, scenario.seed, traffic)
+            .admitting(&scenario.admission)
+            .drafting(scenario.seed);
+        if let Some(ranks) = &scenario.lock_step {
+            simulation = simulation.in_lock_step(ranks.spec, (ranks.shared)());
+        }
+        if let Some(tiers) = &scenario.tiers {
+            simulation = simulation.with_tiers(tiers);
+        }
+        if !scenario.jitter.is_empty() {
+            simulation = simulation.disturbed(&scenario.jitter_by_replica(), scenario.seed);
+        }
+        simulation
+    }
+
     /// An empty server and its traffic.
     #[must_use]
     pub fn new(
@@ -89,6 +113,7 @@ impl<T: Traffic> Simulation<T> {
             outbox: VecDeque::new(),
             buffer: Vec::new(),
             counts: Counts::default(),
+            places: None,
             refusals: Default::default(),
         }
     }

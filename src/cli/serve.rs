@@ -1,0 +1,393 @@
+//! `plimsoll serve`: a server for real clients, whose timing is the simulation's.
+
+mod pasted;
+
+use std::io::Write;
+use std::net::TcpListener;
+use std::process::ExitCode;
+use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
+
+use anyhow::Context;
+use indicatif::{ProgressBar, ProgressStyle};
+
+use self::pasted::Pasted;
+use super::disk::Disk;
+use super::terminal::Terminal;
+use super::{Exit, interrupt};
+use crate::config::flags::{DisaggregationFlags, OverrideFlags, ScenarioFlags, SpeculationFlags};
+use crate::config::raw::{RawBatching, RawCluster, RawEngine, RawModel, RawSglang, RawTrtllm};
+use crate::config::{Assembled, Diagnostic, Resolved, argv, assemble, resolve};
+use crate::report::figures::{count, time};
+use crate::report::trust_mark;
+use crate::serve::desk::House;
+use crate::serve::pacer::Tally;
+use crate::serve::server::Server;
+use crate::sim::Role;
+use crate::workload::Endings;
+
+/// Answer OpenAI's API with the timing of a simulated server.
+///
+/// Real clients (vllm bench serve, GuideLLM, AIPerf, curl, a router, an autoscaler) send what they like; what they get is filler text, token by token when the
+/// simulated engine has it: the same scheduler and step times as `run`, on the wall clock. /metrics has vLLM's names.
+#[derive(clap::Args, Clone, Debug)]
+#[command(after_help = "Examples:
+  plimsoll serve meta-llama/Llama-3.1-8B-Instruct --gpu h100
+  plimsoll serve Qwen/Qwen3-8B --gpu l40s --replicas 4 --router least_requests --port 0
+  plimsoll serve --gpu h100 --serve-cmd \"vllm serve meta-llama/Llama-3.1-8B-Instruct --max-num-seqs 64\" --speed 10
+  plimsoll serve quickstart --output-len 250
+  curl localhost:8000/v1/completions --json  '{\"prompt\": \"Say so\", \"max_tokens\": 20, \"stream\": true}'
+
+There is no tokenizer: prompts are counted by --chars-per-token, prompts of token ids exactly. Answers are as long as max_tokens where the client says ignore_eos, and without --output-len always. Ctrl-C ends it, with what it has done; exit code 0.")]
+pub struct Args {
+    /// Model, or scenario: Hugging Face id, the path of a config.json or of its folder, or a scenario, whose traffic is left out.
+    #[arg(value_name = "MODEL|SCENARIO")]
+    pub target: Option<String>,
+    /// Scenario file or shipped scenario, where the model is given too.
+    #[arg(long, value_name = "SCENARIO")]
+    pub scenario: Option<String>,
+    /// Model: Hugging Face id of a bundled shape, or the path of a config.json.
+    #[arg(long, value_name = "MODEL", help_heading = "Model")]
+    pub model: Option<String>,
+    #[command(flatten)]
+    pub(crate) shape: RawModel,
+    #[command(flatten)]
+    pub(crate) overrides: OverrideFlags,
+    #[command(flatten)]
+    pub(crate) cluster: RawCluster,
+    #[command(flatten)]
+    pub(crate) disaggregation: DisaggregationFlags,
+    #[command(flatten)]
+    pub(crate) engine: RawEngine,
+    #[command(flatten)]
+    pub(crate) sglang: RawSglang,
+    #[command(flatten)]
+    pub(crate) trtllm: RawTrtllm,
+    #[command(flatten)]
+    pub(crate) batching: RawBatching,
+    /// vLLM's compilation config as JSON (-cc); its CUDA-graph keys are used.
+    #[arg(long, value_name = "JSON", help_heading = "Engine (vLLM's flags)")]
+    pub compilation_config: Option<String>,
+    #[command(flatten)]
+    pub(crate) speculation: SpeculationFlags,
+    /// A whole `vllm serve …`, `python -m sglang.launch_server …` or `trtllm-serve …` command to take model and engine flags from.
+    #[arg(long, value_name = "COMMAND", help_heading = "Pasted commands")]
+    pub serve_cmd: Option<String>,
+    #[command(flatten)]
+    pub(crate) towards: Towards,
+}
+
+/// How it stands towards its clients.
+#[derive(clap::Args, Clone, Debug)]
+#[command(next_help_heading = "Serving")]
+pub(crate) struct Towards {
+    /// Address or name to listen at, 127.0.0.1 if none is given; 0.0.0.0 for everybody who can reach this machine.
+    #[arg(long, value_name = "ADDRESS")]
+    host: Option<String>,
+    /// Port to listen at, 8000 if none is given; 0 for any that is free.
+    #[arg(long, value_name = "PORT")]
+    port: Option<u16>,
+    /// Names that clients may call the model by; the first is the one answers carry. Default: the model's id.
+    #[arg(long, num_args = 1.., value_name = "NAME")]
+    served_model_name: Vec<String>,
+    /// How fast the simulated clock goes: 10 serves ten hours of traffic in one, and clients see a tenth of every time; what answers and
+    /// /metrics say of times is on that clock.
+    #[arg(long, default_value_t = 1.0, value_name = "FACTOR", value_parser = speed)]
+    speed: f64,
+    /// Mean tokens of answers that clients let end by themselves (geometric, cut at max_tokens); without it they are as long as they may be.
+    #[arg(long, value_name = "TOKENS", value_parser = clap::value_parser!(u32).range(1..))]
+    output_len: Option<u32>,
+    /// Characters of Latin text that make a token; each Chinese, Japanese or Korean one is one.
+    #[arg(long, default_value_t = 4.0, value_name = "N", value_parser = chars_per_token)]
+    chars_per_token: f64,
+    /// Of every random choice: where answers end, which replica gets a request. Default: the scenario's, or 0.
+    #[arg(long, value_name = "N")]
+    seed: Option<u64>,
+    /// /metrics has the names that vLLM has given up, too.
+    #[arg(long)]
+    metrics_deprecated: bool,
+}
+
+/// A speed that a clock of 213 days can go at.
+fn speed(text: &str) -> Result<f64, String> {
+    match text.parse() {
+        Ok(speed) if (0.001..=1000.0).contains(&speed) => Ok(speed),
+        _ => Err("a factor from 0.001 to 1000".to_owned()),
+    }
+}
+
+fn chars_per_token(text: &str) -> Result<f64, String> {
+    match text.parse() {
+        Ok(chars) if (1.0..=100.0).contains(&chars) => Ok(chars),
+        _ => Err("a number of characters from 1 to 100".to_owned()),
+    }
+}
+
+impl Args {
+    /// The servers, in the words of a run.
+    fn flags(&self) -> ScenarioFlags {
+        ScenarioFlags {
+            target: self.target.clone(),
+            scenario: self.scenario.clone(),
+            model: self.model.clone(),
+            shape: self.shape.clone(),
+            overrides: self.overrides.clone(),
+            cluster: self.cluster.clone(),
+            disaggregation: self.disaggregation.clone(),
+            engine: self.engine.clone(),
+            sglang: self.sglang.clone(),
+            trtllm: self.trtllm.clone(),
+            batching: self.batching.clone(),
+            compilation_config: self.compilation_config.clone(),
+            speculation: self.speculation.clone(),
+            serve_cmd: self.serve_cmd.clone(),
+            ..ScenarioFlags::default()
+        }
+    }
+}
+
+/// Serves until Ctrl-C.
+///
+/// # Errors
+/// Everything that is wrong with the input, and an address that cannot be listened at.
+pub fn run(args: &Args, out: &mut dyn Write, terminal: &Terminal) -> anyhow::Result<ExitCode> {
+    let nothing_yet = interrupt::at_once();
+    let towards = args
+        .towards
+        .over(&Pasted::of(args.serve_cmd.as_deref().unwrap_or_default())?);
+    let mut input = assemble(&args.flags(), &Disk)?;
+    input.notes.retain(|note| {
+        !argv::SERVING
+            .iter()
+            .any(|flag| note.contains(&format!("--{flag} has no effect")))
+    });
+    let (mut notes, mut resolved) = servers(input)?;
+    resolved.scenario.seed = towards.seed.unwrap_or(resolved.scenario.seed);
+    let socket = listen(&towards)?;
+    notes.extend(answers_note(&towards));
+    terminal.notes(&notes);
+    let endings = (towards.output_len).map(|mean| Endings::Hazard {
+        per_token: 1.0 / f64::from(mean),
+    });
+    let house = house(&towards, &resolved);
+    let server = Server::start(socket, &resolved.scenario, house, towards.speed, endings)?;
+    drop(nothing_yet);
+    write!(out, "{}", opening(&resolved, &server, towards.speed))?;
+    out.flush()?;
+    watch(&server, terminal);
+    let is_asked = interrupt::is_asked();
+    let tally = server.close()?;
+    write!(out, "{}", closing(&tally))?;
+    if is_asked {
+        return Ok(Exit::Ok.into());
+    }
+    terminal.error(&anyhow::anyhow!(match tally.is_livelocked {
+        true =>
+            "sequences preempt each other for ever, and nobody would get another token: give the KV cache more room, or fewer sequences at once",
+        false => "the simulated clock shows no later time than 213 days: start again",
+    }));
+    Ok(Exit::Failure.into())
+}
+
+impl Towards {
+    /// These, and what they leave out as the pasted command has it.
+    fn over(&self, pasted: &Pasted) -> Towards {
+        let mut all = self.clone();
+        all.host = all.host.or_else(|| pasted.host.clone());
+        all.port = all.port.or(pasted.port);
+        if all.served_model_name.is_empty() {
+            all.served_model_name.clone_from(&pasted.names);
+        }
+        all
+    }
+}
+
+/// The socket that clients are to come to.
+fn listen(towards: &Towards) -> anyhow::Result<TcpListener> {
+    let host = towards.host.as_deref().unwrap_or("127.0.0.1");
+    let port = towards.port.unwrap_or(8000);
+    TcpListener::bind((host, port)).with_context(|| {
+        format!("cannot listen at {host}, port {port}: another --port (0 for one that is free), or a --host of this machine")
+    })
+}
+
+/// What serves, without traffic and promises.
+fn servers(mut input: Assembled) -> anyhow::Result<(Vec<String>, Resolved)> {
+    let document = &mut input.document;
+    let has_classes = document.get("workload.classes").is_some();
+    let seed = document.get("workload.seed").cloned();
+    for (table, what) in [
+        ("workload", "traffic is what clients send"),
+        ("slo", "promises are for who measures"),
+        ("sweep", "this is one server"),
+        ("run", "it runs until Ctrl-C"),
+    ] {
+        if document.get(table).is_some() {
+            input
+                .notes
+                .push(format!("[{table}] of the scenario has no effect: {what}"));
+            document.remove(table);
+        }
+    }
+    let of = "serve";
+    let table = || toml::Value::Table(toml::Table::new());
+    document.set_default("workload.arrivals.all_at_once", table(), of);
+    for key in [
+        "num_prompts",
+        "lengths.random.input_len",
+        "lengths.random.output_len",
+    ] {
+        document.set_default(&format!("workload.{key}"), toml::Value::Integer(1), of);
+    }
+    if let Some(seed) = seed {
+        document.set_default("workload.seed", seed, of);
+    }
+    let resolved = resolve(input.document, &Disk).map_err(|mut problems| {
+        if has_classes {
+            let no_classes =
+                "serve has no classes of requests: whose a request of a real client is, nobody says";
+            let help = "serve a scenario without [[workload.classes]], and one server for each model";
+            problems.0 = vec![Diagnostic::new(no_classes).help(help)];
+        }
+        problems
+    })?;
+    input.notes.extend(resolved.notes.iter().cloned());
+    Ok((input.notes, resolved))
+}
+
+/// How long answers are where clients do not say.
+fn answers_note(towards: &Towards) -> Option<String> {
+    towards.output_len.is_none().then(|| {
+        "answers are as long as their max_tokens; --output-len lets them end by themselves, at so many tokens on average".to_owned()
+    })
+}
+
+/// What clients may ask of the server itself.
+fn house(towards: &Towards, resolved: &Resolved) -> House {
+    let pool = resolved.scenario.first_pool();
+    let models = match towards.served_model_name.as_slice() {
+        [] => vec![pool.model.clone()],
+        names => names.to_vec(),
+    };
+    let created = SystemTime::now().duration_since(UNIX_EPOCH);
+    let pools = resolved.scenario.pools.iter();
+    House {
+        models,
+        // Whether the pool that a request comes to takes it, that pool says.
+        max_model_len: pools.map(|pool| pool.engine.max_model_len()).max().unwrap_or(0),
+        engine: pool.engine.profile().to_owned(),
+        chars_per_token: towards.chars_per_token,
+        created: created.map_or(0, |since| since.as_secs()),
+        deprecated_metrics: towards.metrics_deprecated,
+    }
+}
+
+/// What is served, and where.
+fn opening(resolved: &Resolved, server: &Server, speed: f64) -> String {
+    let pools = resolved.scenario.pools.iter().map(|pool| {
+        let role = match (pool.name.as_str(), pool.role) {
+            ("", Role::Both) => String::new(),
+            ("", Role::Prefill) => "prefill: ".to_owned(),
+            ("", Role::Decode) => "decode: ".to_owned(),
+            (name, _) => format!("{name}: "),
+        };
+        let gpus = match pool.gpus {
+            1 => pool.device.clone(),
+            gpus => format!("{gpus} {}", pool.device),
+        };
+        format!("{role}{} × {} on {gpus}", pool.replicas, pool.model)
+    });
+    let pools: Vec<String> = pools.collect();
+    let pace = if speed == 1.0 {
+        String::new()
+    } else {
+        format!("   clock × {speed}")
+    };
+    format!(
+        "simulated {} on http://{}   OpenAI's API, /metrics   trust {}{pace}\n{}\n",
+        resolved.scenario.first_pool().engine.profile(),
+        server.address(),
+        trust_mark(resolved.trust),
+        pools.join("\n"),
+    )
+}
+
+/// Watches it until Ctrl-C, and says now and then how it is.
+fn watch(server: &Server, terminal: &Terminal) {
+    const LOOK: Duration = Duration::from_millis(50);
+    let bar = terminal.shows_progress().then(|| {
+        let style = ProgressStyle::with_template("{spinner} {msg}").expect("a fixed template");
+        ProgressBar::new_spinner().with_style(style)
+    });
+    let every = match bar {
+        Some(_) => Duration::from_millis(500),
+        None => Duration::from_secs(10),
+    };
+    let mut said = Instant::now();
+    let mut last = Tally::default();
+    while !interrupt::is_asked() && !server.is_over() {
+        server.wait(LOOK);
+        if said.elapsed() < every {
+            continue;
+        }
+        let tally = server.tally();
+        let line = status(&tally, &last, said.elapsed());
+        match &bar {
+            Some(bar) => {
+                bar.set_message(line);
+                bar.tick();
+            }
+            None if terminal.tells_progress()
+                && tally.asked + tally.output_tokens != last.asked + last.output_tokens =>
+            {
+                terminal.progress(&line);
+            }
+            None => {}
+        }
+        (said, last) = (Instant::now(), tally);
+    }
+    if let Some(bar) = bar {
+        bar.finish_and_clear();
+    }
+}
+
+/// How it is now, and since it was looked at last.
+fn status(tally: &Tally, last: &Tally, since: Duration) -> String {
+    let rate = (tally.asked - last.asked) as f64 / since.as_secs_f64();
+    let (running, waiting, kv) = tally.load;
+    format!(
+        "{rate:.1} req/s now   running {running}   waiting {waiting}   KV {:.0} %   answered {}   refused {}   gone {}   {}",
+        kv * 100.0,
+        tally.answered,
+        tally.refused,
+        tally.gone,
+        pacing(tally),
+    )
+}
+
+/// How late this machine is.
+fn pacing(tally: &Tally) -> String {
+    match (tally.lateness.quantile(0.5), tally.lateness.quantile(0.99)) {
+        (Some(median), Some(p99)) => format!(
+            "late {} p50, {} p99, {} at most",
+            time(median.as_secs_f64()),
+            time(p99.as_secs_f64()),
+            time(tally.lateness.longest().as_secs_f64())
+        ),
+        _ => "nothing said yet".to_owned(),
+    }
+}
+
+/// What it has done.
+fn closing(tally: &Tally) -> String {
+    format!(
+        "{} requests: {} answered with {} tokens, {} refused, {} gone before their end, {} lost with a replica, {} cut off   {}\n",
+        count(tally.asked),
+        count(tally.answered),
+        count(tally.output_tokens),
+        count(tally.refused),
+        count(tally.gone),
+        count(tally.lost),
+        count(tally.inside()),
+        pacing(tally),
+    )
+}

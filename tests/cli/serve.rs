@@ -1,0 +1,305 @@
+//! `serve` as its clients see it: the real binary, real sockets. No time is held to anything but to a bound from below: what a
+//! client has is never there before it was simulated.
+#![cfg(unix)]
+
+use std::io::{BufRead, BufReader, Read, Write};
+use std::net::TcpStream;
+use std::process::{Child, ChildStdout, Command, Stdio};
+use std::time::Instant;
+
+use serde_json::{Value, json};
+
+use crate::{Desk, text};
+
+/// A server that runs, until it is dropped.
+struct Serving {
+    child: Child,
+    stdout: BufReader<ChildStdout>,
+    /// What it says of itself first.
+    opening: String,
+    address: String,
+}
+
+impl Serving {
+    fn start(words: &str) -> Serving {
+        let mut child = command(words).spawn().unwrap();
+        let mut stdout = BufReader::new(child.stdout.take().unwrap());
+        let mut opening = String::new();
+        stdout.read_line(&mut opening).unwrap();
+        let (_, rest) = opening.split_once("http://").expect(&opening);
+        let address = rest.split_whitespace().next().unwrap().to_owned();
+        Serving {
+            child,
+            stdout,
+            opening,
+            address,
+        }
+    }
+
+    /// Status and body of what it answers.
+    fn ask(&self, method: &str, path: &str, body: &str) -> (u16, String) {
+        let mut socket = TcpStream::connect(&self.address).unwrap();
+        let head = format!(
+            "{method} {path} HTTP/1.1\r\nhost: x\r\nconnection: close\r\ncontent-type: application/json\r\ncontent-length: {}\r\n\r\n",
+            body.len()
+        );
+        socket.write_all((head + body).as_bytes()).unwrap();
+        let mut answer = String::new();
+        socket.read_to_string(&mut answer).unwrap();
+        let (head, body) = answer.split_once("\r\n\r\n").unwrap();
+        let status = head.split(' ').nth(1).unwrap().parse().unwrap();
+        (status, body.to_owned())
+    }
+
+    fn post(&self, path: &str, body: &Value) -> Value {
+        let (status, answer) = self.ask("POST", path, &body.to_string());
+        assert_eq!(status, 200, "{answer}");
+        serde_json::from_str(&answer).unwrap()
+    }
+
+    /// Ctrl-C; its exit code and the rest of what it prints.
+    fn end(mut self) -> (Option<i32>, String) {
+        let pid = self.child.id().to_string();
+        assert!(
+            Command::new("kill")
+                .args(["-INT", &pid])
+                .status()
+                .unwrap()
+                .success()
+        );
+        let mut rest = String::new();
+        self.stdout.read_to_string(&mut rest).unwrap();
+        (self.child.wait().unwrap().code(), rest)
+    }
+}
+
+impl Drop for Serving {
+    fn drop(&mut self) {
+        let _ = self.child.kill();
+        let _ = self.child.wait();
+    }
+}
+
+fn command(words: &str) -> Command {
+    let mut command = Command::new(env!("CARGO_BIN_EXE_plimsoll"));
+    command
+        .arg("serve")
+        .args(words.split_whitespace())
+        .stdout(Stdio::piped())
+        .stderr(Stdio::null());
+    command
+}
+
+const MODEL: &str = "meta-llama/Llama-3.1-8B-Instruct --gpu H100-SXM-80GB --port 0";
+
+#[test]
+fn it_opens_as_the_readme_shows() {
+    let server = Serving::start(MODEL);
+    let shown = include_str!("../../README.md");
+    let line = shown
+        .lines()
+        .find(|line| line.starts_with("simulated vllm@"))
+        .unwrap();
+    assert_eq!(
+        server
+            .opening
+            .trim_end()
+            .replace(&server.address, "127.0.0.1:8000"),
+        line
+    );
+    let (code, rest) = server.end();
+    assert_eq!(code, Some(0), "{rest}");
+    assert!(rest.contains("\n0 requests: 0 answered"), "{rest}");
+}
+
+#[test]
+fn an_answer_takes_as_long_as_it_was_simulated_to() {
+    // Every step takes 20 ms: the prompt one, each further token one.
+    let server = Serving::start(&format!("{MODEL} --step-time 20ms"));
+    let begun = Instant::now();
+    let answer = server.post(
+        "/v1/completions",
+        &json!({"prompt": [1, 2, 3, 4, 5], "max_tokens": 7, "ignore_eos": true}),
+    );
+    let took_ms = begun.elapsed().as_secs_f64() * 1e3;
+    assert_eq!(answer["usage"]["prompt_tokens"], 5);
+    assert_eq!(answer["usage"]["completion_tokens"], 7);
+    assert_eq!(answer["choices"][0]["finish_reason"], "length");
+    let simulated = |key: &str| answer["plimsoll"][key].as_f64().unwrap();
+    assert!((simulated("ttft_ms") - 20.0).abs() < 1e-6, "{answer}");
+    assert!((simulated("e2el_ms") - 140.0).abs() < 1e-6, "{answer}");
+    assert!(took_ms >= simulated("e2el_ms"), "{took_ms} ms");
+    let (_, metrics) = server.ask("GET", "/metrics", "");
+    for line in [
+        "vllm:generation_tokens_total{engine=\"0\",model_name=\"meta-llama/Llama-3.1-8B-Instruct\"} 7.0\n",
+        "vllm:time_to_first_token_seconds_count{engine=\"0\",model_name=\"meta-llama/Llama-3.1-8B-Instruct\"} 1.0\n",
+    ] {
+        assert!(metrics.contains(line), "{line} in {metrics}");
+    }
+    let (code, rest) = server.end();
+    assert_eq!(code, Some(0));
+    assert!(
+        rest.contains("\n1 requests: 1 answered with 7 tokens, 0 refused"),
+        "{rest}"
+    );
+}
+
+#[test]
+fn a_stream_has_an_event_for_each_token_and_then_its_end() {
+    let server = Serving::start(&format!("{MODEL} --step-time 2ms --served-model-name one other"));
+    let body = json!({"model": "other", "messages": [{"role": "user", "content": "count"}], "max_tokens": 30,
+        "ignore_eos": true, "stream": true, "stream_options": {"include_usage": true}});
+    let (status, answer) = server.ask("POST", "/v1/chat/completions", &body.to_string());
+    assert_eq!(status, 200, "{answer}");
+    let events: Vec<&str> = answer
+        .lines()
+        .filter_map(|line| line.strip_prefix("data: "))
+        .collect();
+    assert_eq!(events.last(), Some(&"[DONE]"));
+    let events: Vec<Value> = events[..events.len() - 1]
+        .iter()
+        .map(|event| serde_json::from_str(event).unwrap())
+        .collect();
+    let word = |event: &Value| {
+        event["choices"][0]["delta"]["content"]
+            .as_str()
+            .map(str::to_owned)
+    };
+    let pieces: Vec<String> = events
+        .iter()
+        .filter_map(word)
+        .filter(|word| !word.is_empty())
+        .collect();
+    assert_eq!(pieces.len(), 30, "{answer}");
+    assert_eq!(events.last().unwrap()["usage"]["completion_tokens"], 30);
+    // The next turn finds all of this one in the prefix cache, but for what does not fill a block of 16.
+    let mut messages = body["messages"].as_array().unwrap().clone();
+    messages.push(json!({"role": "assistant", "content": pieces.concat()}));
+    messages.push(json!({"role": "user", "content": "go on"}));
+    let next = server.post(
+        "/v1/chat/completions",
+        &json!({"messages": messages, "max_tokens": 1}),
+    );
+    assert_eq!(next["model"], "one");
+    assert_eq!(
+        next["usage"]["prompt_tokens_details"]["cached_tokens"], 32,
+        "{next}"
+    );
+    let (status, refused) = server.ask(
+        "POST",
+        "/v1/completions",
+        r#"{"model": "another", "prompt": "a"}"#,
+    );
+    assert_eq!(status, 404, "{refused}");
+}
+
+#[test]
+fn who_is_inside_as_it_closes_is_told() {
+    let server = Serving::start(&format!("{MODEL} --step-time 100s"));
+    let mut socket = TcpStream::connect(&server.address).unwrap();
+    let body = r#"{"prompt": "a", "stream": true}"#;
+    let head = format!(
+        "POST /v1/completions HTTP/1.1\r\nhost: x\r\ncontent-type: application/json\r\ncontent-length: {}\r\n\r\n",
+        body.len()
+    );
+    socket.write_all((head + body).as_bytes()).unwrap();
+    // It is inside once its headers are there.
+    let mut start = [0; 12];
+    socket.read_exact(&mut start).unwrap();
+    assert_eq!(&start, b"HTTP/1.1 200");
+    let (code, rest) = server.end();
+    assert_eq!(code, Some(0));
+    assert!(rest.contains("\n1 requests: 0 answered"), "{rest}");
+    assert!(rest.contains("1 cut off"), "{rest}");
+    let mut told = String::new();
+    let _ = socket.read_to_string(&mut told);
+    let error = told.find("\"code\":503").expect(&told);
+    assert!(
+        told.rfind("data: [DONE]").is_some_and(|done| done > error),
+        "{told}"
+    );
+}
+
+#[test]
+fn who_is_refused_has_the_status_whether_it_streams_or_not() {
+    let server = Serving::start(&format!(
+        "{MODEL} --step-time 100s --max-num-queued-reqs 1 --max-model-len 4096"
+    ));
+    let mut inside = TcpStream::connect(&server.address).unwrap();
+    let body = r#"{"prompt": "a", "stream": true}"#;
+    let head = "POST /v1/completions HTTP/1.1\r\nhost: x\r\ncontent-type: application/json\r\ncontent-length: 31\r\n\r\n";
+    inside.write_all(format!("{head}{body}").as_bytes()).unwrap();
+    let mut start = [0; 12];
+    inside.read_exact(&mut start).unwrap();
+    for streams in [false, true] {
+        let body = json!({"prompt": "a", "stream": streams}).to_string();
+        let (status, told) = server.ask("POST", "/v1/completions", &body);
+        assert_eq!(status, 503, "{told}");
+        let body = json!({"prompt": vec![1; 5000], "stream": streams}).to_string();
+        let (status, told) = server.ask("POST", "/v1/completions", &body);
+        assert_eq!(status, 400, "{told}");
+    }
+    let (code, rest) = server.end();
+    assert_eq!(code, Some(0));
+    assert!(rest.contains(" 2 refused,"), "{rest}");
+}
+
+#[test]
+fn a_pasted_command_says_where_it_listens_and_by_which_name() {
+    let pasted = "vllm serve meta-llama/Llama-3.1-8B-Instruct --port 0 --served-model-name short long";
+    let mut child = Command::new(env!("CARGO_BIN_EXE_plimsoll"))
+        .args(["serve", "--gpu", "H100-SXM-80GB", "--serve-cmd", pasted])
+        .stdout(Stdio::piped())
+        .stderr(Stdio::null())
+        .spawn()
+        .unwrap();
+    let mut stdout = BufReader::new(child.stdout.take().unwrap());
+    let mut opening = String::new();
+    stdout.read_line(&mut opening).unwrap();
+    let address = opening
+        .split("http://")
+        .nth(1)
+        .unwrap()
+        .split_whitespace()
+        .next()
+        .unwrap()
+        .to_owned();
+    assert!(!address.ends_with(":8000"), "{opening}");
+    let server = Serving {
+        child,
+        stdout,
+        opening,
+        address,
+    };
+    let (_, models) = server.ask("GET", "/v1/models", "");
+    let models: Value = serde_json::from_str(&models).unwrap();
+    assert_eq!(
+        (&models["data"][0]["id"], &models["data"][1]["id"]),
+        (&json!("short"), &json!("long"))
+    );
+}
+
+#[test]
+fn what_cannot_be_served_is_told_before() {
+    let taken = std::net::TcpListener::bind("127.0.0.1:0").unwrap();
+    let port = taken.local_addr().unwrap().port();
+    for (words, code, says) in [
+        (format!("{MODEL} --speed 0"), 2, "from 0.001 to 1000"),
+        (
+            "nobody/knows-it --gpu h100 --port 0".to_owned(),
+            2,
+            "nobody/knows-it",
+        ),
+        (
+            "meta-llama/Llama-3.1-70B-Instruct --gpu h100 --port 0".to_owned(),
+            3,
+            "-tp",
+        ),
+        (format!("{MODEL} --port {port}"), 1, "cannot listen at 127.0.0.1"),
+    ] {
+        let output = Desk::new().run(&format!("serve {words}"));
+        let said = text(&output.stderr);
+        assert_eq!(output.status.code(), Some(code), "{words}: {said}");
+        assert!(said.contains(says), "{words}: {said}");
+    }
+}
