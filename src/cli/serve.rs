@@ -353,10 +353,12 @@ fn watch(server: &Server, terminal: &Terminal) {
 /// How it is now, and since it was looked at last.
 fn status(tally: &Tally, last: &Tally, since: Duration) -> String {
     let rate = (tally.asked - last.asked) as f64 / since.as_secs_f64();
-    let (running, waiting, kv) = tally.load;
+    let load = tally.load;
     format!(
-        "{rate:.1} req/s now   running {running}   waiting {waiting}   KV {:.0} %   answered {}   refused {}   gone {}   {}",
-        kv * 100.0,
+        "{rate:.1} req/s now   running {}   waiting {}   KV {:.0} %   answered {}   refused {}   gone {}   {}",
+        load.running,
+        load.waiting,
+        load.kv_usage * 100.0,
         tally.answered,
         tally.refused,
         tally.gone,

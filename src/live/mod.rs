@@ -11,7 +11,7 @@ use std::collections::BinaryHeap;
 
 use self::streams::Streams;
 use crate::ids::RequestId;
-use crate::sim::{Completion, Counts, Fact, Observer, Pause, Rejection, Simulation, Until};
+use crate::sim::{Completion, Fact, Observer, Pause, Rejection, Simulation, Until};
 use crate::units::Picos;
 use crate::workload::{Post, Posted};
 
@@ -158,17 +158,6 @@ impl Live {
     #[must_use]
     pub fn is_livelocked(&self) -> bool {
         self.is_livelocked
-    }
-
-    /// Requests by how far they got.
-    #[must_use]
-    pub fn counts(&self) -> Counts {
-        self.simulation.counts()
-    }
-
-    /// Usable KV blocks of each replica.
-    pub fn total_blocks(&self) -> impl Iterator<Item = u32> {
-        self.simulation.total_blocks()
     }
 }
 

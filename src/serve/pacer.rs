@@ -51,10 +51,21 @@ pub struct Tally {
     pub lateness: Lateness,
     /// The clock showed this.
     pub now: Picos,
-    /// Running, waiting, and the largest share of a replica's KV cache in use, as of a quarter of a second ago at most.
-    pub load: (u64, u64, f64),
+    /// How full it was, a quarter of a second ago at most.
+    pub load: Load,
     /// Sequences preempt each other for ever: nobody gets another token.
     pub is_livelocked: bool,
+}
+
+/// How full servers are, all replicas together.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct Load {
+    /// Requests that run.
+    pub running: u64,
+    /// Requests that wait for it.
+    pub waiting: u64,
+    /// Share of the KV cache in use, of the replica where it is largest.
+    pub kv_usage: f64,
 }
 
 impl Tally {
@@ -156,14 +167,14 @@ impl Pacer {
         if self.looked.elapsed() > LOOK_EVERY {
             self.looked = Instant::now();
             let engines = self.scraped.engines();
-            self.tally.load = (
-                engines.iter().map(|engine| engine.running).sum(),
-                engines
+            self.tally.load = Load {
+                running: engines.iter().map(|engine| engine.running).sum(),
+                waiting: engines
                     .iter()
                     .map(|engine| engine.waiting + engine.deferred)
                     .sum(),
-                engines.iter().map(|engine| engine.kv_usage).fold(0.0, f64::max),
-            );
+                kv_usage: engines.iter().map(|engine| engine.kv_usage).fold(0.0, f64::max),
+            };
         }
         self.tell();
     }
@@ -189,17 +200,7 @@ impl Pacer {
                 for delivery in self.live.advance(at, &mut self.scraped) {
                     self.deliver(delivery);
                 }
-                self.ask(
-                    &ask,
-                    at,
-                    Client {
-                        ticket,
-                        said,
-                        prompt_tokens: 0,
-                        max_tokens: 0,
-                        is_taken: false,
-                    },
-                );
+                self.ask(&ask, at, ticket, said);
             }
             Message::Gone { ticket, at } => {
                 if let Some(id) = self.tickets.get(&ticket) {
@@ -220,7 +221,7 @@ impl Pacer {
         ControlFlow::Continue(())
     }
 
-    fn ask(&mut self, ask: &Ask, at: Picos, client: Client) {
+    fn ask(&mut self, ask: &Ask, at: Picos, ticket: u64, said: UnboundedSender<Said>) {
         self.tally.asked += 1;
         let prompt_tokens: u32 = ask.prompt.iter().map(Span::tokens).sum();
         let room = self.house.max_model_len.saturating_sub(prompt_tokens).max(1);
@@ -238,11 +239,13 @@ impl Pacer {
             session: ask.session,
         };
         let id = self.live.post(&post, at, ask.streams);
-        self.tickets.insert(client.ticket, id);
+        self.tickets.insert(ticket, id);
         let client = Client {
+            ticket,
+            said,
             prompt_tokens,
             max_tokens,
-            ..client
+            is_taken: false,
         };
         self.clients.insert(id, client);
     }

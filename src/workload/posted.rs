@@ -110,12 +110,6 @@ impl Posted {
         });
         id
     }
-
-    /// Requests posted so far.
-    #[must_use]
-    pub fn count(&self) -> u64 {
-        self.posted
-    }
 }
 
 impl Traffic for Posted {
