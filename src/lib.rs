@@ -29,6 +29,7 @@
 //! assert!(p99_ttft_s < 0.2);
 //! ```
 
+pub mod digest;
 pub mod ids;
 pub mod nearest;
 pub mod python;
@@ -65,6 +66,7 @@ pub mod config;
 pub mod conform;
 
 pub mod calibrate;
+pub mod lab;
 pub mod sweep;
 pub mod validate;
 

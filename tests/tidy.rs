@@ -13,7 +13,7 @@ mod rules;
 /// Layers from the bottom. A module imports its own layer and those beneath it, never one above.
 const LAYERS: &[&[&str]] = &[
     &[
-        "units", "ids", "rng", "stats", "nearest", "quantity", "python", "window",
+        "units", "ids", "rng", "stats", "nearest", "quantity", "python", "window", "digest",
     ],
     &["hardware", "model"],
     &["cost", "workload"],
@@ -24,7 +24,7 @@ const LAYERS: &[&[&str]] = &[
     &["live", "metrics", "results", "threads"],
     &["analysis", "audit"],
     &["config", "conform"],
-    &["sweep", "calibrate", "validate"],
+    &["sweep", "calibrate", "validate", "lab"],
     &["report"],
     &["cli", "probe", "serve"],
 ];

@@ -47,7 +47,7 @@ const PAGES: [Page; 14] = pages! {
     "tour": "more questions, each with its command and what it prints",
     "answers": "how to read an answer: verdicts, knees, intervals, trust marks, exit codes",
     "glossary": "every term, as it is used here",
-    "labs": "the labs of a course on LLM serving, each with its commands",
+    "labs": "exercises of a course on LLM serving: doing, grading and writing them, and more commands for each",
     "calibrate": "your own measurements: what is taken, what is fitted, what it is worth",
     "serve": "a simulated server for real clients: what they find there, and what answers say",
     "probe": "your own GPU: what the probe measures, and what it found on real cards",

@@ -50,8 +50,19 @@ pub(super) fn text(bytes: Vec<u8>) -> std::io::Result<String> {
     String::from_utf8(bytes).map_err(|_| Error::new(ErrorKind::InvalidData, "it is no text in UTF-8"))
 }
 
+/// The text of a file that this program keeps and writes anew: nothing that an output must spare.
+pub(super) fn read_kept(path: &Path) -> std::io::Result<String> {
+    text(whole(opened(path)?, 0)?)
+}
+
 /// An input, to be read elsewhere.
 pub(super) fn open(path: &Path) -> std::io::Result<std::fs::File> {
+    let file = opened(path)?;
+    reads(path);
+    Ok(file)
+}
+
+fn opened(path: &Path) -> std::io::Result<std::fs::File> {
     // Elsewhere than on Unix a folder cannot be opened, for a reason that says less.
     if path.is_dir() {
         return Err(Error::new(
@@ -66,7 +77,6 @@ pub(super) fn open(path: &Path) -> std::io::Result<std::fs::File> {
             "it is a device, which need not end: name a file or a pipe",
         ));
     }
-    reads(path);
     Ok(file)
 }
 

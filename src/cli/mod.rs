@@ -1,7 +1,7 @@
 //! The shell: arguments in, bytes out, exit codes. The only place that opens files, prints and reads the clock.
 //!
 //! Each command is a module with `Args` and `run`. What a command prints as its result goes to the writer that it is
-//! given; notes and problems go to the [`Terminal`]. Exit codes are decided here and nowhere else.
+//! given; notes and problems go to the [`Terminal`]. Exit codes are those of [`Exit`].
 
 pub mod audit;
 mod balance;
@@ -15,6 +15,7 @@ pub mod conform;
 pub mod course;
 pub mod diff;
 pub mod disk;
+mod exit;
 mod failures;
 pub mod figures;
 mod files;
@@ -27,6 +28,7 @@ pub mod inputs;
 pub mod interrupt;
 mod kept;
 pub mod knee;
+pub mod lab;
 mod ledger;
 mod memory;
 pub mod metrics;
@@ -71,72 +73,8 @@ use clap::error::{ContextKind, ContextValue};
 use clap::{ArgAction, CommandFactory, FromArgMatches, Parser, Subcommand, ValueEnum};
 
 use crate::config::{Diagnostics, argv, visible};
+pub use exit::Exit;
 use terminal::Terminal;
-
-/// How a command ended.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-#[repr(u8)]
-pub enum Exit {
-    /// It did what was asked.
-    Ok = 0,
-    /// It failed for a reason that is not the input's.
-    Failure = 1,
-    /// The arguments or a file are wrong.
-    BadInput = 2,
-    /// The SLO cannot be met, or the model does not fit.
-    NotMet = 3,
-    /// A steady state was asked for and there is none.
-    NoSteadyState = 4,
-    /// The machine, or this binary, cannot probe a GPU.
-    CannotProbe = 5,
-    /// Ctrl-C.
-    Interrupted = 130,
-}
-
-impl Exit {
-    /// Every code with its meaning, the same for every command: what `--help` and docs/answers.md say.
-    const ALL: [(Exit, &str); 7] = [
-        (Exit::Ok, "done"),
-        (
-            Exit::Failure,
-            "failure: a full disk, a broken conservation law, a livelock, a run in which no request was answered, or none was sent; of audit \
-             and conform: something was found; of diff: a figure is beyond --tolerance; of calibrate: nothing was fitted, or what was fitted to \
-             is impossible",
-        ),
-        (
-            Exit::BadInput,
-            "wrong arguments, or a file that is wrong or not there",
-        ),
-        (
-            Exit::NotMet,
-            "the SLO is not met (of sweep: by no run), the model does not fit, or no row of a table can be modelled (validate)",
-        ),
-        (
-            Exit::NoSteadyState,
-            "no steady state where one was asked for (a run without a number of requests)",
-        ),
-        (
-            Exit::CannotProbe,
-            "this machine, or this binary, cannot probe a GPU",
-        ),
-        (
-            Exit::Interrupted,
-            "interrupted; what was finished is printed and marked",
-        ),
-    ];
-
-    /// The codes for the end of `--help`.
-    fn help() -> String {
-        let line = |(exit, meaning): (Exit, &str)| format!("\n  {:<3}  {meaning}", exit as u8);
-        Exit::ALL.map(line).concat()
-    }
-}
-
-impl From<Exit> for ExitCode {
-    fn from(exit: Exit) -> ExitCode {
-        ExitCode::from(exit as u8)
-    }
-}
 
 const EXAMPLES: &str = "Examples:
   plimsoll knee                       # the highest rate of the quickstart scenario
@@ -212,6 +150,8 @@ pub enum Command {
     Diff(diff::Args),
     /// Are the schedules the engine's own? Replays recordings of it
     Conform(conform::Args),
+    /// Exercises: predict, simulate, explain
+    Lab(lab::Args),
     /// Predictions beside the measurements of a course's labs
     Course(course::Args),
     /// How far are predictions from published measurements?
@@ -458,6 +398,7 @@ fn command(cli: &Cli, out: &mut dyn Write, terminal: &Terminal) -> anyhow::Resul
         Command::Validate(args) => validate::run(args, out, terminal),
         Command::Conform(args) => conform::run(args, out),
         Command::Course(args) => course::run(args, out, terminal),
+        Command::Lab(args) => lab::run(args, out, terminal),
         #[cfg(feature = "serve")]
         Command::Serve(args) => serve::run(args, out, terminal),
         Command::WorkingSet(args) => working_set::run(args, out, terminal),

@@ -3,7 +3,7 @@
 //! The PTX is what NVRTC 12.9 makes of the text for `compute_80`, its `.version` lowered to 7.4 so that every driver that the
 //! probe accepts takes it. It opens with the digest of the text, and a test compares the two.
 
-use sha2::{Digest, Sha256};
+use crate::digest::sha256;
 
 /// CUDA C++ of every kernel, without an include.
 pub const SOURCE: &str = include_str!("cuda/kernels.cu");
@@ -13,15 +13,6 @@ pub const PTX: &str = include_str!("cuda/kernels.ptx");
 
 /// Changes with the body of any kernel: numbers of different versions are not to be compared.
 pub const VERSION: u32 = 3;
-
-/// SHA-256 in hexadecimal.
-#[must_use]
-pub fn sha256(bytes: &[u8]) -> String {
-    Sha256::digest(bytes)
-        .iter()
-        .map(|byte| format!("{byte:02x}"))
-        .collect()
-}
 
 /// Digest of the text.
 #[must_use]

@@ -17,6 +17,7 @@ pub mod json;
 mod knee_limit;
 mod knee_view;
 pub mod knees;
+pub mod lab;
 pub mod md;
 mod page;
 pub mod pairs;

@@ -8,6 +8,7 @@ mod frontier;
 mod ideal;
 mod input;
 mod knees;
+mod labs;
 mod limits;
 mod loops;
 mod metrics;

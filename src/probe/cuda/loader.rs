@@ -13,9 +13,9 @@ use libloading::Library;
 use super::device;
 use super::nvml::Nvml;
 use super::nvrtc;
+use crate::digest::sha256;
 use crate::probe::doctor::{Facts, LEAST_CUDA};
 use crate::probe::facts::Gpu;
-use crate::probe::kernels::sha256;
 
 /// The variable that names folders of libraries.
 const FOLDERS: &str = "PLIMSOLL_CUDA_LIBS";
