@@ -238,30 +238,47 @@ fn from_file(editor: &mut Editor<'_>, flags: &TrafficFlags) {
 
 fn prefix_repetition(editor: &mut Editor<'_>, flags: &TrafficFlags) {
     // vLLM's defaults of this data set are part of its name.
-    let or = |value: Option<Count>, default: i64| value.map_or(Value::Integer(default), count);
-    let flag = "dataset-name";
-    editor.set(
-        "workload.prefix.groups.count",
-        or(flags.prefix_repetition_num_prefixes, 10),
-        flag,
-    );
-    editor.set(
-        "workload.prefix.groups.prefix_len",
-        or(flags.prefix_repetition_prefix_len, 256),
-        flag,
-    );
+    let name = "dataset-name";
+    let given = |value: Option<Count>, flag: &'static str| value.map(|value| (count(value), flag));
+    let or =
+        |given: Option<(Value, &'static str)>, default: i64| given.unwrap_or((Value::Integer(default), name));
+    let output = given(flags.prefix_repetition_output_len, "prefix-repetition-output-len")
+        .or(given(flags.output_len, "output-len"));
+    let lengths = [
+        (
+            "workload.prefix.groups.count",
+            or(
+                given(
+                    flags.prefix_repetition_num_prefixes,
+                    "prefix-repetition-num-prefixes",
+                ),
+                10,
+            ),
+        ),
+        (
+            "workload.prefix.groups.prefix_len",
+            or(
+                given(flags.prefix_repetition_prefix_len, "prefix-repetition-prefix-len"),
+                256,
+            ),
+        ),
+        (
+            "workload.lengths.fixed.input_len",
+            or(
+                given(flags.prefix_repetition_suffix_len, "prefix-repetition-suffix-len"),
+                256,
+            ),
+        ),
+        ("workload.lengths.fixed.output_len", or(output, 128)),
+    ];
+    for (key, (value, flag)) in lengths {
+        editor.set(key, value, flag);
+    }
     // Equal shares need a number of requests; without one each request draws its prefix.
     let is_counted = flags.num_prompts.is_some() || editor.document.get("workload.num_prompts").is_some();
     editor.set(
         "workload.prefix.groups.exact_shares",
         is_counted || flags.client == Some(ClientKind::Vllm),
-        flag,
+        name,
     );
-    editor.set(
-        "workload.lengths.fixed.input_len",
-        or(flags.prefix_repetition_suffix_len, 256),
-        flag,
-    );
-    let output = flags.prefix_repetition_output_len.or(flags.output_len);
-    editor.set("workload.lengths.fixed.output_len", or(output, 128), flag);
 }
