@@ -360,26 +360,38 @@ pub fn grouped(digits: &str) -> String {
 /// Three significant figures, `0.0123`, `7.41`, `412`, `1280`; a power of ten where zeros would hide them, `1.23e-12`.
 #[must_use]
 pub fn significant(value: f64) -> String {
+    significant_to(value, 3)
+}
+
+/// So many significant figures, at least one, in the same way.
+fn significant_to(value: f64, figures: usize) -> String {
     /// Below and from here on a figure is written as a power of ten.
     const LEAST_SPELT_OUT: f64 = 1e-6;
     const MOST_SPELT_OUT: f64 = 1e18;
     if value == 0.0 || !value.is_finite() {
         return format!("{value}");
     }
-    let scientific = format!("{value:.2e}");
+    let behind = figures.saturating_sub(1);
+    let scientific = format!("{value:.behind$e}");
     if value.abs() < LEAST_SPELT_OUT || value.abs() >= MOST_SPELT_OUT {
         return scientific;
     }
     // Rounded first: 999.7 has three figures before the point, 1000 has four.
     let rounded: f64 = scientific.parse().unwrap_or(value);
-    let decimals = (2 - rounded.abs().log10().floor() as i32).clamp(0, 9) as usize;
+    let decimals = (behind as i32 - rounded.abs().log10().floor() as i32).clamp(0, 9) as usize;
     format!("{rounded:.decimals$}")
 }
 
 /// The same with thousands grouped: `1,280`.
 #[must_use]
 pub fn significant_grouped(value: f64) -> String {
-    let plain = significant(value);
+    significant_grouped_to(value, 3)
+}
+
+/// So many significant figures, thousands grouped.
+#[must_use]
+pub fn significant_grouped_to(value: f64, figures: usize) -> String {
+    let plain = significant_to(value, figures);
     if plain.contains('e') || !value.is_finite() {
         return plain;
     }

@@ -28,8 +28,8 @@ impl Exit {
         (Exit::Ok, "done"),
         (
             Exit::Failure,
-            "failure: a full disk, a broken conservation law, a livelock, a run in which no request was answered, or none was sent; of audit \
-             and conform: something was found; of diff: a figure is beyond --tolerance; of calibrate: nothing was fitted, or what was fitted to \
+            "failure: a full disk, a broken conservation law, a livelock, a run in which no request was answered, or none was sent; of audit, \
+             conform, lab check and lab try: something was found; of diff: a figure is beyond --tolerance; of calibrate: nothing was fitted, or what was fitted to \
              is impossible",
         ),
         (

@@ -174,6 +174,11 @@ pub(super) fn make_new(path: &Path) -> anyhow::Result<bool> {
     }
 }
 
+/// Takes a file away that could not be finished; where that fails, too, it stays.
+pub(super) fn remove(path: &Path) {
+    let _ = std::fs::remove_file(path);
+}
+
 /// Checks before a long simulation that the file that `flag` names can be written.
 ///
 /// # Errors

@@ -19,6 +19,7 @@ const ONE_PRESS: Duration = Duration::from_millis(300);
 static FIRST: OnceLock<Instant> = OnceLock::new();
 static IS_ASKED: AtomicBool = AtomicBool::new(false);
 static IS_AT_ONCE: AtomicBool = AtomicBool::new(false);
+static IS_WITHIN: AtomicBool = AtomicBool::new(false);
 
 /// Starts to listen. Where the system gives no handler a signal ends the program at once, as always.
 pub fn listen() {
@@ -86,11 +87,31 @@ pub struct AtOnce(());
 /// Until the returned value is dropped nothing would be lost if the program ended; if that was already asked for, it does.
 #[must_use]
 pub fn at_once() -> AtOnce {
+    if IS_WITHIN.load(Ordering::SeqCst) {
+        return AtOnce(());
+    }
     IS_AT_ONCE.store(true, Ordering::SeqCst);
     if is_asked() {
         quit(b"note: interrupted; nothing was written\n");
     }
     AtOnce(())
+}
+
+/// While it lives commands run within another one, which has something to show: none of them ends the program.
+#[derive(Debug)]
+pub struct Within(());
+
+/// Until the returned value is dropped [`at_once`] does nothing.
+#[must_use]
+pub fn within() -> Within {
+    IS_WITHIN.store(true, Ordering::SeqCst);
+    Within(())
+}
+
+impl Drop for Within {
+    fn drop(&mut self) {
+        IS_WITHIN.store(false, Ordering::SeqCst);
+    }
 }
 
 impl Drop for AtOnce {

@@ -9,6 +9,8 @@ pub(super) const SIGNS: &str = "arithmetic holds + - * / ^, parentheses, min(a, 
 
 /// Most parentheses, signs and powers within each other.
 const DEEPEST: usize = 64;
+/// Most figures, numbers and functions.
+const LONGEST: usize = 500;
 
 /// An expression over figures.
 #[derive(Clone, Debug)]
@@ -51,6 +53,7 @@ impl Arithmetic {
             rest: text.trim(),
             references: Vec::new(),
             depth: 0,
+            operands: 0,
         };
         let parsed = reader
             .sum()
@@ -72,6 +75,15 @@ impl Arithmetic {
         &self.references
     }
 
+    /// The name that it is, where it is nothing else.
+    #[must_use]
+    pub(super) fn sole_name(&self) -> Option<&str> {
+        match (&self.parsed, self.references.as_slice()) {
+            (Term::Figure(_), [Reference::Name(name)]) => Some(name),
+            _ => None,
+        }
+    }
+
     /// Its value, with `figure` for every reference. It need not be finite.
     ///
     /// # Errors
@@ -87,7 +99,7 @@ impl Arithmetic {
     /// That of the first figure that is not to be had.
     pub fn on_paper<E>(&self, figure: impl FnMut(&Reference) -> Result<String, E>) -> Result<String, E> {
         let filled = self.written.filled(figure)?;
-        Ok(filled.replace('*', "×").replace(" - ", " − "))
+        Ok(filled.replace('*', "×").replace('-', "−"))
     }
 }
 
@@ -96,6 +108,7 @@ struct Reader<'a> {
     rest: &'a str,
     references: Vec<Reference>,
     depth: usize,
+    operands: usize,
 }
 
 impl Reader<'_> {
@@ -156,6 +169,10 @@ impl Reader<'_> {
     }
 
     fn operand(&mut self) -> Result<Term, String> {
+        self.operands += 1;
+        if self.operands > LONGEST {
+            return Err(format!("more than {LONGEST} figures are in it"));
+        }
         if self.takes('(') {
             let inner = self.sum()?;
             return match self.takes(')') {

@@ -1,6 +1,6 @@
 //! Predicted beside simulated.
 
-use super::{Answer, Answered, Best, Missing, Predictions, Question, Sheet};
+use super::{Answer, Answered, Best, Missing, Predictions, Question, Sheet, Tolerance};
 
 /// How one question came out.
 #[derive(Clone, Debug, PartialEq)]
@@ -9,24 +9,37 @@ pub struct Outcome {
     pub name: String,
     /// It, with its figures.
     pub ask: String,
-    /// The unit of figures; empty for choices.
-    pub unit: String,
     /// What was predicted, if anything.
     pub predicted: Option<Answer>,
     /// What the simulation gave.
     pub simulated: Answer,
-    /// What a measurement gave, where one was handed in that has it.
+    /// What a measurement gave, where one was handed in that has all of it.
     pub measured: Option<Answer>,
     /// Whether the prediction is near enough.
     pub right: Option<bool>,
-    /// How far off it may be, in words.
-    pub allowed: String,
-    /// The formula with its figures.
-    pub by_hand: Option<ByHandOutcome>,
-    /// Of a choice, each one's score.
-    pub scores: Vec<(String, f64)>,
+    /// What is particular to its kind.
+    pub kind: Kind,
     /// Why it is so.
     pub because: String,
+}
+
+/// A question's kind.
+#[derive(Clone, Debug, PartialEq)]
+pub enum Kind {
+    /// A figure is asked for.
+    Number {
+        /// Its unit.
+        unit: String,
+        /// How far off it may be.
+        tolerance: Tolerance,
+        /// The formula with its figures.
+        by_hand: Option<ByHandOutcome>,
+    },
+    /// One of several is asked for.
+    Choice {
+        /// Each one's score.
+        scores: Vec<(String, f64)>,
+    },
 }
 
 /// A formula with its figures.
@@ -43,41 +56,50 @@ pub struct ByHandOutcome {
 }
 
 impl Outcome {
-    /// Predicted over simulated, less one; of figures alone.
+    /// The unit of its figures; empty for choices.
     #[must_use]
-    pub fn error(&self) -> Option<f64> {
-        match (&self.predicted, &self.simulated) {
-            (Some(Answer::Number(predicted)), Answer::Number(truth)) if *truth != 0.0 => {
-                Some(predicted / truth - 1.0)
-            }
-            _ => None,
+    pub fn unit(&self) -> &str {
+        match &self.kind {
+            Kind::Number { unit, .. } => unit,
+            Kind::Choice { .. } => "",
         }
     }
 
-    /// By how much the best score beats the next one, as a share of it; of choices alone.
+    /// The formula with its figures.
+    #[must_use]
+    pub fn by_hand(&self) -> Option<&ByHandOutcome> {
+        match &self.kind {
+            Kind::Number { by_hand, .. } => by_hand.as_ref(),
+            Kind::Choice { .. } => None,
+        }
+    }
+
+    /// Each choice's score; of figures none.
+    #[must_use]
+    pub fn scores(&self) -> &[(String, f64)] {
+        match &self.kind {
+            Kind::Number { .. } => &[],
+            Kind::Choice { scores } => scores,
+        }
+    }
+
+    /// By how much the best score beats the next one, as a share of the larger; of choices alone.
     #[must_use]
     pub fn margin(&self) -> Option<f64> {
         let Answer::Choice(best) = &self.simulated else {
             return None;
         };
-        let score = |name: &str| {
-            self.scores
-                .iter()
-                .find(|(one, _)| one == name)
-                .map(|(_, score)| *score)
-        };
-        let best_score = score(best)?;
-        let others = self.scores.iter().filter(|(name, _)| name != best);
-        others
-            .map(|(_, other)| {
-                let largest = other.abs().max(best_score.abs());
-                if largest == 0.0 {
-                    0.0
-                } else {
-                    (best_score - other).abs() / largest
-                }
-            })
-            .min_by(f64::total_cmp)
+        let (of_best, others): (Vec<_>, Vec<_>) = self.scores().iter().partition(|(name, _)| name == best);
+        let (_, best_score) = of_best.first()?;
+        let apart = others.iter().map(|(_, other)| {
+            let larger = other.abs().max(best_score.abs());
+            if larger == 0.0 {
+                0.0
+            } else {
+                (best_score - other).abs() / larger
+            }
+        });
+        apart.min_by(f64::total_cmp)
     }
 }
 
@@ -105,25 +127,40 @@ fn outcome(
     predicted: Option<Answer>,
     measured: Option<&Sheet<'_>>,
 ) -> Result<Outcome, Missing> {
-    let simulated = answer(sheet, &question.answer)?;
+    let (simulated, kind) = answer(sheet, &question.answer)?;
     // A figure that measurements do not have is no fault: the next one may.
     let measured = measured
-        .filter(|sheet| is_measured(sheet, &question.answer))
-        .and_then(|sheet| answer(sheet, &question.answer).ok());
+        .filter(|sheet| sheet.is_measured(&question.answer))
+        .and_then(|sheet| answer(sheet, &question.answer).ok())
+        .map(|(answer, _)| answer);
     let right = predicted
         .as_ref()
-        .map(|predicted| match (&question.answer, predicted, &simulated) {
-            (Answered::Number { tolerance, .. }, Answer::Number(predicted), Answer::Number(truth)) => {
+        .map(|predicted| match (&kind, predicted, &simulated) {
+            (Kind::Number { tolerance, .. }, Answer::Number(predicted), Answer::Number(truth)) => {
                 tolerance.holds(*predicted, *truth)
             }
             (_, predicted, truth) => predicted == truth,
         });
-    let (unit, allowed, by_hand) = match &question.answer {
+    Ok(Outcome {
+        name: question.name.clone(),
+        ask: sheet.text(&question.ask)?,
+        predicted,
+        simulated,
+        measured,
+        right,
+        kind,
+        because: sheet.text(&question.because)?,
+    })
+}
+
+/// What the figures of a sheet answer.
+fn answer(sheet: &Sheet<'_>, answered: &Answered) -> Result<(Answer, Kind), Missing> {
+    match answered {
         Answered::Number {
             unit,
+            truth,
             tolerance,
             by_hand,
-            truth,
         } => {
             let truth = sheet.value(truth)?;
             let by_hand = by_hand.as_ref().map(|by_hand| {
@@ -135,56 +172,25 @@ fn outcome(
                     is_within: tolerance.holds(value, truth),
                 })
             });
-            (unit.clone(), tolerance.told(unit), by_hand.transpose()?)
-        }
-        Answered::Choice { .. } => (String::new(), String::new(), None),
-    };
-    let scores = match &question.answer {
-        Answered::Choice { scores, .. } => scores
-            .iter()
-            .map(|(name, score)| Ok((name.clone(), sheet.value(score)?)))
-            .collect::<Result<_, Missing>>()?,
-        Answered::Number { .. } => Vec::new(),
-    };
-    Ok(Outcome {
-        name: question.name.clone(),
-        ask: sheet.text(&question.ask)?,
-        unit,
-        predicted,
-        simulated,
-        measured,
-        right,
-        allowed,
-        by_hand,
-        scores,
-        because: sheet.text(&question.because)?,
-    })
-}
-
-/// What the figures of a sheet answer.
-fn answer(sheet: &Sheet<'_>, answered: &Answered) -> Result<Answer, Missing> {
-    match answered {
-        Answered::Number { truth, .. } => sheet.value(truth).map(Answer::Number),
-        Answered::Choice { scores, best } => {
-            let scored: Vec<(f64, &String)> = scores
-                .iter()
-                .map(|(name, score)| Ok((sheet.value(score)?, name)))
-                .collect::<Result<_, Missing>>()?;
-            let by_score = |a: &&(f64, &String), b: &&(f64, &String)| a.0.total_cmp(&b.0);
-            let winner = match best {
-                Best::Largest => scored.iter().max_by(by_score),
-                Best::Smallest => scored.iter().min_by(by_score),
+            let kind = Kind::Number {
+                unit: unit.clone(),
+                tolerance: *tolerance,
+                by_hand: by_hand.transpose()?,
             };
-            Ok(Answer::Choice(
-                winner.map(|(_, name)| (*name).clone()).unwrap_or_default(),
-            ))
+            Ok((Answer::Number(truth), kind))
         }
-    }
-}
-
-fn is_measured(sheet: &Sheet<'_>, answered: &Answered) -> bool {
-    match answered {
-        Answered::Number { truth, .. } => sheet.is_measured(truth),
-        Answered::Choice { scores, .. } => scores.iter().any(|(_, score)| sheet.is_measured(score)),
+        Answered::Choice { scores, best } => {
+            let scores: Vec<(String, f64)> = scores
+                .iter()
+                .map(|(name, score)| Ok((name.clone(), sheet.value(score)?)))
+                .collect::<Result<_, Missing>>()?;
+            let by_score = |a: &&(String, f64), b: &&(String, f64)| a.1.total_cmp(&b.1);
+            let winner = match best {
+                Best::Largest => scores.iter().max_by(by_score),
+                Best::Smallest => scores.iter().min_by(by_score),
+            };
+            let (winner, _) = winner.expect("the reader demands two choices");
+            Ok((Answer::Choice(winner.clone()), Kind::Choice { scores }))
+        }
     }
 }

@@ -19,10 +19,10 @@ use std::collections::BTreeMap;
 use std::fmt;
 
 pub use arithmetic::Arithmetic;
-pub use grade::{ByHandOutcome, Outcome, grade};
-pub use notebook::{Notebook, Predictions, file_name};
+pub use grade::{ByHandOutcome, Kind, Outcome, grade};
+pub use notebook::{Notebook, PROGRAM, Predictions, file_name};
 pub use read::read;
-pub use sheet::{Missing, Sheet};
+pub use sheet::{Missing, Sheet, figure};
 pub use text::Text;
 pub use variant::{Student, Variant};
 
@@ -44,17 +44,20 @@ pub struct Lab {
     pub about: Text,
     /// What to explain in a sentence at the end.
     pub reflect: Option<Text>,
-    /// What differs from student to student: the values that each name may take.
-    pub vary: BTreeMap<String, Vec<Varied>>,
+    /// What differs from student to student: of each list one row is drawn, whose names then have its values.
+    pub vary: BTreeMap<String, Vec<Row>>,
     /// Its commands, in the order of the file.
     pub experiments: Vec<Experiment>,
     /// Named figures.
     pub values: BTreeMap<String, Arithmetic>,
     /// What is predicted, in the order of the file.
     pub questions: Vec<Question>,
-    /// SHA-256 of the file, in hexadecimal.
+    /// SHA-256 of all that decides its answers, in hexadecimal: texts may be corrected without a new one.
     pub digest: String,
 }
+
+/// Values that are drawn together, by their names.
+pub type Row = BTreeMap<String, Varied>;
 
 /// A value that differs from student to student.
 #[derive(Clone, Debug, PartialEq)]
@@ -114,6 +117,17 @@ pub enum Answered {
     },
 }
 
+impl Answered {
+    /// The figures that decide it.
+    fn references(&self) -> impl Iterator<Item = &Reference> {
+        let expressions: Vec<&Arithmetic> = match self {
+            Answered::Number { truth, .. } => vec![truth],
+            Answered::Choice { scores, .. } => scores.iter().map(|(_, score)| score).collect(),
+        };
+        expressions.into_iter().flat_map(Arithmetic::references)
+    }
+}
+
 /// How far off a prediction may be.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub enum Tolerance {
@@ -132,14 +146,6 @@ impl Tolerance {
             Tolerance::Points(points) => points,
         };
         (predicted - truth).abs() <= most
-    }
-
-    /// In words: `within 25 %`, `within 5 ms`.
-    fn told(self, unit: &str) -> String {
-        match self {
-            Tolerance::Relative(share) => format!("within {} %", (1e4 * share).round() / 100.0),
-            Tolerance::Points(points) => format!("within {} {unit}", points).trim_end().to_owned(),
-        }
     }
 }
 
@@ -222,6 +228,27 @@ pub enum Answer {
 }
 
 impl Lab {
+    /// Whether a name differs from student to student.
+    #[must_use]
+    pub fn varies(&self, name: &str) -> bool {
+        let mut lists = self.vary.values();
+        lists.any(|rows| rows.first().is_some_and(|row| row.contains_key(name)))
+    }
+
+    /// Questions whose answers hang on figures that are told before the prediction, and on no others.
+    pub fn told_beforehand(&self) -> impl Iterator<Item = &str> {
+        let asks = self
+            .questions
+            .iter()
+            .flat_map(|question| question.ask.references());
+        let told = sheet::printed_by(self, self.about.references().chain(asks));
+        let known = self.questions.iter().filter(move |question| {
+            let hangs_on = sheet::printed_by(self, question.answer.references());
+            !hangs_on.is_empty() && hangs_on.is_subset(&told)
+        });
+        known.map(|question| question.name.as_str())
+    }
+
     /// The question of that name.
     #[must_use]
     pub fn question(&self, name: &str) -> Option<&Question> {

@@ -3,17 +3,22 @@
 //! The receipt is a hash of who predicted what, of which lab and when. A student hands it in before running the lab; a prediction that
 //! was changed afterwards has another one.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
 use serde::{Deserialize, Serialize};
+use toml::Value;
 
 use super::{Answer, Lab, Student};
 use crate::digest::sha256;
 
+/// This program's version.
+pub const PROGRAM: &str = env!("CARGO_PKG_VERSION");
 /// The form of the file.
 const VERSION: u32 = 1;
-/// Hexadecimal digits of a receipt, in threes of four.
-const RECEIPT_DIGITS: usize = 12;
+/// Hexadecimal digits of a receipt: so many that nobody finds two sets of predictions with one.
+const RECEIPT_DIGITS: usize = 24;
+/// They are read in groups.
+const GROUP: usize = 4;
 
 /// Predictions by the names of their questions.
 pub type Predictions = BTreeMap<String, Answer>;
@@ -31,6 +36,8 @@ pub struct Notebook {
     pub predicted_at: String,
     /// What was predicted.
     pub predictions: Predictions,
+    /// The version of this program that locked them: another may simulate other figures.
+    pub program: String,
     /// The hash of all above, as the file has it.
     pub receipt: String,
     /// The sentence at the end.
@@ -45,17 +52,11 @@ struct Written {
     digest: String,
     student: String,
     predicted_at: String,
+    program: String,
     receipt: String,
     #[serde(skip_serializing_if = "Option::is_none")]
     explanation: Option<String>,
     predictions: BTreeMap<String, Value>,
-}
-
-#[derive(Serialize, Deserialize)]
-#[serde(untagged, expecting = "a number or one of the choices")]
-enum Value {
-    Number(f64),
-    Choice(String),
 }
 
 /// The name of the file that a lab's predictions are kept in.
@@ -74,6 +75,7 @@ impl Notebook {
             student,
             predicted_at,
             predictions,
+            program: PROGRAM.to_owned(),
             receipt: String::new(),
             explanation: None,
         };
@@ -87,10 +89,12 @@ impl Notebook {
         self.receipt == self.computed_receipt()
     }
 
-    /// Whether it is of this very text of a lab.
+    /// Whether a lab asks for just what is predicted here, and decides it in the same way.
     #[must_use]
     pub fn is_of(&self, lab: &Lab) -> bool {
-        self.lab == lab.name && self.digest == lab.digest
+        let asked: BTreeSet<&String> = lab.questions.iter().map(|question| &question.name).collect();
+        let predicted = self.predictions.keys().collect::<BTreeSet<_>>();
+        self.lab == lab.name && self.digest == lab.digest && predicted == asked
     }
 
     fn computed_receipt(&self) -> String {
@@ -99,7 +103,13 @@ impl Notebook {
             // Each with its length: no two sets of lines run together to the same text.
             lines += &format!("{} {text}\n", text.len());
         };
-        for text in [&self.lab, &self.digest, self.student.id(), &self.predicted_at] {
+        for text in [
+            &self.lab,
+            &self.digest,
+            self.student.id(),
+            &self.predicted_at,
+            &self.program,
+        ] {
             line(text);
         }
         for (name, answer) in &self.predictions {
@@ -110,12 +120,10 @@ impl Notebook {
             }
         }
         let digits = sha256(lines.as_bytes());
-        format!(
-            "{}-{}-{}",
-            &digits[..4],
-            &digits[4..8],
-            &digits[8..RECEIPT_DIGITS]
-        )
+        let groups = (0..RECEIPT_DIGITS)
+            .step_by(GROUP)
+            .map(|at| &digits[at..at + GROUP]);
+        groups.collect::<Vec<_>>().join("-")
     }
 
     /// The file.
@@ -123,8 +131,8 @@ impl Notebook {
     pub fn to_toml(&self) -> String {
         let predictions = self.predictions.iter().map(|(name, answer)| {
             let value = match answer {
-                Answer::Number(number) => Value::Number(*number),
-                Answer::Choice(choice) => Value::Choice(choice.clone()),
+                Answer::Number(number) => Value::Float(*number),
+                Answer::Choice(choice) => Value::String(choice.clone()),
             };
             (name.clone(), value)
         });
@@ -134,11 +142,12 @@ impl Notebook {
             digest: self.digest.clone(),
             student: self.student.id().to_owned(),
             predicted_at: self.predicted_at.clone(),
+            program: self.program.clone(),
             receipt: self.receipt.clone(),
             explanation: self.explanation.clone(),
             predictions: predictions.collect(),
         };
-        let body = toml::to_string(&written).unwrap_or_default();
+        let body = toml::to_string(&written).expect("strings and numbers are TOML");
         format!("# Predictions of a lab, locked: the receipt is of what stands here.\n{body}")
     }
 
@@ -163,19 +172,32 @@ impl Notebook {
                 written.version
             ));
         }
-        let predictions = written.predictions.into_iter().map(|(name, value)| {
+        let words = [
+            &written.lab,
+            &written.predicted_at,
+            &written.receipt,
+            &written.program,
+        ];
+        if words.iter().any(|word| word.chars().any(char::is_control)) {
+            return Err("it has control characters where `plimsoll lab predict` writes none".to_owned());
+        }
+        let mut predictions = Predictions::new();
+        for (name, value) in written.predictions {
             let answer = match value {
-                Value::Number(number) => Answer::Number(number),
-                Value::Choice(choice) => Answer::Choice(choice),
+                Value::Float(number) => Answer::Number(number),
+                Value::Integer(number) => Answer::Number(number as f64),
+                Value::String(choice) => Answer::Choice(choice),
+                _ => return Err(format!("`{name}` is neither a number nor a choice")),
             };
-            (name, answer)
-        });
+            predictions.insert(name, answer);
+        }
         Ok(Notebook {
             lab: written.lab,
             digest: written.digest,
             student: Student::named(&written.student)?,
             predicted_at: written.predicted_at,
-            predictions: predictions.collect(),
+            predictions,
+            program: written.program,
             receipt: written.receipt,
             explanation: written.explanation,
         })

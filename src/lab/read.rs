@@ -1,5 +1,6 @@
 //! A lab's file, and all that is wrong with one.
 
+mod digest;
 mod raw;
 mod references;
 
@@ -7,19 +8,22 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::ops::Range;
 use std::sync::Arc;
 
-use toml::Spanned;
+use toml::{Spanned, Value};
 
-use self::raw::{RawExperiment, RawLab, RawQuestion, RawVaried};
+use self::digest::digest;
+use self::raw::{RawExperiment, RawLab, RawQuestion};
 use self::references::{Allowed, Use, says_itself, unusable};
 use super::arithmetic::SIGNS;
 use super::variant::SEED;
 use super::{
-    Answered, Arithmetic, Best, ByHand, COMMANDS, Experiment, Lab, Question, Reference, Text, Tolerance,
+    Answered, Arithmetic, Best, ByHand, COMMANDS, Experiment, Lab, Question, Reference, Row, Text, Tolerance,
     Varied,
 };
 use crate::config::diagnostic::SourceFile;
 use crate::config::{Diagnostic, Diagnostics, Place};
-use crate::digest::sha256;
+
+/// Most named figures: each may hang on another.
+const VALUES_MAX: usize = 200;
 
 /// Reads a lab.
 ///
@@ -44,8 +48,7 @@ pub fn read(name: &str, text: &str) -> Result<Lab, Diagnostics> {
         values: BTreeMap::new(),
         taken: BTreeSet::new(),
     };
-    let digest = sha256(text.as_bytes());
-    let lab = reader.lab(raw, digest);
+    let lab = reader.lab(raw);
     if reader.problems.is_empty() {
         reader.check(&lab);
     }
@@ -77,7 +80,8 @@ impl Reader {
         });
     }
 
-    fn lab(&mut self, raw: RawLab, digest: String) -> Lab {
+    fn lab(&mut self, raw: RawLab) -> Lab {
+        let digest = digest(&raw);
         if *raw.number.get_ref() == 0 {
             self.wrong(raw.number.span(), "labs are numbered from 1", "");
         }
@@ -88,7 +92,16 @@ impl Reader {
             }
         }
         let vary = self.vary(raw.vary);
-        let values = self.values(raw.values, &vary);
+        if let Some((_, last)) = raw.values.last_key_value()
+            && raw.values.len() > VALUES_MAX
+        {
+            let message = format!(
+                "{} named figures, and {VALUES_MAX} are the most",
+                raw.values.len()
+            );
+            self.wrong(last.span(), message, "");
+        }
+        let values = self.values(raw.values);
         let experiments: Vec<Experiment> = raw
             .experiments
             .into_iter()
@@ -123,39 +136,51 @@ impl Reader {
         }
     }
 
-    fn vary(&mut self, raw: BTreeMap<String, Spanned<Vec<RawVaried>>>) -> BTreeMap<String, Vec<Varied>> {
+    fn vary(&mut self, raw: BTreeMap<String, Spanned<Vec<Value>>>) -> BTreeMap<String, Vec<Row>> {
         let mut vary = BTreeMap::new();
         for (name, values) in raw {
             let span = values.span();
             self.identifier(&name, span.clone());
-            if name == SEED {
+            let values = values.into_inner().into_iter();
+            let rows: Option<Vec<Row>> = values.map(|value| row(&name, value)).collect();
+            let Some(rows) = rows else {
+                let message = format!("`{name}` holds something else than numbers and names");
+                let help = "a list of numbers, of names, or of tables with the same names: [{ gpu = \"H100\", tb_s = 3.35 }]";
+                self.wrong(span, message, help);
+                continue;
+            };
+            let Some(first) = rows.first() else {
+                self.wrong(span, format!("`{name}` has no value to draw"), "");
+                continue;
+            };
+            if rows.iter().any(|row| !row.keys().eq(first.keys())) {
+                let help = "each of its tables has the same names";
                 self.wrong(
                     span.clone(),
-                    "`seed` is every student's own already",
-                    "use {seed} without listing it",
+                    format!("the rows of `{name}` have unlike names"),
+                    help,
                 );
             }
-            if values.get_ref().is_empty() {
-                self.wrong(span, format!("`{name}` has no value to draw"), "");
+            for drawn in first.keys() {
+                self.identifier(drawn, span.clone());
+                if drawn == SEED {
+                    let help = "use {seed} without listing it";
+                    self.wrong(span.clone(), "`seed` is every student's own already", help);
+                }
+                if !self.taken.insert(("values", drawn.clone())) {
+                    self.wrong(span.clone(), format!("`{drawn}` is drawn twice"), "");
+                }
             }
-            let values = values.into_inner().into_iter().map(|value| match value {
-                RawVaried::Number(number) => Varied::Number(number),
-                RawVaried::Word(word) => Varied::Word(word),
-            });
-            vary.insert(name, values.collect());
+            vary.insert(name, rows);
         }
         vary
     }
 
-    fn values(
-        &mut self,
-        raw: BTreeMap<String, Spanned<String>>,
-        vary: &BTreeMap<String, Vec<Varied>>,
-    ) -> BTreeMap<String, Arithmetic> {
+    fn values(&mut self, raw: BTreeMap<String, Spanned<String>>) -> BTreeMap<String, Arithmetic> {
         let mut values = BTreeMap::new();
         for (name, written) in raw {
             self.identifier(&name, written.span());
-            if vary.contains_key(&name) || name == SEED {
+            if !self.taken.insert(("values", name.clone())) || name == SEED {
                 self.wrong(
                     written.span(),
                     format!("`{name}` is a varied value already"),
@@ -412,5 +437,25 @@ impl Reader {
                 self.wrong(span, format!("`{name}` is said by itself"), "");
             }
         }
+    }
+}
+
+/// A value as a row of one name, or a table as a row; `None` of what is neither number nor name.
+fn row(name: &str, value: Value) -> Option<Row> {
+    match value {
+        Value::Table(row) => row
+            .into_iter()
+            .map(|(name, value)| Some((name, varied(value)?)))
+            .collect(),
+        value => Some(Row::from([(name.to_owned(), varied(value)?)])),
+    }
+}
+
+fn varied(value: Value) -> Option<Varied> {
+    match value {
+        Value::Integer(number) => Some(Varied::Number(number as f64)),
+        Value::Float(number) if number.is_finite() => Some(Varied::Number(number)),
+        Value::String(word) => Some(Varied::Word(word)),
+        _ => None,
     }
 }

@@ -1,12 +1,13 @@
 //! One student's copy of a lab, with what its commands printed.
 
-use std::collections::BTreeMap;
+use std::cell::RefCell;
+use std::collections::{BTreeMap, BTreeSet};
 
 use serde_json::Value;
 use thiserror::Error;
 
-use super::{Arithmetic, Experiment, Lab, Reference, Student, Text, Variant, Varied};
-use crate::quantity::{grouped, significant_grouped};
+use super::{Answered, Arithmetic, Experiment, Lab, Reference, Student, Text, Variant, Varied};
+use crate::quantity::significant_grouped_to;
 
 /// Why a figure is not to be had.
 #[derive(Clone, Debug, PartialEq, Eq, Error)]
@@ -60,6 +61,8 @@ pub struct Sheet<'a> {
     pub variant: Variant,
     printed: BTreeMap<String, Value>,
     measured: BTreeMap<String, Value>,
+    /// Named figures that were asked for: each may hang on many, and is computed once.
+    named: RefCell<BTreeMap<String, f64>>,
 }
 
 impl<'a> Sheet<'a> {
@@ -71,12 +74,20 @@ impl<'a> Sheet<'a> {
             variant: Variant::of(lab, student),
             printed: BTreeMap::new(),
             measured: BTreeMap::new(),
+            named: RefCell::default(),
         }
     }
 
     /// Takes what an experiment printed.
     pub fn took(&mut self, experiment: &str, printed: Value) {
         self.printed.insert(experiment.to_owned(), printed);
+        self.named.take();
+    }
+
+    /// What an experiment printed, if it was run.
+    #[must_use]
+    pub fn of(&self, experiment: &str) -> Option<&Value> {
+        self.printed.get(experiment)
     }
 
     /// The same sheet with an experiment that was measured: a result in the keys of `vllm bench serve` in place of what was simulated.
@@ -84,6 +95,7 @@ impl<'a> Sheet<'a> {
     pub fn with_measured(&self, experiment: &str, result: Value) -> Sheet<'a> {
         let mut sheet = self.clone();
         sheet.measured.insert(experiment.to_owned(), result);
+        sheet.named.take();
         sheet
     }
 
@@ -109,7 +121,7 @@ impl<'a> Sheet<'a> {
     /// # Errors
     /// A figure that is not there.
     pub fn text(&self, text: &Text) -> Result<String, Missing> {
-        text.filled(|reference| self.shown(reference))
+        text.filled(|reference| self.shown(reference, DIGITS))
     }
 
     /// The value of an expression.
@@ -122,7 +134,7 @@ impl<'a> Sheet<'a> {
             return Ok(value);
         }
         Err(Missing::NotFinite(
-            arithmetic.on_paper(|reference| self.shown(reference))?,
+            arithmetic.on_paper(|reference| self.shown(reference, DIGITS))?,
         ))
     }
 
@@ -131,19 +143,22 @@ impl<'a> Sheet<'a> {
     /// # Errors
     /// A figure that is not there.
     pub fn on_paper(&self, arithmetic: &Arithmetic) -> Result<String, Missing> {
-        arithmetic.on_paper(|reference| self.shown(reference))
+        /// One more than figures have elsewhere, so that what stands there gives what stands behind it.
+        const DIGITS: usize = 4;
+        let mut arithmetic = arithmetic;
+        // A name alone says nothing: what it stands for does.
+        while let Some(inner) = arithmetic.sole_name().and_then(|name| self.lab.values.get(name)) {
+            arithmetic = inner;
+        }
+        arithmetic.on_paper(|reference| self.shown(reference, DIGITS))
     }
 
-    /// Whether an expression hangs on a figure that was measured.
+    /// Whether all figures that an answer hangs on were measured, and there are some.
     #[must_use]
-    pub fn is_measured(&self, arithmetic: &Arithmetic) -> bool {
-        arithmetic.references().iter().any(|reference| match reference {
-            Reference::Printed { experiment, .. } => self.measured.contains_key(experiment),
-            Reference::Name(name) => {
-                let named = self.lab.values.get(name);
-                named.is_some_and(|inner| self.is_measured(inner))
-            }
-        })
+    pub(super) fn is_measured(&self, answered: &Answered) -> bool {
+        let used = printed_by(self.lab, answered.references());
+        let mut experiments = used.iter().map(|(experiment, _)| *experiment);
+        !used.is_empty() && experiments.all(|experiment| self.measured.contains_key(experiment))
     }
 
     fn number(&self, reference: &Reference) -> Result<f64, Missing> {
@@ -153,11 +168,12 @@ impl<'a> Sheet<'a> {
         }
     }
 
-    fn shown(&self, reference: &Reference) -> Result<String, Missing> {
+    /// A figure for people: varied numbers and whole ones as they are, others with so many significant digits.
+    fn shown(&self, reference: &Reference, digits: usize) -> Result<String, Missing> {
         let is_given = matches!(reference, Reference::Name(name) if self.variant.get(name).is_some());
         Ok(match self.figure(reference)? {
             Varied::Number(number) if is_given => exact(number),
-            Varied::Number(number) => significant_grouped(number),
+            Varied::Number(number) => figure_to(number, digits),
             Varied::Word(word) => word,
         })
     }
@@ -166,11 +182,20 @@ impl<'a> Sheet<'a> {
         match reference {
             Reference::Name(name) => match (self.variant.get(name), self.lab.values.get(name)) {
                 (Some(value), _) => Ok(value.clone()),
-                (None, Some(arithmetic)) => self.value(arithmetic).map(Varied::Number),
+                (None, Some(arithmetic)) => self.named(name, arithmetic).map(Varied::Number),
                 (None, None) => Err(Missing::Name(name.clone())),
             },
             Reference::Printed { experiment, pointer } => self.printed(experiment, pointer),
         }
+    }
+
+    fn named(&self, name: &str, arithmetic: &Arithmetic) -> Result<f64, Missing> {
+        if let Some(known) = self.named.borrow().get(name) {
+            return Ok(*known);
+        }
+        let value = self.value(arithmetic)?;
+        self.named.borrow_mut().insert(name.to_owned(), value);
+        Ok(value)
     }
 
     fn printed(&self, experiment: &str, pointer: &str) -> Result<Varied, Missing> {
@@ -205,13 +230,59 @@ impl<'a> Sheet<'a> {
     }
 }
 
+/// Significant digits of figures in texts.
+const DIGITS: usize = 3;
+
+/// A figure as texts have it.
+#[must_use]
+pub fn figure(number: f64) -> String {
+    figure_to(number, DIGITS)
+}
+
+/// A figure with so many significant digits; a whole number below a million with all it has.
+fn figure_to(number: f64, digits: usize) -> String {
+    /// Sums of products come this near to the whole number that they are.
+    const NEARLY: f64 = 1e-9;
+    const WHOLE_MAX: f64 = 1e6;
+    // A zero has no sign.
+    let whole = number.round() + 0.0;
+    let is_whole = number.abs() < WHOLE_MAX && (number - whole).abs() <= NEARLY * whole.abs().max(1.0);
+    // All digits of a whole number below a million, and no others.
+    let text = match is_whole {
+        true => significant_grouped_to(whole, whole.abs().max(1.0).log10() as usize + 1),
+        false => significant_grouped_to(number, digits),
+    };
+    text.replace('-', "−")
+}
+
 /// A number as it was given, its thousands apart.
 fn exact(number: f64) -> String {
-    if number.fract() == 0.0 {
-        grouped(&number.to_string())
-    } else {
-        number.to_string()
+    match number.fract() == 0.0 {
+        true => figure(number),
+        false => number.to_string().replace('-', "−"),
     }
+}
+
+/// The figures of commands that references lead to, directly or through named figures: each an experiment and a place in what it prints.
+pub(super) fn printed_by<'a>(
+    lab: &'a Lab,
+    references: impl IntoIterator<Item = &'a Reference>,
+) -> BTreeSet<(&'a str, &'a str)> {
+    let mut open: Vec<&Reference> = references.into_iter().collect();
+    let mut seen = BTreeSet::new();
+    let mut found = BTreeSet::new();
+    while let Some(reference) = open.pop() {
+        match reference {
+            Reference::Printed { experiment, pointer } => {
+                found.insert((experiment.as_str(), pointer.as_str()));
+            }
+            Reference::Name(name) if seen.insert(name) => {
+                open.extend(lab.values.get(name).into_iter().flat_map(Arithmetic::references));
+            }
+            Reference::Name(_) => {}
+        }
+    }
+    found
 }
 
 /// What stands where a pointer's last known part leads.

@@ -34,6 +34,11 @@ impl Student {
                 "an id has at most {LONGEST_ID} characters, none of them a control character"
             ));
         }
+        if id.starts_with(['=', '+', '-', '@']) {
+            return Err(
+                "an id begins with a letter or a digit: a spreadsheet would take it for a formula".to_owned(),
+            );
+        }
         Ok(Student((!id.is_empty()).then(|| id.to_owned())))
     }
 
@@ -62,9 +67,9 @@ impl Variant {
     /// A student's, the same whenever and wherever it is drawn.
     #[must_use]
     pub fn of(lab: &Lab, student: &Student) -> Variant {
-        let drawn = lab.vary.iter().map(|(name, values)| {
-            let place = student.draws(&lab.name, name, values.len() as u64);
-            (name.clone(), values[place as usize].clone())
+        let drawn = lab.vary.iter().flat_map(|(name, rows)| {
+            let place = student.draws(&lab.name, name, rows.len() as u64);
+            rows[place as usize].clone()
         });
         let seed = Varied::Number(student.draws(&lab.name, SEED, SEEDS) as f64);
         Variant(drawn.chain([(SEED.to_owned(), seed)]).collect())

@@ -9,7 +9,8 @@ use clap::ValueEnum;
 use super::super::progress::Progress;
 use super::super::terminal::Terminal;
 use super::super::{Exit, files, interrupt, ledger};
-use super::{experiments, named};
+use super::experiments::{self, Ran, Runner};
+use super::named;
 use crate::lab::{Lab, Notebook, Sheet, grade, shipped};
 use crate::report::lab::class::{self, Graded, HandedIn};
 
@@ -25,6 +26,9 @@ pub(super) struct Args {
     /// A lab of one's own that they are of.
     #[arg(long, value_name = "FILE")]
     lab: Option<String>,
+    /// A text with the receipts that were handed in before the lab was run: whose stands in none of it is told.
+    #[arg(long, value_name = "FILE")]
+    receipts: Option<String>,
     /// Form of the grades.
     #[arg(long, value_enum, default_value = "table")]
     format: Format,
@@ -58,23 +62,29 @@ pub(super) fn run(args: &Args, out: &mut dyn Write, terminal: &Terminal) -> anyh
     if let Some(file) = args.output.as_deref().filter(|file| *file != "-") {
         files::check_file(Path::new(file), "--output")?;
     }
+    let receipts = args.receipts.as_deref().map(text_of).transpose()?;
     let own = args.lab.as_deref().map(named).transpose()?.map(|(lab, _)| lab);
     let mut progress = Progress::new(terminal, Some(args.files.len() as u64), "files");
     let mut all = Vec::new();
+    let mut runner = Runner::default();
     for (done, file) in args.files.iter().enumerate() {
         if !progress.at(done as u64) {
             break;
         }
-        let graded = graded(file, own.as_ref());
+        let graded = graded(file, own.as_ref(), &mut runner);
         if interrupt::is_asked() {
             break;
         }
         all.push(HandedIn {
             file: file.clone(),
-            graded: graded.map_err(|error| error.to_string()),
+            graded: graded.map_err(|error| experiments::sentence(&error)),
         });
     }
     drop(progress);
+    if let Some(receipts) = &receipts {
+        all.iter_mut().for_each(|one| one.hold_against(receipts));
+    }
+    terminal.notes(&class::remarks(&all));
     let is_cut = all.len() < args.files.len();
     if is_cut {
         terminal.notes(&[format!(
@@ -98,8 +108,12 @@ pub(super) fn run(args: &Args, out: &mut dyn Write, terminal: &Terminal) -> anyh
     .into())
 }
 
+fn text_of(file: &str) -> anyhow::Result<String> {
+    ledger::read_to_string(Path::new(file)).map_err(|error| anyhow::anyhow!("cannot read {file}: {error}"))
+}
+
 /// One file, its variant simulated again.
-fn graded(file: &str, own: Option<&Lab>) -> anyhow::Result<Graded> {
+fn graded(file: &str, own: Option<&Lab>, runner: &mut Runner) -> anyhow::Result<Graded> {
     let text = ledger::read_to_string(Path::new(file))
         .map_err(|error| anyhow::anyhow!("cannot be read: {error}"))?;
     let notebook = Notebook::read(&text).map_err(anyhow::Error::msg)?;
@@ -117,11 +131,10 @@ fn graded(file: &str, own: Option<&Lab>) -> anyhow::Result<Graded> {
     };
     anyhow::ensure!(
         notebook.is_of(lab),
-        "predicted of another text of this lab than this program has"
+        "this lab asks for other figures now than when they were predicted"
     );
     let mut sheet = Sheet::new(lab, &notebook.student);
-    experiments::run_those(&mut sheet, false)?;
-    if interrupt::is_asked() {
+    if let Ran::Cut = runner.run(&mut sheet, false)? {
         anyhow::bail!("interrupted");
     }
     let outcomes = grade(&sheet, Some(&notebook.predictions), None).map_err(super::of_the_lab(lab))?;
@@ -129,5 +142,6 @@ fn graded(file: &str, own: Option<&Lab>) -> anyhow::Result<Graded> {
         is_intact: notebook.is_intact(),
         notebook,
         outcomes,
+        was_handed_in: None,
     })
 }

@@ -11,7 +11,7 @@ use std::io::Write;
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 
-use serde_json::json;
+use serde_json::{Value, json};
 
 use super::terminal::Terminal;
 use super::{Exit, files, interrupt, ledger};
@@ -20,7 +20,7 @@ use crate::lab::{Lab, Missing, Notebook, Sheet, Student, file_name, grade, read,
 use crate::nearest::nearest;
 use crate::report::lab as report;
 use crate::report::{folded, glossary};
-use experiments::Ran;
+use experiments::{Ran, Runner};
 
 /// Exercises: predict, simulate, explain.
 ///
@@ -126,17 +126,24 @@ pub fn run(args: &Args, out: &mut dyn Write, terminal: &Terminal) -> anyhow::Res
     }
 }
 
-/// A lab that ships, or that of a file, with its text.
+/// The lab of a file, or one that ships, with its text.
 fn named(name: &str) -> anyhow::Result<(Lab, String)> {
+    let path = Path::new(name);
+    let is_toml = path.extension().is_some_and(|ending| ending == "toml");
+    let from_file = || -> anyhow::Result<(Lab, String)> {
+        let text =
+            ledger::read_to_string(path).map_err(|error| anyhow::anyhow!("cannot read {name}: {error}"))?;
+        Ok((read(name, &text)?, text))
+    };
+    // A file that is there is meant, whatever ships under its name.
+    if is_toml && path.exists() {
+        return from_file();
+    }
     if let Some((lab, text)) = shipped::find(name) {
         return Ok((lab, text.to_owned()));
     }
-    let path = Path::new(name);
-    if path.extension().is_some_and(|ending| ending == "toml") || path.is_file() {
-        let text =
-            ledger::read_to_string(path).map_err(|error| anyhow::anyhow!("cannot read {name}: {error}"))?;
-        let lab = read(name, &text)?;
-        return Ok((lab, text));
+    if is_toml || path.is_file() {
+        return from_file();
     }
     let problem = Diagnostic::new(format!("there is no lab `{name}`"));
     let problem = match nearest(name, shipped::names(), 1)[..] {
@@ -166,7 +173,7 @@ fn notebook(lab: &Lab) -> anyhow::Result<Option<Notebook>> {
     let notebook = Notebook::read(&text).map_err(|problem| anyhow::anyhow!("{shown}: {problem}"))?;
     anyhow::ensure!(
         notebook.is_of(lab),
-        "{shown} holds predictions of another text of this lab: predict anew, after putting that file elsewhere"
+        "{shown} is of a lab of this name that asks for other figures: predict anew, after putting that file elsewhere"
     );
     Ok(Some(notebook))
 }
@@ -227,14 +234,25 @@ fn show(args: &Show, name: &str, out: &mut dyn Write, terminal: &Terminal) -> an
         out.write_all(text.as_bytes())?;
         return Ok(Exit::Ok.into());
     }
-    let locked = notebook(&lab)?.map(|notebook| notebook.student);
-    let is_locked = locked.is_some() && args.student_id.is_none();
+    // Reading needs no predictions: those that are not of this lab are told, and stand in nobody's way.
+    let locked = match notebook(&lab) {
+        _ if args.student_id.is_some() => None,
+        Ok(notebook) => notebook.map(|notebook| notebook.student),
+        Err(problem) => {
+            terminal.notes(&[format!("{problem:#}")]);
+            None
+        }
+    };
+    let is_locked = locked.is_some();
     let student = args.student_id.clone().or(locked).unwrap_or(Student::nobody());
     let unlocked = (!is_locked).then_some(&student);
     let mut sheet = Sheet::new(&lab, &student);
-    if experiments::run_those(&mut sheet, true)?.is_cut() {
-        return Ok(Exit::Interrupted.into());
+    if !is_shipped(&lab) {
+        experiments::judge(&sheet)?;
     }
+    let Ran::Whole(_) = Runner::default().run(&mut sheet, true)? else {
+        return Ok(Exit::Interrupted.into());
+    };
     let text = match args.format.as_str() {
         "json" => report::exercise_json(&sheet, student.id()).map(|object| format!("{object:#}\n")),
         _ => report::exercise(&sheet, name, unlocked, terminal.style(None)),
@@ -254,7 +272,10 @@ fn results(args: &RunArgs, out: &mut dyn Write, terminal: &Terminal) -> anyhow::
     let (lab, _) = named(&args.lab)?;
     let notebook = match args.without_prediction {
         true => None,
-        false => Some(notebook(&lab)?.ok_or_else(|| not_predicted(&args.lab))?),
+        false => {
+            let help = "--without-prediction runs it all the same";
+            Some(notebook(&lab)?.ok_or_else(|| Diagnostics::from(not_predicted(&args.lab).help(help)))?)
+        }
     };
     let student = match &notebook {
         Some(notebook) => notebook.student.clone(),
@@ -269,10 +290,13 @@ fn results(args: &RunArgs, out: &mut dyn Write, terminal: &Terminal) -> anyhow::
     }
     let measured = measurements(&lab, &args.measured)?;
     let mut sheet = Sheet::new(&lab, &student);
-    let (commands, trust) = match experiments::run_those(&mut sheet, false)? {
-        Ran::Whole { commands, trust } => (commands, trust),
-        Ran::Cut => return Ok(Exit::Interrupted.into()),
+    let Ran::Whole(ran) = Runner::default().run(&mut sheet, false)? else {
+        return Ok(Exit::Interrupted.into());
     };
+    terminal.notes(&ran.on_disk);
+    for (experiment, result) in &measured {
+        terminal.notes(&unlike(experiment, result, sheet.of(experiment)));
+    }
     let beside = measured
         .into_iter()
         .fold(None, |beside: Option<Sheet<'_>>, (experiment, result)| {
@@ -290,10 +314,11 @@ fn results(args: &RunArgs, out: &mut dyn Write, terminal: &Terminal) -> anyhow::
     }
     let result = report::Told {
         sheet: &sheet,
+        student: student.id(),
         notebook: notebook.as_ref(),
         outcomes: &outcomes,
-        commands: &commands,
-        trust: &trust,
+        commands: &ran.commands,
+        trust: &ran.trust,
     };
     let text = match args.format.as_str() {
         "json" => format!("{:#}\n", report::result_json(&result)),
@@ -303,18 +328,33 @@ fn results(args: &RunArgs, out: &mut dyn Write, terminal: &Terminal) -> anyhow::
     Ok(Exit::Ok.into())
 }
 
-fn not_predicted(name: &str) -> Diagnostics {
-    let problem = Diagnostic::new(format!("nothing is predicted of lab {name} in this folder"));
-    problem
-        .help(format!(
-            "`plimsoll lab predict {name}` asks for it; a prediction that may be wrong teaches more than none"
-        ))
-        .help("--without-prediction runs it all the same")
-        .into()
+fn not_predicted(name: &str) -> Diagnostic {
+    Diagnostic::new(format!("nothing is predicted of lab {name} in this folder")).help(format!(
+        "`plimsoll lab predict {name}` asks for it; a prediction that may be wrong teaches more than none"
+    ))
+}
+
+/// Whether it is the very lab that ships under its name.
+fn is_shipped(lab: &Lab) -> bool {
+    shipped::find(&lab.name).is_some_and(|(shipped, _)| shipped.digest == lab.digest)
+}
+
+/// In what a result says of its load it is not the experiment that it should have measured.
+fn unlike(experiment: &str, measured: &Value, simulated: Option<&Value>) -> Vec<String> {
+    const LOAD: [&str; 3] = ["model_id", "request_rate", "max_concurrency"];
+    let known = |value: &Value| !value.is_null();
+    let differs = LOAD.iter().filter_map(|key| {
+        let (there, here) = (&measured[*key], &simulated?[*key]);
+        (known(there) && known(here) && there != here)
+            .then(|| format!("{experiment} was measured with {key} {there}, and is simulated with {here}"))
+    });
+    let is_ours = measured["plimsoll"].is_object();
+    let ours = is_ours.then(|| format!("what should have measured {experiment} was simulated, too"));
+    differs.chain(ours).collect()
 }
 
 /// Results by the experiments that they measured.
-fn measurements(lab: &Lab, given: &[String]) -> anyhow::Result<Vec<(String, serde_json::Value)>> {
+fn measurements(lab: &Lab, given: &[String]) -> anyhow::Result<Vec<(String, Value)>> {
     given
         .iter()
         .map(|one| {
@@ -329,7 +369,7 @@ fn measurements(lab: &Lab, given: &[String]) -> anyhow::Result<Vec<(String, serd
                 names.join(", ")
             );
             let bytes = files::read_result(file)?;
-            let result: serde_json::Value = serde_json::from_slice(&bytes)
+            let result: Value = serde_json::from_slice(&bytes)
                 .map_err(|error| anyhow::anyhow!("{file} is not the JSON of `vllm bench serve`: {error}"))?;
             anyhow::ensure!(
                 result.is_object(),
@@ -346,7 +386,7 @@ fn explain(args: &ExplainArgs, out: &mut dyn Write) -> anyhow::Result<ExitCode> 
     let (lab, _) = named(&args.lab)?;
     let sentence = args.sentence.trim();
     anyhow::ensure!(!sentence.is_empty(), "the sentence is empty");
-    let mut notebook = notebook(&lab)?.ok_or_else(|| not_predicted(&args.lab))?;
+    let mut notebook = notebook(&lab)?.ok_or_else(|| Diagnostics::from(not_predicted(&args.lab)))?;
     let is_new = notebook.explanation.replace(sentence.to_owned()).is_none();
     let path = notebook_path(&lab);
     files::write(&path, notebook.to_toml().as_bytes())?;

@@ -4,12 +4,13 @@ use std::io::{BufRead, IsTerminal, Write};
 use std::process::ExitCode;
 
 use super::super::terminal::Terminal;
-use super::super::{Exit, clock, files};
-use super::{experiments, named, notebook_path, of_the_lab};
+use super::super::{Exit, clock, files, interrupt};
+use super::experiments::{self, Ran, Runner};
+use super::{is_shipped, named, notebook_path, of_the_lab};
 use crate::config::{Diagnostic, Diagnostics, Place};
 use crate::lab::{Answer, Answered, Lab, Notebook, Predictions, Question, Sheet, Student};
 use crate::nearest::nearest;
-use crate::report::lab as report;
+use crate::report::{folded, lab as report};
 
 /// What to lock.
 #[derive(clap::Args, Debug)]
@@ -29,7 +30,7 @@ pub(super) struct Args {
 ///
 /// # Errors
 /// Predictions that are missing, unreadable or locked already, a file that cannot be written.
-pub(super) fn run(args: &Args, out: &mut dyn Write, _terminal: &Terminal) -> anyhow::Result<ExitCode> {
+pub(super) fn run(args: &Args, out: &mut dyn Write, terminal: &Terminal) -> anyhow::Result<ExitCode> {
     let (lab, _) = named(&args.lab)?;
     let path = notebook_path(&lab);
     if path.exists() {
@@ -45,6 +46,9 @@ pub(super) fn run(args: &Args, out: &mut dyn Write, _terminal: &Terminal) -> any
         .into());
     }
     let student = args.student_id.clone().unwrap_or(Student::nobody());
+    if !is_shipped(&lab) {
+        experiments::judge(&Sheet::new(&lab, &student))?;
+    }
     let mut predictions = given(&lab, &args.given)?;
     let missing: Vec<&Question> = lab
         .questions
@@ -56,11 +60,16 @@ pub(super) fn run(args: &Args, out: &mut dyn Write, _terminal: &Terminal) -> any
             return Err(all_missing(&missing).into());
         }
         let mut sheet = Sheet::new(&lab, &student);
-        if experiments::run_those(&mut sheet, true)?.is_cut() {
+        let Ran::Whole(_) = Runner::default().run(&mut sheet, true)? else {
             return Ok(Exit::Interrupted.into());
-        }
-        for question in missing {
-            match asked(&sheet, question)? {
+        };
+        // Nothing is locked before the last answer.
+        let _nothing_yet = interrupt::at_once();
+        let count = missing.len();
+        for (at, question) in missing.into_iter().enumerate() {
+            let asks = report::asks(&sheet, question).map_err(of_the_lab(&lab))?;
+            let page = format!("({} of {count}) {asks}\n", at + 1);
+            match asked(question, &folded(&page, terminal.width()))? {
                 Some(answer) => predictions.insert(question.name.clone(), answer),
                 None => anyhow::bail!("the answers ended before the questions: nothing is locked"),
             };
@@ -73,9 +82,10 @@ pub(super) fn run(args: &Args, out: &mut dyn Write, _terminal: &Terminal) -> any
         "{} was made meanwhile: nothing is locked",
         path.display()
     );
-    files::write(&path, notebook.to_toml().as_bytes())?;
+    // An empty file would stand in the way of another try.
+    files::write(&path, notebook.to_toml().as_bytes()).inspect_err(|_| files::remove(&path))?;
     writeln!(out, "locked in {}   receipt {}", path.display(), notebook.receipt)?;
-    writeln!(out, "plimsoll lab run {} tells how they came out", args.lab)?;
+    terminal.notes(&[format!("`plimsoll lab run {}` tells how they came out", args.lab)]);
     Ok(Exit::Ok.into())
 }
 
@@ -128,6 +138,7 @@ fn answer(question: &Question, text: &str) -> Result<Answer, String> {
             let bare = text.strip_suffix(unit.as_str()).unwrap_or(text).trim();
             match bare.parse::<f64>() {
                 Ok(number) if number.is_finite() => Ok(Answer::Number(number)),
+                _ if bare.contains(',') => Err(format!("`{text}`: write 1200 or 1.2, without a comma")),
                 _ if unit.is_empty() => Err(format!("`{text}` is no number, like 12 or 0.5")),
                 _ => Err(format!("`{text}` is no number of {unit}, like 12 or 0.5")),
             }
@@ -153,17 +164,16 @@ fn all_missing(missing: &[&Question]) -> Diagnostics {
 }
 
 /// Asks for one on the terminal until it can be read; `None` where input ends.
-fn asked(sheet: &Sheet<'_>, question: &Question) -> anyhow::Result<Option<Answer>> {
-    let asks = report::asks(sheet, question).map_err(of_the_lab(sheet.lab))?;
+fn asked(question: &Question, asks: &str) -> anyhow::Result<Option<Answer>> {
     let mut stderr = std::io::stderr();
     loop {
-        write!(stderr, "{asks}\n{} = ", question.name)?;
+        write!(stderr, "{asks}{} = ", question.name)?;
         stderr.flush()?;
-        let mut line = String::new();
-        if std::io::stdin().lock().read_line(&mut line)? == 0 {
+        let mut line = Vec::new();
+        if std::io::stdin().lock().read_until(b'\n', &mut line)? == 0 {
             return Ok(None);
         }
-        match answer(question, &line) {
+        match answer(question, &String::from_utf8_lossy(&line)) {
             Ok(answer) => return Ok(Some(answer)),
             Err(problem) => writeln!(stderr, "{problem}")?,
         }

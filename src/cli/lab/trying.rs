@@ -3,10 +3,11 @@
 use std::io::Write;
 use std::process::ExitCode;
 
+use super::super::Exit;
 use super::super::progress::Progress;
 use super::super::terminal::Terminal;
-use super::super::{Exit, interrupt};
-use super::{experiments, named, of_the_lab};
+use super::experiments::{Ran, Runner};
+use super::{named, of_the_lab};
 use crate::lab::{Lab, Sheet, Student, grade, shipped};
 use crate::report::lab::tried::{self, Try};
 
@@ -43,13 +44,14 @@ pub(super) fn run(args: &Args, out: &mut dyn Write, terminal: &Terminal) -> anyh
     );
     let mut found = Vec::new();
     let mut done = 0;
+    let mut runner = Runner::default();
     for lab in &labs {
         let mut tries = Vec::new();
         for index in 0..args.students {
             if !progress.at(done) {
                 return Ok(Exit::Interrupted.into());
             }
-            match one(lab, index)? {
+            match one(lab, index, &mut runner)? {
                 Some(one) => tries.push(one),
                 None => return Ok(Exit::Interrupted.into()),
             }
@@ -66,13 +68,13 @@ pub(super) fn run(args: &Args, out: &mut dyn Write, terminal: &Terminal) -> anyh
 }
 
 /// A student by number, the first of them nobody; `None` after Ctrl-C.
-fn one(lab: &Lab, index: u32) -> anyhow::Result<Option<Try>> {
+fn one(lab: &Lab, index: u32, runner: &mut Runner) -> anyhow::Result<Option<Try>> {
     let student = match index {
         0 => Student::nobody(),
         _ => Student::named(&index.to_string()).map_err(anyhow::Error::msg)?,
     };
     let mut sheet = Sheet::new(lab, &student);
-    if experiments::run_those(&mut sheet, false)?.is_cut() || interrupt::is_asked() {
+    if let Ran::Cut = runner.run(&mut sheet, false)? {
         return Ok(None);
     }
     Ok(Some(Try {

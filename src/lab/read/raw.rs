@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 
 use serde::Deserialize;
-use toml::Spanned;
+use toml::{Spanned, Value};
 
 use crate::lab::Best;
 
@@ -17,20 +17,13 @@ pub(super) struct RawLab {
     pub(super) about: Spanned<String>,
     pub(super) reflect: Option<Spanned<String>>,
     #[serde(default)]
-    pub(super) vary: BTreeMap<String, Spanned<Vec<RawVaried>>>,
+    pub(super) vary: BTreeMap<String, Spanned<Vec<Value>>>,
     #[serde(default)]
     pub(super) experiments: Vec<RawExperiment>,
     #[serde(default)]
     pub(super) values: BTreeMap<String, Spanned<String>>,
     #[serde(default)]
     pub(super) questions: Vec<RawQuestion>,
-}
-
-#[derive(Deserialize)]
-#[serde(untagged, expecting = "a number or a name")]
-pub(super) enum RawVaried {
-    Number(f64),
-    Word(String),
 }
 
 #[derive(Deserialize)]

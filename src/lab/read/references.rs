@@ -4,7 +4,7 @@ use std::collections::BTreeSet;
 use std::ops::Range;
 
 use crate::lab::variant::SEED;
-use crate::lab::{Lab, Reference};
+use crate::lab::{Lab, Reference, Row};
 use crate::nearest::nearest;
 
 /// What one text or expression refers to.
@@ -28,7 +28,7 @@ pub(super) enum Allowed {
 /// Why a reference may not stand where it does, and how to mend it.
 pub(super) fn unusable(lab: &Lab, reference: &Reference, allowed: Allowed) -> Option<(String, String)> {
     match reference {
-        Reference::Name(name) if name == SEED || lab.vary.contains_key(name) => None,
+        Reference::Name(name) if name == SEED || lab.varies(name) => None,
         Reference::Name(name) if lab.values.contains_key(name) => match allowed {
             Allowed::All => None,
             Allowed::Varied => Some((
@@ -40,7 +40,12 @@ pub(super) fn unusable(lab: &Lab, reference: &Reference, allowed: Allowed) -> Op
             }
         },
         Reference::Name(name) => {
-            let known = lab.vary.keys().chain(lab.values.keys()).map(String::as_str);
+            let varied = lab
+                .vary
+                .values()
+                .filter_map(|rows| rows.first())
+                .flat_map(Row::keys);
+            let known = varied.chain(lab.values.keys()).map(String::as_str);
             let help = match nearest(name, known, 1)[..] {
                 [near, ..] => format!("did you mean `{near}`?"),
                 [] => "names stand in [vary] and [values]".to_owned(),

@@ -1,9 +1,11 @@
 //! What a class handed in: a row for each file.
 
+use std::collections::BTreeMap;
+
 use serde_json::{Value, json};
 
 use super::outcome_json;
-use crate::lab::{Notebook, Outcome};
+use crate::lab::{Notebook, Outcome, PROGRAM};
 use crate::report::page::table_on;
 use crate::report::tables::{Column, markdown};
 
@@ -25,6 +27,8 @@ pub struct Graded {
     pub outcomes: Vec<Outcome>,
     /// Whether the receipt is that of what the file holds.
     pub is_intact: bool,
+    /// Whether the receipt is among those that were handed in before; `None` where those are not given.
+    pub was_handed_in: Option<bool>,
 }
 
 impl Graded {
@@ -38,10 +42,18 @@ impl Graded {
 }
 
 impl HandedIn {
-    /// Whether it could be graded and nothing was changed in it.
+    /// Whether it could be graded, nothing was changed in it, and its receipt was handed in before if those are known.
     #[must_use]
     pub fn is_sound(&self) -> bool {
-        self.graded.as_ref().is_ok_and(|graded| graded.is_intact)
+        let is_sound = |graded: &Graded| graded.is_intact && graded.was_handed_in != Some(false);
+        self.graded.as_ref().is_ok_and(is_sound)
+    }
+
+    /// Looks for its receipt in a text.
+    pub fn hold_against(&mut self, receipts: &str) {
+        if let Ok(graded) = &mut self.graded {
+            graded.was_handed_in = Some(receipts.contains(&graded.notebook.receipt));
+        }
     }
 }
 
@@ -64,9 +76,10 @@ fn cells(one: &HandedIn) -> Vec<String> {
             format!("{}/{}", graded.right(), graded.outcomes.len()),
             if graded.is_explained() { "yes" } else { "no" }.to_owned(),
             graded.notebook.predicted_at.clone(),
-            match graded.is_intact {
-                true => graded.notebook.receipt.clone(),
-                false => "CHANGED".to_owned(),
+            match (graded.is_intact, graded.was_handed_in) {
+                (false, _) => "CHANGED".to_owned(),
+                (true, Some(false)) => format!("NOT HANDED IN BEFORE {}", graded.notebook.receipt),
+                (true, _) => graded.notebook.receipt.clone(),
             },
             file,
         ],
@@ -111,6 +124,7 @@ pub fn json(all: &[HandedIn]) -> String {
                 "predicted_at": graded.notebook.predicted_at,
                 "receipt": graded.notebook.receipt,
                 "is_intact": graded.is_intact,
+                "was_handed_in": graded.was_handed_in,
                 "right": graded.right(),
                 "of": graded.outcomes.len(),
                 "explanation": graded.notebook.explanation,
@@ -120,6 +134,43 @@ pub fn json(all: &[HandedIn]) -> String {
         })
         .collect();
     format!("{:#}\n", Value::Array(rows))
+}
+
+/// What stands out in a class: who handed a lab in twice, and files that another version of this program locked.
+#[must_use]
+pub fn remarks(all: &[HandedIn]) -> Vec<String> {
+    let graded = || {
+        all.iter()
+            .filter_map(|one| Some((&one.file, one.graded.as_ref().ok()?)))
+    };
+    let mut first = BTreeMap::new();
+    let mut remarks = Vec::new();
+    for (file, graded) in graded() {
+        let whose = (graded.notebook.student.id(), &graded.notebook.lab);
+        if let Some(before) = first.insert(whose, file) {
+            let (id, lab) = whose;
+            remarks.push(format!(
+                "lab {lab} of student `{id}` is there twice: {before}, {file}"
+            ));
+        }
+    }
+    let others = graded()
+        .filter(|(_, graded)| graded.notebook.program != PROGRAM)
+        .count();
+    if others > 0 {
+        remarks.push(format!(
+            "{others} of the files were locked by another version of plimsoll than {PROGRAM}, which grades them by its own figures"
+        ));
+    }
+    remarks
+}
+
+/// A cell that no spreadsheet takes for a formula.
+fn no_formula(text: &str) -> String {
+    match text.starts_with(['=', '+', '-', '@']) {
+        true => format!("'{text}"),
+        false => text.to_owned(),
+    }
 }
 
 /// A row for each file.
@@ -135,6 +186,8 @@ pub fn csv(all: &[HandedIn]) -> String {
         "predicted_at",
         "receipt",
         "is_intact",
+        "was_handed_in",
+        "explanation",
         "problem",
     ];
     let rows = all.iter().map(|one| match &one.graded {
@@ -148,6 +201,8 @@ pub fn csv(all: &[HandedIn]) -> String {
             graded.notebook.predicted_at.clone(),
             graded.notebook.receipt.clone(),
             graded.is_intact.to_string(),
+            graded.was_handed_in.map_or(String::new(), |was| was.to_string()),
+            no_formula(graded.notebook.explanation.as_deref().unwrap_or_default()),
             String::new(),
         ],
         Err(problem) => {

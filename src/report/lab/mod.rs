@@ -5,11 +5,13 @@ pub mod tried;
 
 use serde_json::{Value, json};
 
-use super::figures::significant;
-use super::page::Page;
+use super::page::{Page, wrapped};
 use super::prose::blocks;
 use super::style::Style;
-use crate::lab::{Answer, Answered, Lab, Missing, Notebook, Outcome, Question, Sheet, Student, Varied};
+use crate::lab::{
+    Answer, Answered, Kind, Lab, Missing, Notebook, Outcome, Question, Sheet, Student, Tolerance, Varied,
+    figure,
+};
 
 /// An exercise as a student reads it.
 ///
@@ -44,8 +46,14 @@ pub fn exercise(
         page.line("");
     }
     page.line("To predict");
+    let column = names_column(lab);
     for question in &lab.questions {
-        page.listed(&question.name, &[asks(sheet, question)?]);
+        page.block(&entry(
+            &question.name,
+            &[asks(sheet, question)?],
+            column,
+            page.width(),
+        ));
     }
     page.line("");
     if let Some(student) = unlocked {
@@ -69,6 +77,22 @@ fn title(lab: &Lab) -> String {
     format!("Lab {}: {}", lab.number, lab.title)
 }
 
+/// Columns that the names of questions take.
+fn names_column(lab: &Lab) -> usize {
+    let names = lab.questions.iter().map(|question| question.name.len());
+    names.max().unwrap_or(0)
+}
+
+/// A name in its column, and its sentences beside it.
+fn entry(name: &str, sentences: &[String], column: usize, width: usize) -> String {
+    let indent = " ".repeat(column + 4);
+    let lines = sentences.iter().enumerate().map(|(at, sentence)| {
+        let name = if at == 0 { name } else { "" };
+        wrapped(&format!("  {name:<column$}  "), &indent, sentence, width)
+    });
+    lines.collect()
+}
+
 /// A question with what may answer it.
 ///
 /// # Errors
@@ -90,12 +114,14 @@ pub fn asks(sheet: &Sheet<'_>, question: &Question) -> Result<String, Missing> {
 pub struct Told<'a> {
     /// The lab with its figures.
     pub sheet: &'a Sheet<'a>,
+    /// Whose.
+    pub student: &'a str,
     /// The locked predictions, if there are any.
     pub notebook: Option<&'a Notebook>,
     /// How each question came out.
     pub outcomes: &'a [Outcome],
-    /// The commands, as they are typed.
-    pub commands: &'a [String],
+    /// The names of experiments, and their commands as they are typed.
+    pub commands: &'a [(String, String)],
     /// What parts of the model the figures rest on, by how well each is known: `calibrated: linear layers, prefill attention`.
     pub trust: &'a [String],
 }
@@ -121,8 +147,9 @@ pub fn result(told: &Told<'_>, asked: &str, style: Style) -> Result<String, Miss
         None => format!("{}, without predictions", title(lab)),
     });
     page.line("");
+    let column = names_column(lab);
     for outcome in told.outcomes {
-        page.listed(&outcome.name, &sentences(outcome));
+        page.block(&entry(&outcome.name, &sentences(outcome), column, page.width()));
     }
     page.line("");
     if let Some(notebook) = told.notebook {
@@ -135,10 +162,24 @@ pub fn result(told: &Told<'_>, asked: &str, style: Style) -> Result<String, Miss
             &format!("{who}{}; receipt {}", notebook.predicted_at, notebook.receipt),
         );
     }
-    page.listed("commands", told.commands);
+    // Whole, however long: they are there to be typed again.
+    page.line("  commands");
+    let widest = told
+        .commands
+        .iter()
+        .map(|(name, _)| name.len())
+        .max()
+        .unwrap_or(0);
+    for (name, command) in told.commands {
+        page.line(&format!("    {name:<widest$}  {command}"));
+    }
+    let is_measured = told.outcomes.iter().any(|one| one.measured.is_some());
     page.fact(
-        "simulated",
-        "nothing here was measured. What the figures rest on:",
+        "rest on",
+        match is_measured {
+            true => "measurement where it is said, and else on simulation, with",
+            false => "simulation: nothing here was measured. It has",
+        },
     );
     page.listed("", told.trust);
     if let Some(reflect) = &lab.reflect {
@@ -154,57 +195,82 @@ pub fn result(told: &Told<'_>, asked: &str, style: Style) -> Result<String, Miss
 
 /// All that is said of one question.
 fn sentences(outcome: &Outcome) -> Vec<String> {
-    let unit = |answer: &Answer| shown(answer, &outcome.unit);
+    let unit = |answer: &Answer| shown(answer, outcome.unit());
     let simulated = unit(&outcome.simulated);
     let mut said = vec![outcome.ask.clone()];
     said.push(match (&outcome.predicted, outcome.right) {
         (Some(predicted), Some(right)) => {
             let mark = if right { "✓" } else { "✗" };
-            let off = off(outcome).map_or(String::new(), |off| format!(": {off}"));
-            let allowed = match (outcome.allowed.as_str(), right) {
-                ("", _) => String::new(),
-                (allowed, true) => format!(", {allowed}"),
-                (allowed, false) => format!(", not {allowed}"),
-            };
-            format!(
-                "{mark} predicted {}, simulated {simulated}{off}{allowed}",
-                bare(predicted)
-            )
+            let off = off(outcome, right).map_or(String::new(), |off| format!(": {off}"));
+            format!("{mark} predicted {}, simulated {simulated}{off}", bare(predicted))
         }
         _ => format!("simulated {simulated}"),
     });
     if let Some(measured) = &outcome.measured {
         said.push(format!("measured {}", unit(measured)));
     }
-    if let Some(by_hand) = &outcome.by_hand {
-        said.push(format!(
-            "{}: {} = {}",
-            by_hand.rule,
-            by_hand.on_paper,
-            shown(&Answer::Number(by_hand.value), &outcome.unit)
-        ));
+    if let Some(by_hand) = outcome.by_hand() {
+        let value = figure(by_hand.value);
+        // A formula that is a number needs no equation.
+        let equation = match by_hand.on_paper == value {
+            true => String::new(),
+            false => format!("{} = ", by_hand.on_paper),
+        };
+        let told = format!("{}: {equation}{value} {}", by_hand.rule, outcome.unit());
+        said.push(told.trim_end().to_owned());
     }
     said.push(outcome.because.clone());
     said
 }
 
-/// How far a figure is off, in words.
-fn off(outcome: &Outcome) -> Option<String> {
+/// How far a figure is off, and whether that is near enough, in words.
+fn off(outcome: &Outcome, right: bool) -> Option<String> {
+    let (Some(Answer::Number(predicted)), Answer::Number(truth)) = (&outcome.predicted, &outcome.simulated)
+    else {
+        return None;
+    };
+    let Kind::Number { unit, tolerance, .. } = &outcome.kind else {
+        return None;
+    };
+    let not = if right { "" } else { "not " };
+    let off = match tolerance {
+        Tolerance::Relative(_) if predicted * truth > 0.0 => by_ratio(predicted / truth),
+        _ => format!("{} off", points(figure((predicted - truth).abs()), unit)),
+    };
+    Some(format!("{off}, {not}{}", allowed(*tolerance, unit)))
+}
+
+/// How far off a prediction may be: `within 25 %`, `within 5 ms`.
+pub(super) fn allowed(tolerance: Tolerance, unit: &str) -> String {
+    match tolerance {
+        Tolerance::Relative(share) => format!("within {} %", figure(100.0 * share)),
+        Tolerance::Points(most) => format!("within {}", points(figure(most), unit)),
+    }
+}
+
+/// A difference in a unit; of shares in points, for 5 % would be read as 5 % of one.
+fn points(difference: String, unit: &str) -> String {
+    match unit {
+        "%" => format!("{difference} percentage points"),
+        unit => format!("{difference} {unit}").trim_end().to_owned(),
+    }
+}
+
+fn by_ratio(ratio: f64) -> String {
     const TWICE: f64 = 2.0;
-    let ratio = outcome.error()? + 1.0;
-    Some(match ratio {
+    match ratio {
         _ if (ratio - 1.0).abs() < 0.01 => "less than 1 % off".to_owned(),
-        _ if ratio >= TWICE => format!("{} times too much", significant(ratio)),
-        _ if ratio > 0.0 && ratio <= 1.0 / TWICE => format!("{} times too little", significant(1.0 / ratio)),
+        _ if ratio >= TWICE => format!("{} times too much", figure(ratio)),
+        _ if ratio <= 1.0 / TWICE => format!("{} times too little", figure(1.0 / ratio)),
         _ if ratio > 1.0 => format!("{:.0} % too much", 100.0 * (ratio - 1.0)),
         _ => format!("{:.0} % too little", 100.0 * (1.0 - ratio)),
-    })
+    }
 }
 
 /// A figure with its unit, or a choice.
 fn shown(answer: &Answer, unit: &str) -> String {
     match answer {
-        Answer::Number(number) => format!("{} {unit}", significant(*number)).trim_end().to_owned(),
+        Answer::Number(number) => format!("{} {unit}", figure(*number)).trim_end().to_owned(),
         Answer::Choice(choice) => choice.clone(),
     }
 }
@@ -242,6 +308,20 @@ pub fn exercise_json(sheet: &Sheet<'_>, student: &str) -> Result<Value, Missing>
     let experiments = lab.experiments.iter().map(|one| {
         Ok(json!({"name": one.name, "what": sheet.text(&one.what)?, "before": one.before, "command": sheet.command(one)?}))
     });
+    Ok(json!({
+        "lab": lab.name,
+        "number": lab.number,
+        "title": lab.title,
+        "student": student,
+        "varied": varied_json(sheet),
+        "about": sheet.text(&lab.about)?,
+        "experiments": experiments.collect::<Result<Vec<_>, Missing>>()?,
+        "questions": questions.collect::<Result<Vec<_>, Missing>>()?,
+    }))
+}
+
+/// What the student's variant is.
+fn varied_json(sheet: &Sheet<'_>) -> Value {
     let varied = sheet.variant.iter().map(|(name, value)| {
         let value = match value {
             Varied::Number(number) => json!(number),
@@ -249,16 +329,7 @@ pub fn exercise_json(sheet: &Sheet<'_>, student: &str) -> Result<Value, Missing>
         };
         (name.to_owned(), value)
     });
-    Ok(json!({
-        "lab": lab.name,
-        "number": lab.number,
-        "title": lab.title,
-        "student": student,
-        "varied": varied.collect::<serde_json::Map<_, _>>(),
-        "about": sheet.text(&lab.about)?,
-        "experiments": experiments.collect::<Result<Vec<_>, Missing>>()?,
-        "questions": questions.collect::<Result<Vec<_>, Missing>>()?,
-    }))
+    Value::Object(varied.collect())
 }
 
 /// The result of a lab as one object.
@@ -268,13 +339,14 @@ pub fn result_json(told: &Told<'_>) -> Value {
     json!({
         "lab": told.sheet.lab.name,
         "number": told.sheet.lab.number,
-        "student": told.notebook.map(|notebook| notebook.student.id()),
+        "student": told.student,
+        "varied": varied_json(told.sheet),
         "predicted_at": told.notebook.map(|notebook| &notebook.predicted_at),
         "receipt": told.notebook.map(|notebook| &notebook.receipt),
         "explanation": told.notebook.and_then(|notebook| notebook.explanation.as_ref()),
         "right": told.notebook.map(|_| right),
         "of": all,
-        "commands": told.commands,
+        "commands": told.commands.iter().map(|(name, command)| json!({"experiment": name, "command": command})).collect::<Vec<_>>(),
         "trust": told.trust,
         "questions": told.outcomes.iter().map(outcome_json).collect::<Vec<_>>(),
     })
@@ -283,26 +355,36 @@ pub fn result_json(told: &Told<'_>) -> Value {
 /// One question as an object.
 #[must_use]
 pub fn outcome_json(outcome: &Outcome) -> Value {
-    let by_hand = outcome.by_hand.as_ref().map(|by_hand| {
+    let by_hand = outcome.by_hand().map(|by_hand| {
         json!({"rule": by_hand.rule, "on_paper": by_hand.on_paper, "value": by_hand.value, "is_within": by_hand.is_within})
     });
-    let scores: serde_json::Map<String, Value> = outcome
-        .scores
+    let scores = outcome
+        .scores()
         .iter()
-        .map(|(name, score)| (name.clone(), json!(score)))
-        .collect();
+        .map(|(name, score)| (name.clone(), json!(score)));
+    let (within, within_points) = match &outcome.kind {
+        Kind::Number {
+            tolerance: Tolerance::Relative(share),
+            ..
+        } => (Some(share), None),
+        Kind::Number {
+            tolerance: Tolerance::Points(points),
+            ..
+        } => (None, Some(points)),
+        Kind::Choice { .. } => (None, None),
+    };
     json!({
         "name": outcome.name,
         "ask": outcome.ask,
-        "unit": outcome.unit,
+        "unit": outcome.unit(),
         "predicted": outcome.predicted.as_ref().map(answer_json),
         "simulated": answer_json(&outcome.simulated),
         "measured": outcome.measured.as_ref().map(answer_json),
         "right": outcome.right,
-        "error": outcome.error(),
-        "allowed": outcome.allowed,
+        "within": within,
+        "within_points": within_points,
         "by_hand": by_hand,
-        "scores": scores,
+        "scores": scores.collect::<serde_json::Map<_, _>>(),
         "because": outcome.because,
     })
 }

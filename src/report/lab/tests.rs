@@ -42,9 +42,13 @@ fn page(predicted: f64) -> String {
     let outcomes = crate::lab::grade(&sheet, Some(&notebook.predictions), None).unwrap();
     let told = Told {
         sheet: &sheet,
+        student: "",
         notebook: Some(&notebook),
         outcomes: &outcomes,
-        commands: &["plimsoll run quickstart --request-rate 8".to_owned()],
+        commands: &[(
+            "loaded".to_owned(),
+            "plimsoll run quickstart --request-rate 8".to_owned(),
+        )],
         trust: &["prior: host".to_owned()],
     };
     result(&told, "1", Style::default()).unwrap()
@@ -71,11 +75,11 @@ fn how_far_off_a_prediction_is_stands_in_words() {
         ),
         (
             20.0,
-            "✗ predicted 20, simulated 100 requests: 5.00 times too little, not within 25 %",
+            "✗ predicted 20, simulated 100 requests: 5 times too little, not within 25 %",
         ),
         (
             -20.0,
-            "✗ predicted -20, simulated 100 requests: 120 % too little, not within 25 %",
+            "✗ predicted -20, simulated 100 requests: 120 requests off, not within 25 %",
         ),
     ] {
         let page = page(predicted);
@@ -90,8 +94,8 @@ fn the_first_line_counts_and_the_formula_has_its_figures() {
         page.starts_with("1 of 1 predictions right   Lab 1: Queues\n"),
         "{page}"
     );
-    assert!(page.contains("L = λ·W: 8 × 12.0 = 96.0 requests"), "{page}");
-    assert!(page.contains("Each stays 12.0 s."), "{page}");
+    assert!(page.contains("L = λ·W: 8 × 12 = 96 requests"), "{page}");
+    assert!(page.contains("Each stays 12 s."), "{page}");
     assert!(page.contains("nothing here was measured"), "{page}");
 }
 

@@ -1,7 +1,6 @@
 //! A lab tried on many students, for whoever writes one: what answers spread over, and what would mislead.
 
-use crate::lab::{Answer, Lab, Outcome};
-use crate::report::figures::significant;
+use crate::lab::{Answer, Kind, Lab, Outcome, figure};
 use crate::report::page::table_on;
 use crate::report::tables::Column;
 
@@ -20,7 +19,15 @@ pub struct Try {
 /// What is wrong with a lab that was tried, a line each.
 #[must_use]
 pub fn problems(lab: &Lab, tries: &[Try]) -> Vec<String> {
-    let mut problems = Vec::new();
+    let mut problems: Vec<String> = lab
+        .told_beforehand()
+        .map(|question| {
+            format!(
+                "{} {question}: all figures of its answer are told before the prediction",
+                lab.name
+            )
+        })
+        .collect();
     for one in tries {
         let who = match one.student.as_str() {
             "" => "without an id".to_owned(),
@@ -28,21 +35,21 @@ pub fn problems(lab: &Lab, tries: &[Try]) -> Vec<String> {
         };
         for outcome in &one.outcomes {
             let place = format!("{} {} ({who})", lab.name, outcome.name);
-            if let (Some(by_hand), Answer::Number(truth)) = (&outcome.by_hand, &outcome.simulated)
+            if let (Some(by_hand), Answer::Number(truth)) = (outcome.by_hand(), &outcome.simulated)
                 && !by_hand.is_within
             {
                 problems.push(format!(
                     "{place}: by hand {}, simulated {}, which is not {}",
-                    significant(by_hand.value),
-                    significant(*truth),
-                    outcome.allowed
+                    figure(by_hand.value),
+                    figure(*truth),
+                    allowed(outcome)
                 ));
             }
             if let Some(margin) = outcome.margin().filter(|margin| *margin < CLOSE) {
                 let scores = outcome
-                    .scores
+                    .scores()
                     .iter()
-                    .map(|(name, score)| format!("{name} {}", significant(*score)));
+                    .map(|(name, score)| format!("{name} {}", figure(*score)));
                 problems.push(format!(
                     "{place}: the best two scores are {:.1} % apart: {}",
                     100.0 * margin,
@@ -52,6 +59,14 @@ pub fn problems(lab: &Lab, tries: &[Try]) -> Vec<String> {
         }
     }
     problems
+}
+
+/// How far off its figures may be.
+fn allowed(outcome: &Outcome) -> String {
+    match &outcome.kind {
+        Kind::Number { unit, tolerance, .. } => super::allowed(*tolerance, unit),
+        Kind::Choice { .. } => String::new(),
+    }
 }
 
 /// A row for each question: what its answers spread over.
@@ -87,12 +102,12 @@ fn spread(outcomes: &[&Outcome]) -> String {
         (low.min(figure), high.max(figure))
     });
     if low <= high {
-        let unit = &outcomes[0].unit;
-        return format!("{} to {} {unit}", significant(low), significant(high))
+        let unit = outcomes[0].unit();
+        return format!("{} to {} {unit}", figure(low), figure(high))
             .trim_end()
             .to_owned();
     }
-    let scores = outcomes.first().map_or(&[][..], |one| &one.scores);
+    let scores = outcomes.first().map_or(&[][..], |one| one.scores());
     let counts = scores.iter().map(|(name, _)| {
         let is_right = |one: &&&Outcome| one.simulated == Answer::Choice(name.clone());
         format!("{name} {} times", outcomes.iter().filter(is_right).count())
@@ -104,7 +119,7 @@ fn spread(outcomes: &[&Outcome]) -> String {
 fn worst_by_hand(outcomes: &[&Outcome]) -> String {
     let errors = outcomes
         .iter()
-        .filter_map(|one| match (&one.by_hand, &one.simulated) {
+        .filter_map(|one| match (one.by_hand(), &one.simulated) {
             (Some(by_hand), Answer::Number(truth)) if *truth != 0.0 => {
                 Some((by_hand.value / truth - 1.0).abs())
             }
