@@ -65,7 +65,7 @@ pub struct Args {
 pub(super) fn or_quickstart(flags: ScenarioFlags) -> (ScenarioFlags, Option<String>) {
     let names_something = flags.target.is_some()
         || flags.scenario.is_some()
-        || flags.model.is_some()
+        || flags.server.machines.model.is_some()
         || flags.serve_cmd.is_some()
         || flags.bench_cmd.is_some();
     if names_something {

@@ -14,8 +14,7 @@ use self::pasted::Pasted;
 use super::disk::Disk;
 use super::terminal::Terminal;
 use super::{Exit, interrupt};
-use crate::config::flags::{DisaggregationFlags, OverrideFlags, ScenarioFlags, SpeculationFlags};
-use crate::config::raw::{RawBatching, RawCluster, RawEngine, RawModel, RawSglang, RawTrtllm};
+use crate::config::flags::{ScenarioFlags, ServerFlags};
 use crate::config::{Assembled, Diagnostic, Resolved, argv, assemble, resolve};
 use crate::report::figures::{count, time};
 use crate::report::trust_mark;
@@ -45,30 +44,8 @@ pub struct Args {
     /// Scenario file or shipped scenario, where the model is given too.
     #[arg(long, value_name = "SCENARIO")]
     pub scenario: Option<String>,
-    /// Model: Hugging Face id of a bundled shape, or the path of a config.json.
-    #[arg(long, value_name = "MODEL", help_heading = "Model")]
-    pub model: Option<String>,
     #[command(flatten)]
-    pub(crate) shape: RawModel,
-    #[command(flatten)]
-    pub(crate) overrides: OverrideFlags,
-    #[command(flatten)]
-    pub(crate) cluster: RawCluster,
-    #[command(flatten)]
-    pub(crate) disaggregation: DisaggregationFlags,
-    #[command(flatten)]
-    pub(crate) engine: RawEngine,
-    #[command(flatten)]
-    pub(crate) sglang: RawSglang,
-    #[command(flatten)]
-    pub(crate) trtllm: RawTrtllm,
-    #[command(flatten)]
-    pub(crate) batching: RawBatching,
-    /// vLLM's compilation config as JSON (-cc); its CUDA-graph keys are used.
-    #[arg(long, value_name = "JSON", help_heading = "Engine (vLLM's flags)")]
-    pub compilation_config: Option<String>,
-    #[command(flatten)]
-    pub(crate) speculation: SpeculationFlags,
+    pub(crate) server: ServerFlags,
     /// A whole `vllm serve …`, `python -m sglang.launch_server …` or `trtllm-serve …` command to take model and engine flags from.
     #[arg(long, value_name = "COMMAND", help_heading = "Pasted commands")]
     pub serve_cmd: Option<String>,
@@ -128,17 +105,7 @@ impl Args {
         ScenarioFlags {
             target: self.target.clone(),
             scenario: self.scenario.clone(),
-            model: self.model.clone(),
-            shape: self.shape.clone(),
-            overrides: self.overrides.clone(),
-            cluster: self.cluster.clone(),
-            disaggregation: self.disaggregation.clone(),
-            engine: self.engine.clone(),
-            sglang: self.sglang.clone(),
-            trtllm: self.trtllm.clone(),
-            batching: self.batching.clone(),
-            compilation_config: self.compilation_config.clone(),
-            speculation: self.speculation.clone(),
+            server: self.server.clone(),
             serve_cmd: self.serve_cmd.clone(),
             ..ScenarioFlags::default()
         }
