@@ -1,6 +1,8 @@
 //! `plimsoll serve`: a server for real clients, whose timing is the simulation's.
 
+mod names;
 mod pasted;
+mod told;
 
 use std::io::Write;
 use std::net::TcpListener;
@@ -11,17 +13,15 @@ use anyhow::Context;
 use indicatif::{ProgressBar, ProgressStyle};
 
 use self::pasted::Pasted;
+use self::told::{Classes, closing, opening, status};
 use super::disk::Disk;
 use super::terminal::Terminal;
-use super::{Exit, interrupt};
+use super::{Exit, interrupt, present};
 use crate::config::flags::{ScenarioFlags, ServerFlags};
-use crate::config::{Assembled, Diagnostic, Resolved, argv, assemble, resolve};
-use crate::report::figures::{count, time};
-use crate::report::trust_mark;
+use crate::config::{Assembled, Diagnostics, Resolved, argv, assemble, resolve, without_traffic};
 use crate::serve::desk::House;
 use crate::serve::pacer::Tally;
-use crate::serve::server::Server;
-use crate::sim::Role;
+use crate::serve::server::{Server, Terms};
 use crate::workload::Endings;
 
 /// Answer OpenAI's API with the timing of a simulated server.
@@ -129,21 +129,28 @@ pub fn run(args: &Args, out: &mut dyn Write, terminal: &Terminal) -> anyhow::Res
     });
     let (mut notes, mut resolved) = servers(input)?;
     resolved.scenario.seed = towards.seed.unwrap_or(resolved.scenario.seed);
+    let house = house(&towards, &resolved)?;
     let socket = listen(&towards)?;
     notes.extend(answers_note(&towards));
     terminal.notes(&notes);
     let endings = (towards.output_len).map(|mean| Endings::Hazard {
         per_token: 1.0 / f64::from(mean),
     });
-    let house = house(&towards, &resolved);
-    let server = Server::start(socket, &resolved.scenario, house, towards.speed, endings)?;
+    let terms = Terms {
+        speed: towards.speed,
+        endings,
+        limits: present::limits(&resolved.slo),
+    };
+    let classes = Classes::of(&resolved.scenario, &terms);
+    let server = Server::start(socket, &resolved.scenario, house, terms)?;
     drop(nothing_yet);
     write!(out, "{}", opening(&resolved, &server, towards.speed))?;
     out.flush()?;
-    watch(&server, terminal);
+    watch(&server, &classes, terminal);
     let is_asked = interrupt::is_asked();
-    let tally = server.close()?;
-    write!(out, "{}", closing(&tally))?;
+    let done = server.close()?;
+    write!(out, "{}", closing(&done, &classes))?;
+    let tally = done.tally;
     if is_asked {
         return Ok(Exit::Ok.into());
     }
@@ -177,46 +184,11 @@ fn listen(towards: &Towards) -> anyhow::Result<TcpListener> {
     })
 }
 
-/// What serves, without traffic and promises.
-fn servers(mut input: Assembled) -> anyhow::Result<(Vec<String>, Resolved)> {
-    let document = &mut input.document;
-    let has_classes = document.get("workload.classes").is_some();
-    let seed = document.get("workload.seed").cloned();
-    for (table, what) in [
-        ("workload", "traffic is what clients send"),
-        ("slo", "promises are for who measures"),
-        ("sweep", "this is one server"),
-        ("run", "it runs until Ctrl-C"),
-    ] {
-        if document.get(table).is_some() {
-            input
-                .notes
-                .push(format!("[{table}] of the scenario has no effect: {what}"));
-            document.remove(table);
-        }
-    }
-    let of = "serve";
-    let table = || toml::Value::Table(toml::Table::new());
-    document.set_default("workload.arrivals.all_at_once", table(), of);
-    for key in [
-        "num_prompts",
-        "lengths.random.input_len",
-        "lengths.random.output_len",
-    ] {
-        document.set_default(&format!("workload.{key}"), toml::Value::Integer(1), of);
-    }
-    if let Some(seed) = seed {
-        document.set_default("workload.seed", seed, of);
-    }
-    let resolved = resolve(input.document, &Disk).map_err(|mut problems| {
-        if has_classes {
-            let no_classes =
-                "serve has no classes of requests: whose a request of a real client is, nobody says";
-            let help = "serve a scenario without [[workload.classes]], and one server for each model";
-            problems.0 = vec![Diagnostic::new(no_classes).help(help)];
-        }
-        problems
-    })?;
+/// What serves, without traffic.
+fn servers(mut input: Assembled) -> Result<(Vec<String>, Resolved), Diagnostics> {
+    let notes = without_traffic(&mut input.document, &Disk)?;
+    input.notes.extend(notes);
+    let resolved = resolve(input.document, &Disk)?;
     input.notes.extend(resolved.notes.iter().cloned());
     Ok((input.notes, resolved))
 }
@@ -229,57 +201,23 @@ fn answers_note(towards: &Towards) -> Option<String> {
 }
 
 /// What clients may ask of the server itself.
-fn house(towards: &Towards, resolved: &Resolved) -> House {
+fn house(towards: &Towards, resolved: &Resolved) -> anyhow::Result<House> {
     let pool = resolved.scenario.first_pool();
-    let models = match towards.served_model_name.as_slice() {
-        [] => vec![pool.model.clone()],
-        names => names.to_vec(),
-    };
     let created = SystemTime::now().duration_since(UNIX_EPOCH);
     let pools = resolved.scenario.pools.iter();
-    House {
-        models,
+    Ok(House {
+        names: names::of(&resolved.scenario, &towards.served_model_name)?,
         // Whether the pool that a request comes to takes it, that pool says.
         max_model_len: pools.map(|pool| pool.engine.max_model_len()).max().unwrap_or(0),
         engine: pool.engine.profile().to_owned(),
         chars_per_token: towards.chars_per_token,
         created: created.map_or(0, |since| since.as_secs()),
         deprecated_metrics: towards.metrics_deprecated,
-    }
-}
-
-/// What is served, and where.
-fn opening(resolved: &Resolved, server: &Server, speed: f64) -> String {
-    let pools = resolved.scenario.pools.iter().map(|pool| {
-        let role = match (pool.name.as_str(), pool.role) {
-            ("", Role::Both) => String::new(),
-            ("", Role::Prefill) => "prefill: ".to_owned(),
-            ("", Role::Decode) => "decode: ".to_owned(),
-            (name, _) => format!("{name}: "),
-        };
-        let gpus = match pool.gpus {
-            1 => pool.device.clone(),
-            gpus => format!("{gpus} {}", pool.device),
-        };
-        format!("{role}{} × {} on {gpus}", pool.replicas, pool.model)
-    });
-    let pools: Vec<String> = pools.collect();
-    let pace = if speed == 1.0 {
-        String::new()
-    } else {
-        format!("   clock × {speed}")
-    };
-    format!(
-        "simulated {} on http://{}   OpenAI's API, /metrics   trust {}{pace}\n{}\n",
-        resolved.scenario.first_pool().engine.profile(),
-        server.address(),
-        trust_mark(resolved.trust),
-        pools.join("\n"),
-    )
+    })
 }
 
 /// Watches it until Ctrl-C, and says now and then how it is.
-fn watch(server: &Server, terminal: &Terminal) {
+fn watch(server: &Server, classes: &Classes, terminal: &Terminal) {
     const LOOK: Duration = Duration::from_millis(50);
     let bar = terminal.shows_progress().then(|| {
         let style = ProgressStyle::with_template("{spinner} {msg}").expect("a fixed template");
@@ -297,7 +235,7 @@ fn watch(server: &Server, terminal: &Terminal) {
             continue;
         }
         let tally = server.tally();
-        let line = status(&tally, &last, said.elapsed());
+        let line = status(&tally, &last, said.elapsed(), classes);
         match &bar {
             Some(bar) => {
                 bar.set_message(line);
@@ -315,48 +253,4 @@ fn watch(server: &Server, terminal: &Terminal) {
     if let Some(bar) = bar {
         bar.finish_and_clear();
     }
-}
-
-/// How it is now, and since it was looked at last.
-fn status(tally: &Tally, last: &Tally, since: Duration) -> String {
-    let rate = (tally.asked - last.asked) as f64 / since.as_secs_f64();
-    let load = tally.load;
-    format!(
-        "{rate:.1} req/s now   running {}   waiting {}   KV {:.0} %   answered {}   refused {}   gone {}   {}",
-        load.running,
-        load.waiting,
-        load.kv_usage * 100.0,
-        tally.answered,
-        tally.refused,
-        tally.gone,
-        pacing(tally),
-    )
-}
-
-/// How late this machine is.
-fn pacing(tally: &Tally) -> String {
-    match (tally.lateness.quantile(0.5), tally.lateness.quantile(0.99)) {
-        (Some(median), Some(p99)) => format!(
-            "late {} p50, {} p99, {} at most",
-            time(median.as_secs_f64()),
-            time(p99.as_secs_f64()),
-            time(tally.lateness.longest().as_secs_f64())
-        ),
-        _ => "nothing said yet".to_owned(),
-    }
-}
-
-/// What it has done.
-fn closing(tally: &Tally) -> String {
-    format!(
-        "{} requests: {} answered with {} tokens, {} refused, {} gone before their end, {} lost with a replica, {} cut off   {}\n",
-        count(tally.asked),
-        count(tally.answered),
-        count(tally.output_tokens),
-        count(tally.refused),
-        count(tally.gone),
-        count(tally.lost),
-        count(tally.inside()),
-        pacing(tally),
-    )
 }

@@ -25,11 +25,20 @@ pub(super) struct Streams {
     open: FxHashMap<RequestId, Stream>,
     replicas: Vec<Decoding>,
     rejected: FxHashMap<RequestId, Rejection>,
+    /// What those would have had to pay whom a rate limit refused.
+    unpaid: FxHashMap<RequestId, Bill>,
     /// First tokens told since the last time, whose way to their client is asked for.
     first: Vec<(RequestId, ReplicaId)>,
     /// The same of requests that have left, whose story tells it.
     ways: FxHashMap<RequestId, Picos>,
     told: Vec<Delivery>,
+}
+
+/// What a request pays at a rate limit.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Bill {
+    pub(super) class: u32,
+    pub(super) tokens: u64,
 }
 
 /// What decodes on a replica.
@@ -103,6 +112,11 @@ impl Streams {
             }),
             Fact::Rejected { request, why, .. } => {
                 self.rejected.insert(request.id, why);
+                if why == Rejection::RateLimited {
+                    let tokens = u64::from(request.prompt_tokens) + u64::from(request.max_tokens);
+                    let class = request.class;
+                    self.unpaid.insert(request.id, Bill { class, tokens });
+                }
             }
             Fact::Ended(completion) => self.ended(completion),
             _ => self.observe_stream(fact),
@@ -260,12 +274,18 @@ impl Streams {
         let what = Delivered::End(Ended {
             completion: completion.clone(),
             rejection,
+            payable_at: None,
         });
         self.told.push(Delivery {
             at: completion.end,
             id,
             what,
         });
+    }
+
+    /// What a request would have had to pay that a rate limit refused; told once.
+    pub(super) fn unpaid(&mut self, id: RequestId) -> Option<Bill> {
+        self.unpaid.remove(&id)
     }
 
     /// What was told since the last time. Of a request whose first token was told at an instant, `seen_first` says when its client has it.

@@ -5,6 +5,7 @@
 //! All of these know what clients see and nothing of how long anything takes. Behind the desk, [`pacer`] goes on with the simulation
 //! ([`crate::live`]) as the wall's [`clock`] does, and [`server`] holds all together.
 
+mod books;
 pub mod clock;
 pub mod desk;
 pub mod filler;

@@ -38,6 +38,12 @@ impl Serving {
 
     /// Status and body of what it answers.
     fn ask(&self, method: &str, path: &str, body: &str) -> (u16, String) {
+        let (head, body) = self.exchange(method, path, body);
+        (status(&head), body)
+    }
+
+    /// The head and the body of what it answers.
+    fn exchange(&self, method: &str, path: &str, body: &str) -> (String, String) {
         let mut socket = TcpStream::connect(&self.address).unwrap();
         let head = format!(
             "{method} {path} HTTP/1.1\r\nhost: x\r\nconnection: close\r\ncontent-type: application/json\r\ncontent-length: {}\r\n\r\n",
@@ -47,8 +53,7 @@ impl Serving {
         let mut answer = String::new();
         socket.read_to_string(&mut answer).unwrap();
         let (head, body) = answer.split_once("\r\n\r\n").unwrap();
-        let status = head.split(' ').nth(1).unwrap().parse().unwrap();
-        (status, body.to_owned())
+        (head.to_owned(), body.to_owned())
     }
 
     fn post(&self, path: &str, body: &Value) -> Value {
@@ -71,6 +76,10 @@ impl Serving {
         self.stdout.read_to_string(&mut rest).unwrap();
         (self.child.wait().unwrap().code(), rest)
     }
+}
+
+fn status(head: &str) -> u16 {
+    head.split(' ').nth(1).unwrap().parse().unwrap()
 }
 
 impl Drop for Serving {
@@ -242,6 +251,84 @@ fn who_is_refused_has_the_status_whether_it_streams_or_not() {
     let (code, rest) = server.end();
     assert_eq!(code, Some(0));
     assert!(rest.contains(" 2 refused,"), "{rest}");
+}
+
+const CLASSES: &str = r#"
+[model]
+name = "meta-llama/Llama-3.1-8B-Instruct"
+[cluster]
+gpu = "H100-SXM-80GB"
+[[cluster.rate_limits]]
+class = "batch"
+requests_per_second = 0.01
+burst = 1
+[[workload.classes]]
+name = "chat"
+goodput = { ttft = "10 s" }
+arrivals.poisson.request_rate = 4.0
+lengths.fixed = { input = 9, output = 9 }
+[[workload.classes]]
+name = "batch"
+priority = 10
+arrivals.closed.max_concurrency = 8
+lengths.fixed = { input = 9, output = 9 }
+"#;
+
+#[test]
+fn classes_are_models_and_are_told_apart() {
+    let folder = tempfile::tempdir().unwrap();
+    let file = folder.path().join("classes.toml");
+    std::fs::write(&file, CLASSES).unwrap();
+    let server = Serving::start(&format!("{} --port 0 --step-time 2ms", file.display()));
+    let (_, models) = server.ask("GET", "/v1/models", "");
+    let models: Value = serde_json::from_str(&models).unwrap();
+    let names: Vec<_> = models["data"]
+        .as_array()
+        .unwrap()
+        .iter()
+        .map(|model| &model["id"])
+        .collect();
+    assert_eq!(names, ["meta-llama/Llama-3.1-8B-Instruct", "chat", "batch"]);
+    let ask = |model: &str| json!({"model": model, "prompt": [1, 2, 3], "max_tokens": 5});
+    assert_eq!(
+        server.post("/v1/completions", &ask(""))["model"],
+        "meta-llama/Llama-3.1-8B-Instruct"
+    );
+    assert_eq!(server.post("/v1/completions", &ask("chat"))["model"], "chat");
+    assert_eq!(server.post("/v1/completions", &ask("batch"))["model"], "batch");
+    // The bucket of the class holds one request, and fills in 100 s.
+    let (head, told) = server.exchange("POST", "/v1/completions", &ask("batch").to_string());
+    assert_eq!(status(&head), 429, "{told}");
+    let after = head.lines().find_map(|line| line.strip_prefix("retry-after: "));
+    let after: u64 = after.expect(&head).parse().unwrap();
+    assert!((60..=100).contains(&after), "{after}");
+    let (_, metrics) = server.ask("GET", "/metrics", "");
+    for line in [
+        "plimsoll:class_requests_total{class=\"chat\",outcome=\"answered\"} 2.0\n",
+        "plimsoll:class_requests_good_total{class=\"chat\"} 2.0\n",
+        "plimsoll:class_requests_total{class=\"batch\",outcome=\"answered\"} 1.0\n",
+        "plimsoll:class_requests_total{class=\"batch\",outcome=\"refused\"} 1.0\n",
+        "plimsoll:class_generation_tokens_total{class=\"batch\"} 5.0\n",
+    ] {
+        assert!(metrics.contains(line), "{line} in {metrics}");
+    }
+    let (code, rest) = server.end();
+    assert_eq!(code, Some(0));
+    let row = |name: &str| -> Vec<&str> {
+        let row = rest.lines().find(|line| line.trim_start().starts_with(name));
+        row.expect(&rest).split_whitespace().collect()
+    };
+    let (chat, batch) = (row("chat"), row("batch"));
+    assert_eq!(
+        (chat[1], chat[3], *chat.last().unwrap()),
+        ("2", "–", "%"),
+        "{rest}"
+    );
+    assert_eq!(
+        (batch[1], batch[3], *batch.last().unwrap()),
+        ("2", "1", "–"),
+        "{rest}"
+    );
 }
 
 #[test]

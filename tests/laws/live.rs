@@ -45,6 +45,7 @@ fn posts(seed: u64, longest: u32) -> Vec<(Picos, Post)> {
                 output_tokens: dice.random_range(1..=max_tokens),
                 max_tokens,
                 priority: dice.random_range(-1..2),
+                class: 0,
                 ignore_eos: false,
                 session: None,
             },

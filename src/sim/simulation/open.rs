@@ -41,6 +41,16 @@ impl<T: Traffic> Simulation<T> {
         self.deadlines.push(Reverse((at.max(self.now), id, None)));
     }
 
+    /// From when on the rate limits before the routers would let a request pass, of a class and so many tokens, prompt and
+    /// `max_tokens`, as far as they are used now; `None` if they never do.
+    #[must_use]
+    pub fn payable_at(&self, class: u32, tokens: u64) -> Option<Picos> {
+        match &self.gate {
+            Some(gate) => gate.payable_at(self.now, class, tokens),
+            None => Some(self.now),
+        }
+    }
+
     /// Whether each replica schedules a step while the one before is in flight, and who is preempted then has a token of that one.
     #[must_use]
     pub fn schedules_ahead(&self) -> Vec<bool> {
