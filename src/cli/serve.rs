@@ -6,6 +6,7 @@ mod told;
 
 use std::io::Write;
 use std::net::TcpListener;
+use std::path::Path;
 use std::process::ExitCode;
 use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 
@@ -16,7 +17,7 @@ use self::pasted::Pasted;
 use self::told::{Classes, closing, opening, status};
 use super::disk::Disk;
 use super::terminal::Terminal;
-use super::{Exit, interrupt, present};
+use super::{Exit, files, interrupt, present};
 use crate::config::flags::{ScenarioFlags, ServerFlags};
 use crate::config::{Assembled, Diagnostics, Resolved, argv, assemble, resolve, without_traffic};
 use crate::serve::desk::House;
@@ -79,6 +80,10 @@ pub(crate) struct Towards {
     /// Of every random choice: where answers end, which replica gets a request. Default: the scenario's, or 0.
     #[arg(long, value_name = "N")]
     seed: Option<u64>,
+    /// Write what clients asked for as a trace (Mooncake's JSON lines) that `run --trace`, `knee` and `trace` read: a row as each request ends, times
+    /// of the simulated clock.
+    #[arg(long, value_name = "FILE")]
+    save_trace: Option<String>,
     /// /metrics has the names that vLLM has given up, too.
     #[arg(long)]
     metrics_deprecated: bool,
@@ -130,6 +135,7 @@ pub fn run(args: &Args, out: &mut dyn Write, terminal: &Terminal) -> anyhow::Res
     let (mut notes, mut resolved) = servers(input)?;
     resolved.scenario.seed = towards.seed.unwrap_or(resolved.scenario.seed);
     let house = house(&towards, &resolved)?;
+    notes.extend(towards.trace_note()?);
     let socket = listen(&towards)?;
     notes.extend(answers_note(&towards));
     terminal.notes(&notes);
@@ -140,6 +146,7 @@ pub fn run(args: &Args, out: &mut dyn Write, terminal: &Terminal) -> anyhow::Res
         speed: towards.speed,
         endings,
         limits: present::limits(&resolved.slo),
+        trace: towards.trace()?,
     };
     let classes = Classes::of(&resolved.scenario, &terms);
     let server = Server::start(socket, &resolved.scenario, house, terms)?;
@@ -150,9 +157,10 @@ pub fn run(args: &Args, out: &mut dyn Write, terminal: &Terminal) -> anyhow::Res
     let is_asked = interrupt::is_asked();
     let done = server.close()?;
     write!(out, "{}", closing(&done, &classes))?;
+    let has_trace = told::trace(done.ends.trace, towards.save_trace.as_deref(), terminal);
     let tally = done.tally;
     if is_asked {
-        return Ok(Exit::Ok.into());
+        return Ok(if has_trace { Exit::Ok } else { Exit::Failure }.into());
     }
     terminal.error(&anyhow::anyhow!(match tally.is_livelocked {
         true =>
@@ -172,6 +180,29 @@ impl Towards {
             all.served_model_name.clone_from(&pasted.names);
         }
         all
+    }
+
+    /// Finds out whether the trace can be written, before anybody is let in; what is to be said of that.
+    fn trace_note(&self) -> anyhow::Result<Option<String>> {
+        let Some(file) = &self.save_trace else {
+            return Ok(None);
+        };
+        anyhow::ensure!(
+            file != "-",
+            "--save-trace writes beside what serve says of itself and not to the screen\n  help: name a file, as --save-trace asked.jsonl"
+        );
+        files::check_file(Path::new(file), "--save-trace")?;
+        Ok((Path::new(file).is_file()).then(|| format!("{file} was there and is replaced")))
+    }
+
+    /// The file that the trace goes to, empty.
+    fn trace(&self) -> anyhow::Result<Option<Box<dyn Write + Send>>> {
+        let Some(file) = &self.save_trace else {
+            return Ok(None);
+        };
+        let place = Path::new(file);
+        let created = files::create(place).with_context(|| format!("cannot write {file}"))?;
+        Ok(Some(Box::new(created)))
     }
 }
 

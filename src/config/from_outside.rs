@@ -101,7 +101,7 @@ mod tests {
         let text = format!(
             "{MACHINE}[[cluster.rate_limits]]\nclass = \"batch\"\nrequests_per_second = 2\n[slo]\nattainment = 0.9\n\
              goodput = {{ ttft = \"2 s\" }}\n[workload]\nseed = 7\n[[workload.classes]]\nname = \"chat\"\n\
-             goodput = {{ ttft = \"1 s\" }}\narrivals.poisson.request_rate = 4.0\nlengths.fixed = {{ input = 9, output = 9 }}\n\
+             goodput = {{ ttft = \"1 s\" }}\narrivals.poisson.request_rate = 4.0\nlengths.fixed = {{ input_len = 9, output_len = 9 }}\n\
              [[workload.classes]]\nname = \"batch\"\npriority = 10\nlengths.nonsense = 1\n"
         );
         let mut document = Document::parse("x.toml", &text).unwrap();

@@ -5,6 +5,7 @@
 //! All of these know what clients see and nothing of how long anything takes. Behind the desk, [`pacer`] goes on with the simulation
 //! ([`crate::live`]) as the wall's [`clock`] does, and [`server`] holds all together.
 
+mod asked;
 mod books;
 pub mod clock;
 pub mod desk;
@@ -15,6 +16,8 @@ pub mod openai;
 pub mod pacer;
 pub mod server;
 pub mod text;
+
+pub use asked::Rows;
 
 #[cfg(test)]
 mod tests;

@@ -14,14 +14,14 @@ use std::time::{Duration, Instant};
 use rustc_hash::FxHashMap;
 use tokio::sync::mpsc::UnboundedSender;
 
+use super::asked::Trace;
 use super::books::Books;
 use super::clock::Clock;
 use super::desk::{Ask, Ending, House, Message, Said, Why};
 use super::lateness::Lateness;
-use super::server::Terms;
+use super::server::{Ends, Terms};
 use crate::ids::RequestId;
 use crate::live::{Delivered, Delivery, Ended, Live};
-use crate::metrics::PartSummary;
 use crate::report::prometheus::Exposition;
 use crate::sim::{Outcome, Rejection, Scenario, Simulation};
 use crate::units::Picos;
@@ -86,6 +86,7 @@ pub struct Pacer {
     clock: Clock,
     house: House,
     books: Books,
+    trace: Option<Trace>,
     endings: Option<EndingSampler>,
     clients: BTreeMap<RequestId, Client>,
     tickets: FxHashMap<u64, RequestId>,
@@ -110,11 +111,13 @@ impl Pacer {
     pub fn new(scenario: &Scenario, house: House, terms: Terms, told: Arc<Mutex<Tally>>) -> Pacer {
         let simulation = Simulation::of_scenario(scenario, Posted::default());
         let books = Books::new(scenario, &simulation, terms.limits);
+        let classes = scenario.workload.classes.iter().map(|class| class.name.clone());
         Pacer {
             live: Live::new(simulation),
             clock: Clock::start(terms.speed),
             house,
             books,
+            trace: (terms.trace).map(|file| Trace::new(file, classes.collect())),
             endings: (terms.endings).map(|endings| EndingSampler::new(endings, scenario.seed)),
             clients: BTreeMap::new(),
             tickets: FxHashMap::default(),
@@ -127,8 +130,8 @@ impl Pacer {
         }
     }
 
-    /// Serves until the desk is closed, the clock has come to its end, or nobody inside will ever go on. What became of each class.
-    pub fn run(mut self, posts: &Receiver<Message>) -> Vec<PartSummary> {
+    /// Serves until the desk is closed, the clock has come to its end, or nobody inside will ever go on; what there is to say at the end.
+    pub fn run(mut self, posts: &Receiver<Message>) -> Ends {
         loop {
             self.go_on();
             if self.tally.now == Picos::LAST || self.tally.is_livelocked {
@@ -158,7 +161,10 @@ impl Pacer {
                 retry_after: None,
             }));
         }
-        self.books.by_class().to_vec()
+        Ends {
+            by_class: self.books.by_class().to_vec(),
+            trace: self.trace.map(Trace::close),
+        }
     }
 
     /// Goes on to now, and says what is due.
@@ -247,6 +253,9 @@ impl Pacer {
             session: ask.session,
         };
         let id = self.live.post(&post, at, ask.streams);
+        if let Some(trace) = &mut self.trace {
+            trace.asked(id, at, &post);
+        }
         self.tickets.insert(ticket, id);
         let client = Client {
             ticket,
@@ -304,6 +313,10 @@ impl Pacer {
         }
         let completion = &ended.completion;
         let tally = &mut self.tally;
+        if let Some(trace) = &mut self.trace {
+            let is_whole = completion.outcome == Outcome::Completed;
+            trace.ended(id, is_whole.then_some(completion.output_tokens));
+        }
         let why = match completion.outcome {
             Outcome::Completed => {
                 tally.answered += 1;

@@ -1,6 +1,6 @@
 //! The whole of it: a thread that simulates, a runtime that talks to clients, and the desk between them.
 
-use std::io;
+use std::io::{self, Write};
 use std::net::{SocketAddr, TcpListener};
 use std::sync::mpsc::Sender;
 use std::sync::{Arc, Mutex, PoisonError};
@@ -10,6 +10,7 @@ use std::time::Duration;
 use tokio::runtime::{Builder, Runtime};
 use tokio::sync::watch;
 
+use super::asked::Rows;
 use super::desk::{Desk, House, Message};
 use super::http;
 use super::pacer::{Pacer, Tally};
@@ -21,7 +22,6 @@ use crate::workload::Endings;
 const GRACE: Duration = Duration::from_secs(4);
 
 /// How it serves.
-#[derive(Clone, Debug)]
 pub struct Terms {
     /// How many times as fast as the wall's its clock is; positive and finite.
     pub speed: f64,
@@ -29,15 +29,26 @@ pub struct Terms {
     pub endings: Option<Endings>,
     /// What makes a request good whose class has no limits of its own.
     pub limits: SloLimits,
+    /// Where what was asked goes, as rows of a trace.
+    pub trace: Option<Box<dyn Write + Send>>,
+}
+
+/// What there is to say once a simulation has ended.
+#[derive(Debug)]
+pub struct Ends {
+    /// What became of each class; empty where there are none.
+    pub by_class: Vec<PartSummary>,
+    /// What was written of what was asked, if anybody wanted that.
+    pub trace: Option<Rows>,
 }
 
 /// What a server has done that is closed.
-#[derive(Clone, Debug)]
+#[derive(Debug)]
 pub struct Done {
     /// All together.
     pub tally: Tally,
-    /// What became of each class; empty where there are none.
-    pub by_class: Vec<PartSummary>,
+    /// What became of classes, and of the trace.
+    pub ends: Ends,
 }
 
 /// A server that runs.
@@ -47,7 +58,7 @@ pub struct Server {
     stop: watch::Sender<bool>,
     answering: tokio::task::JoinHandle<io::Result<()>>,
     posts: Sender<Message>,
-    simulating: JoinHandle<Vec<PartSummary>>,
+    simulating: JoinHandle<Ends>,
     tally: Arc<Mutex<Tally>>,
 }
 
@@ -124,8 +135,8 @@ impl Server {
     pub fn close(self) -> io::Result<Done> {
         let _ = self.stop.send(true);
         let _ = self.posts.send(Message::Close);
-        let by_class = self.simulating.join();
-        let by_class = by_class.unwrap_or_else(|panic| std::panic::resume_unwind(panic));
+        let ends = self.simulating.join();
+        let ends = ends.unwrap_or_else(|panic| std::panic::resume_unwind(panic));
         let tally = self.tally.lock().unwrap_or_else(PoisonError::into_inner).clone();
         let ended = self
             .runtime
@@ -133,7 +144,7 @@ impl Server {
         self.runtime.shutdown_background();
         match ended {
             Ok(Ok(Err(error))) => Err(error),
-            _ => Ok(Done { tally, by_class }),
+            _ => Ok(Done { tally, ends }),
         }
     }
 }

@@ -37,7 +37,7 @@ impl Span {
         }
     }
 
-    fn piece(&self) -> Piece {
+    pub(super) fn piece(&self) -> Piece {
         let (segment, start) = match *self {
             Span::Text { name, .. } => (segments::posted(name), 0),
             Span::Answer { id, start, .. } => (segments::output(id), start),

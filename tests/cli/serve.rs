@@ -266,12 +266,12 @@ burst = 1
 name = "chat"
 goodput = { ttft = "10 s" }
 arrivals.poisson.request_rate = 4.0
-lengths.fixed = { input = 9, output = 9 }
+lengths.fixed = { input_len = 9, output_len = 9 }
 [[workload.classes]]
 name = "batch"
 priority = 10
 arrivals.closed.max_concurrency = 8
-lengths.fixed = { input = 9, output = 9 }
+lengths.fixed = { input_len = 9, output_len = 9 }
 "#;
 
 #[test]
@@ -328,6 +328,62 @@ fn classes_are_models_and_are_told_apart() {
         (batch[1], batch[3], *batch.last().unwrap()),
         ("2", "1", "–"),
         "{rest}"
+    );
+}
+
+#[test]
+fn what_clients_asked_is_a_trace_that_is_read_back() {
+    let desk = Desk::new();
+    let file = desk.path().join("asked.jsonl");
+    let server = Serving::start(&format!(
+        "{MODEL} --step-time 1ms --save-trace {}",
+        file.display()
+    ));
+    // Three blocks of 16 that two share, lengths that tell the rows apart, and one who is still inside at the end.
+    let prompt = |last: u32| [vec![7; 32], vec![last; 8]].concat();
+    for (last, tokens) in [(1, 3), (2, 5), (3, 7)] {
+        let body = json!({"prompt": prompt(last), "max_tokens": tokens, "ignore_eos": true});
+        server.post("/v1/completions", &body);
+    }
+    let mut inside = TcpStream::connect(&server.address).unwrap();
+    let body = r#"{"prompt": [1, 2], "max_tokens": 100000, "stream": true}"#;
+    let head = format!(
+        "POST /v1/completions HTTP/1.1\r\nhost: x\r\ncontent-type: application/json\r\ncontent-length: {}\r\n\r\n",
+        body.len()
+    );
+    inside.write_all(format!("{head}{body}").as_bytes()).unwrap();
+    let mut start = [0; 12];
+    inside.read_exact(&mut start).unwrap();
+    let written = std::fs::read_to_string(&file).unwrap();
+    assert_eq!(written.lines().count(), 3, "a row as each ends: {written}");
+    let (code, _) = server.end();
+    assert_eq!(code, Some(0));
+    let described = desk.run("trace asked.jsonl --format json");
+    let described: Value = serde_json::from_slice(&described.stdout).expect("a description");
+    let rows = std::fs::read_to_string(&file).unwrap();
+    let rows: Vec<Value> = rows
+        .lines()
+        .map(|row| serde_json::from_str(row).unwrap())
+        .collect();
+    let lengths: Vec<_> = rows
+        .iter()
+        .map(|row| (row["input_length"].as_u64(), row["output_length"].as_u64()))
+        .collect();
+    assert_eq!(
+        lengths[..3],
+        [(Some(40), Some(3)), (Some(40), Some(5)), (Some(40), Some(7))]
+    );
+    assert_eq!(lengths[3], (Some(2), Some(100_000)));
+    assert_eq!(rows[0]["hash_ids"][1], rows[2]["hash_ids"][1]);
+    assert_ne!(rows[0]["hash_ids"][2], rows[2]["hash_ids"][2]);
+    assert!(rows[0]["timestamp"].as_f64() < rows[2]["timestamp"].as_f64());
+    assert_eq!(described["requests"], 4, "{described}");
+    let told = |part: &str, key: &str| described[part][key].as_f64().unwrap();
+    assert_eq!((told("input", "mean"), told("output", "max")), (30.5, 100_000.0));
+    // Of 122 prompt tokens the second and the third had 32 in common with one before.
+    assert!(
+        (told("prefix", "tokens") - 64.0 / 122.0).abs() < 1e-12,
+        "{described}"
     );
 }
 

@@ -3,10 +3,12 @@
 use std::time::Duration;
 
 use crate::analysis::class_limits;
+use crate::cli::terminal::Terminal;
 use crate::config::Resolved;
 use crate::report::figures::{count, time};
 use crate::report::text_parts::class_table;
 use crate::report::trust_mark;
+use crate::serve::Rows;
 use crate::serve::pacer::Tally;
 use crate::serve::server::{Done, Server, Terms};
 use crate::sim::{Role, Scenario};
@@ -129,6 +131,28 @@ impl Classes {
             .0
             .iter()
             .map(|(name, is_promised)| (name.as_str(), *is_promised));
-        class_table(classes.zip(&done.by_class), done.tally.now.seconds())
+        class_table(classes.zip(&done.ends.by_class), done.tally.now.seconds())
+    }
+}
+
+/// Says what was written of what was asked; whether all of it was.
+pub(super) fn trace(rows: Option<Rows>, file: Option<&str>, terminal: &Terminal) -> bool {
+    let (Some(rows), Some(file)) = (rows, file) else {
+        return true;
+    };
+    let rest = match rows.unanswered {
+        0 => String::new(),
+        unanswered => format!(
+            "; {} of them were not answered whole, and have the length that they asked for",
+            count(unanswered)
+        ),
+    };
+    terminal.notes(&[format!("{file} holds {} requests{rest}", count(rows.rows))]);
+    match rows.error {
+        None => true,
+        Some(error) => {
+            terminal.error(&anyhow::Error::new(error).context(format!("{file} holds no more requests")));
+            false
+        }
     }
 }
