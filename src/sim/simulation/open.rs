@@ -12,16 +12,18 @@ use crate::units::Picos;
 use crate::workload::Traffic;
 
 impl<T: Traffic> Simulation<T> {
-    /// Lets clients [go away](Simulation::withdraw) at any time, for which their places are kept.
+    /// Lets clients come from outside, and [go away](Simulation::withdraw) at any time, for which their places are kept. Replicas come, go and
+    /// report while nobody is inside, too.
     #[must_use]
     pub fn withdrawable(mut self) -> Simulation<T> {
         self.places = Some(FxHashMap::default());
         self
     }
 
-    /// When something happens next if nobody sends anything that the traffic does not know of yet.
+    /// When something happens next that anybody inside could notice, if nobody sends anything that the traffic does not know of yet.
     pub fn next_instant(&mut self) -> Option<Picos> {
-        let outside = self.next_from_outside().map(|(at, _)| at);
+        let outside = self.next_from_outside().filter(|_| !self.is_empty());
+        let outside = outside.map(|(at, _)| at);
         self.cluster.next_instant().into_iter().chain(outside).min()
     }
 
