@@ -119,6 +119,9 @@ pub fn run(args: &Args, out: &mut dyn Write, terminal: &Terminal) -> anyhow::Res
         max_rate: args.max_rate,
     };
     rent::check_for_knee(&resolved)?;
+    if splits.is_some() {
+        splits::rate_of(&resolved)?;
+    }
     let outputs = args.output.resolve(&input.results, Writer::Knee)?;
     let is_loop = splits.is_none() && in_flight::is_loop(&resolved);
     if is_loop {
