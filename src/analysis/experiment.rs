@@ -205,7 +205,7 @@ fn simulate_traffic<S: Source, B: Books>(
         slo: experiment.slo,
         records: experiment.records,
     })
-    .with_classes(class_limits(scenario, experiment));
+    .with_classes(class_limits(scenario, experiment.slo));
     if !experiment.is_judged {
         recorder = recorder.in_one_stretch();
     }
@@ -285,9 +285,10 @@ fn scaling(scenario: &Scenario, simulation: &Simulation<impl Source>) -> Option<
 }
 
 /// What is promised to each class: limits of its own, or those of all.
-fn class_limits(scenario: &Scenario, experiment: &Experiment) -> Vec<SloLimits> {
+#[must_use]
+pub fn class_limits(scenario: &Scenario, of_all: SloLimits) -> Vec<SloLimits> {
     let limits = |class: &Class| match class.promise {
-        promise if promise == Promise::default() => experiment.slo,
+        promise if promise == Promise::default() => of_all,
         Promise { ttft, tpot, e2el } => SloLimits { ttft, tpot, e2el },
     };
     scenario.workload.classes.iter().map(limits).collect()

@@ -36,8 +36,8 @@ pub use bursts::bursts_span_s;
 pub use conversations::Conversations;
 pub(crate) use experiment::simulate_whole;
 pub use experiment::{
-    Experiment, IN_FLIGHT_BYTES, IN_FLIGHT_MAX, Outcome, Scaling, simulate, simulate_in_threads,
-    simulate_watched,
+    Experiment, IN_FLIGHT_BYTES, IN_FLIGHT_MAX, Outcome, Scaling, class_limits, simulate,
+    simulate_in_threads, simulate_watched,
 };
 pub use failures::{FAILURES_ENOUGH, failures_span_s};
 pub use growth::Growth;

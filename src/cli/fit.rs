@@ -15,8 +15,7 @@ use super::disk::Disk;
 use super::figures::{grouped, short};
 use super::terminal::Terminal;
 use super::{Exit, interrupt};
-use crate::config::flags::{OverrideFlags, ScenarioFlags, SpeculationFlags};
-use crate::config::raw::{RawCluster, RawEngine, RawModel, RawSglang, RawTrtllm};
+use crate::config::flags::{EngineFlags, MachineFlags, ScenarioFlags, ServerFlags, SpeculationFlags};
 use crate::config::scalar::Count;
 use crate::config::{Capacity, Diagnostic, Diagnostics, Place, Source, assemble, capacity};
 use crate::engine::EngineSpec;
@@ -43,24 +42,10 @@ pub struct Args {
     /// Model, or scenario: Hugging Face id, the path of a config.json or of its folder, or a scenario.
     #[arg(value_name = "MODEL|SCENARIO")]
     pub target: Option<String>,
-    /// Model: Hugging Face id of a bundled shape, or the path of a config.json.
-    #[arg(long, value_name = "MODEL", help_heading = "Model")]
-    pub model: Option<String>,
     #[command(flatten)]
-    pub(crate) shape: RawModel,
+    pub(crate) machines: MachineFlags,
     #[command(flatten)]
-    pub(crate) overrides: OverrideFlags,
-    #[command(flatten)]
-    pub(crate) cluster: RawCluster,
-    #[command(flatten)]
-    pub(crate) engine: RawEngine,
-    #[command(flatten)]
-    pub(crate) sglang: RawSglang,
-    #[command(flatten)]
-    pub(crate) trtllm: RawTrtllm,
-    /// vLLM's compilation config as JSON (-cc); its CUDA-graph keys are used.
-    #[arg(long, value_name = "JSON", help_heading = "Engine (vLLM's flags)")]
-    pub compilation_config: Option<String>,
+    pub(crate) engines: EngineFlags,
     #[command(flatten)]
     pub(crate) speculation: SpeculationFlags,
     /// A whole `vllm serve …`, `python -m sglang.launch_server …` or `trtllm-serve …` command to take model and engine flags from.
@@ -83,17 +68,15 @@ pub struct Args {
 impl Args {
     /// What is asked, in the words of a run without traffic.
     fn flags(&self) -> ScenarioFlags {
+        let server = ServerFlags {
+            machines: self.machines.clone(),
+            engines: self.engines.clone(),
+            speculation: self.speculation.clone(),
+            ..ServerFlags::default()
+        };
         ScenarioFlags {
             target: self.target.clone(),
-            model: self.model.clone(),
-            shape: self.shape.clone(),
-            overrides: self.overrides.clone(),
-            cluster: self.cluster.clone(),
-            engine: self.engine.clone(),
-            sglang: self.sglang.clone(),
-            trtllm: self.trtllm.clone(),
-            compilation_config: self.compilation_config.clone(),
-            speculation: self.speculation.clone(),
+            server,
             serve_cmd: self.serve_cmd.clone(),
             ..ScenarioFlags::default()
         }

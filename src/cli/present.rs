@@ -40,7 +40,7 @@ pub(super) fn experiment(resolved: &Resolved, records: Records) -> Experiment {
 }
 
 /// Goodput limits as the recorder takes them.
-fn limits(slo: &Slo) -> SloLimits {
+pub(super) fn limits(slo: &Slo) -> SloLimits {
     let of = |metric| {
         slo.goodput
             .iter()

@@ -65,7 +65,7 @@ pub struct Args {
 pub(super) fn or_quickstart(flags: ScenarioFlags) -> (ScenarioFlags, Option<String>) {
     let names_something = flags.target.is_some()
         || flags.scenario.is_some()
-        || flags.model.is_some()
+        || flags.server.machines.model.is_some()
         || flags.serve_cmd.is_some()
         || flags.bench_cmd.is_some();
     if names_something {
@@ -131,6 +131,7 @@ pub fn run(args: &Args, out: &mut dyn Write, terminal: &Terminal) -> anyhow::Res
     }
     if args.output.dry_run {
         outputs.put_scenario(&resolved_toml(&resolved), out)?;
+        terminal.notes(&unwritten(args).into_iter().collect::<Vec<_>>());
         return Ok(Exit::Ok.into());
     }
     outputs.check_places()?;
@@ -149,6 +150,21 @@ pub fn run(args: &Args, out: &mut dyn Write, terminal: &Terminal) -> anyhow::Res
         out,
         terminal,
     )
+}
+
+/// What a dry run, which simulates nothing, does not write.
+fn unwritten(args: &Args) -> Option<String> {
+    let output = &args.output;
+    let asked = [
+        ("--timeline", args.timeline.timeline.is_some()),
+        ("--metrics", args.metrics.metrics.is_some()),
+        ("--charts", output.charts.is_some()),
+        ("--save-result", output.results.save_result),
+        ("--why", output.why),
+    ];
+    let asked = asked.into_iter().filter(|(_, is_given)| *is_given);
+    let flags: Vec<&str> = asked.map(|(flag, _)| flag).collect();
+    (!flags.is_empty()).then(|| format!("--dry-run simulates nothing: {} had no effect", flags.join(", ")))
 }
 
 /// Which records of requests the outputs need.

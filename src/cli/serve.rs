@@ -1,9 +1,12 @@
 //! `plimsoll serve`: a server for real clients, whose timing is the simulation's.
 
+mod names;
 mod pasted;
+mod told;
 
 use std::io::Write;
 use std::net::TcpListener;
+use std::path::Path;
 use std::process::ExitCode;
 use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 
@@ -11,18 +14,15 @@ use anyhow::Context;
 use indicatif::{ProgressBar, ProgressStyle};
 
 use self::pasted::Pasted;
+use self::told::{Classes, closing, opening, status};
 use super::disk::Disk;
 use super::terminal::Terminal;
-use super::{Exit, interrupt};
-use crate::config::flags::{DisaggregationFlags, OverrideFlags, ScenarioFlags, SpeculationFlags};
-use crate::config::raw::{RawBatching, RawCluster, RawEngine, RawModel, RawSglang, RawTrtllm};
-use crate::config::{Assembled, Diagnostic, Resolved, argv, assemble, resolve};
-use crate::report::figures::{count, time};
-use crate::report::trust_mark;
+use super::{Exit, files, interrupt, present};
+use crate::config::flags::{ScenarioFlags, ServerFlags};
+use crate::config::{Assembled, Diagnostics, Resolved, argv, assemble, resolve, without_traffic};
 use crate::serve::desk::House;
 use crate::serve::pacer::Tally;
-use crate::serve::server::Server;
-use crate::sim::Role;
+use crate::serve::server::{Server, Terms};
 use crate::workload::Endings;
 
 /// Answer OpenAI's API with the timing of a simulated server.
@@ -45,30 +45,8 @@ pub struct Args {
     /// Scenario file or shipped scenario, where the model is given too.
     #[arg(long, value_name = "SCENARIO")]
     pub scenario: Option<String>,
-    /// Model: Hugging Face id of a bundled shape, or the path of a config.json.
-    #[arg(long, value_name = "MODEL", help_heading = "Model")]
-    pub model: Option<String>,
     #[command(flatten)]
-    pub(crate) shape: RawModel,
-    #[command(flatten)]
-    pub(crate) overrides: OverrideFlags,
-    #[command(flatten)]
-    pub(crate) cluster: RawCluster,
-    #[command(flatten)]
-    pub(crate) disaggregation: DisaggregationFlags,
-    #[command(flatten)]
-    pub(crate) engine: RawEngine,
-    #[command(flatten)]
-    pub(crate) sglang: RawSglang,
-    #[command(flatten)]
-    pub(crate) trtllm: RawTrtllm,
-    #[command(flatten)]
-    pub(crate) batching: RawBatching,
-    /// vLLM's compilation config as JSON (-cc); its CUDA-graph keys are used.
-    #[arg(long, value_name = "JSON", help_heading = "Engine (vLLM's flags)")]
-    pub compilation_config: Option<String>,
-    #[command(flatten)]
-    pub(crate) speculation: SpeculationFlags,
+    pub(crate) server: ServerFlags,
     /// A whole `vllm serve …`, `python -m sglang.launch_server …` or `trtllm-serve …` command to take model and engine flags from.
     #[arg(long, value_name = "COMMAND", help_heading = "Pasted commands")]
     pub serve_cmd: Option<String>,
@@ -102,6 +80,10 @@ pub(crate) struct Towards {
     /// Of every random choice: where answers end, which replica gets a request. Default: the scenario's, or 0.
     #[arg(long, value_name = "N")]
     seed: Option<u64>,
+    /// Write what clients asked for as a trace (Mooncake's JSON lines) that `run --trace`, `knee` and `trace` read: a row as each request ends, times
+    /// of the simulated clock.
+    #[arg(long, value_name = "FILE")]
+    save_trace: Option<String>,
     /// /metrics has the names that vLLM has given up, too.
     #[arg(long)]
     metrics_deprecated: bool,
@@ -128,17 +110,7 @@ impl Args {
         ScenarioFlags {
             target: self.target.clone(),
             scenario: self.scenario.clone(),
-            model: self.model.clone(),
-            shape: self.shape.clone(),
-            overrides: self.overrides.clone(),
-            cluster: self.cluster.clone(),
-            disaggregation: self.disaggregation.clone(),
-            engine: self.engine.clone(),
-            sglang: self.sglang.clone(),
-            trtllm: self.trtllm.clone(),
-            batching: self.batching.clone(),
-            compilation_config: self.compilation_config.clone(),
-            speculation: self.speculation.clone(),
+            server: self.server.clone(),
             serve_cmd: self.serve_cmd.clone(),
             ..ScenarioFlags::default()
         }
@@ -162,23 +134,33 @@ pub fn run(args: &Args, out: &mut dyn Write, terminal: &Terminal) -> anyhow::Res
     });
     let (mut notes, mut resolved) = servers(input)?;
     resolved.scenario.seed = towards.seed.unwrap_or(resolved.scenario.seed);
+    let house = house(&towards, &resolved)?;
+    notes.extend(towards.trace_note()?);
     let socket = listen(&towards)?;
     notes.extend(answers_note(&towards));
     terminal.notes(&notes);
     let endings = (towards.output_len).map(|mean| Endings::Hazard {
         per_token: 1.0 / f64::from(mean),
     });
-    let house = house(&towards, &resolved);
-    let server = Server::start(socket, &resolved.scenario, house, towards.speed, endings)?;
+    let terms = Terms {
+        speed: towards.speed,
+        endings,
+        limits: present::limits(&resolved.slo),
+        trace: towards.trace()?,
+    };
+    let classes = Classes::of(&resolved.scenario, &terms);
+    let server = Server::start(socket, &resolved.scenario, house, terms)?;
     drop(nothing_yet);
     write!(out, "{}", opening(&resolved, &server, towards.speed))?;
     out.flush()?;
-    watch(&server, terminal);
+    watch(&server, &classes, terminal);
     let is_asked = interrupt::is_asked();
-    let tally = server.close()?;
-    write!(out, "{}", closing(&tally))?;
+    let done = server.close()?;
+    write!(out, "{}", closing(&done, &classes))?;
+    let has_trace = told::trace(done.ends.trace, towards.save_trace.as_deref(), terminal);
+    let tally = done.tally;
     if is_asked {
-        return Ok(Exit::Ok.into());
+        return Ok(if has_trace { Exit::Ok } else { Exit::Failure }.into());
     }
     terminal.error(&anyhow::anyhow!(match tally.is_livelocked {
         true =>
@@ -199,6 +181,29 @@ impl Towards {
         }
         all
     }
+
+    /// Finds out whether the trace can be written, before anybody is let in; what is to be said of that.
+    fn trace_note(&self) -> anyhow::Result<Option<String>> {
+        let Some(file) = &self.save_trace else {
+            return Ok(None);
+        };
+        anyhow::ensure!(
+            file != "-",
+            "--save-trace writes beside what serve says of itself and not to the screen\n  help: name a file, as --save-trace asked.jsonl"
+        );
+        files::check_file(Path::new(file), "--save-trace")?;
+        Ok((Path::new(file).is_file()).then(|| format!("{file} was there and is replaced")))
+    }
+
+    /// The file that the trace goes to, empty.
+    fn trace(&self) -> anyhow::Result<Option<Box<dyn Write + Send>>> {
+        let Some(file) = &self.save_trace else {
+            return Ok(None);
+        };
+        let place = Path::new(file);
+        let created = files::create(place).with_context(|| format!("cannot write {file}"))?;
+        Ok(Some(Box::new(created)))
+    }
 }
 
 /// The socket that clients are to come to.
@@ -210,46 +215,11 @@ fn listen(towards: &Towards) -> anyhow::Result<TcpListener> {
     })
 }
 
-/// What serves, without traffic and promises.
-fn servers(mut input: Assembled) -> anyhow::Result<(Vec<String>, Resolved)> {
-    let document = &mut input.document;
-    let has_classes = document.get("workload.classes").is_some();
-    let seed = document.get("workload.seed").cloned();
-    for (table, what) in [
-        ("workload", "traffic is what clients send"),
-        ("slo", "promises are for who measures"),
-        ("sweep", "this is one server"),
-        ("run", "it runs until Ctrl-C"),
-    ] {
-        if document.get(table).is_some() {
-            input
-                .notes
-                .push(format!("[{table}] of the scenario has no effect: {what}"));
-            document.remove(table);
-        }
-    }
-    let of = "serve";
-    let table = || toml::Value::Table(toml::Table::new());
-    document.set_default("workload.arrivals.all_at_once", table(), of);
-    for key in [
-        "num_prompts",
-        "lengths.random.input_len",
-        "lengths.random.output_len",
-    ] {
-        document.set_default(&format!("workload.{key}"), toml::Value::Integer(1), of);
-    }
-    if let Some(seed) = seed {
-        document.set_default("workload.seed", seed, of);
-    }
-    let resolved = resolve(input.document, &Disk).map_err(|mut problems| {
-        if has_classes {
-            let no_classes =
-                "serve has no classes of requests: whose a request of a real client is, nobody says";
-            let help = "serve a scenario without [[workload.classes]], and one server for each model";
-            problems.0 = vec![Diagnostic::new(no_classes).help(help)];
-        }
-        problems
-    })?;
+/// What serves, without traffic.
+fn servers(mut input: Assembled) -> Result<(Vec<String>, Resolved), Diagnostics> {
+    let notes = without_traffic(&mut input.document, &Disk)?;
+    input.notes.extend(notes);
+    let resolved = resolve(input.document, &Disk)?;
     input.notes.extend(resolved.notes.iter().cloned());
     Ok((input.notes, resolved))
 }
@@ -262,57 +232,23 @@ fn answers_note(towards: &Towards) -> Option<String> {
 }
 
 /// What clients may ask of the server itself.
-fn house(towards: &Towards, resolved: &Resolved) -> House {
+fn house(towards: &Towards, resolved: &Resolved) -> anyhow::Result<House> {
     let pool = resolved.scenario.first_pool();
-    let models = match towards.served_model_name.as_slice() {
-        [] => vec![pool.model.clone()],
-        names => names.to_vec(),
-    };
     let created = SystemTime::now().duration_since(UNIX_EPOCH);
     let pools = resolved.scenario.pools.iter();
-    House {
-        models,
+    Ok(House {
+        names: names::of(&resolved.scenario, &towards.served_model_name)?,
         // Whether the pool that a request comes to takes it, that pool says.
         max_model_len: pools.map(|pool| pool.engine.max_model_len()).max().unwrap_or(0),
         engine: pool.engine.profile().to_owned(),
         chars_per_token: towards.chars_per_token,
         created: created.map_or(0, |since| since.as_secs()),
         deprecated_metrics: towards.metrics_deprecated,
-    }
-}
-
-/// What is served, and where.
-fn opening(resolved: &Resolved, server: &Server, speed: f64) -> String {
-    let pools = resolved.scenario.pools.iter().map(|pool| {
-        let role = match (pool.name.as_str(), pool.role) {
-            ("", Role::Both) => String::new(),
-            ("", Role::Prefill) => "prefill: ".to_owned(),
-            ("", Role::Decode) => "decode: ".to_owned(),
-            (name, _) => format!("{name}: "),
-        };
-        let gpus = match pool.gpus {
-            1 => pool.device.clone(),
-            gpus => format!("{gpus} {}", pool.device),
-        };
-        format!("{role}{} × {} on {gpus}", pool.replicas, pool.model)
-    });
-    let pools: Vec<String> = pools.collect();
-    let pace = if speed == 1.0 {
-        String::new()
-    } else {
-        format!("   clock × {speed}")
-    };
-    format!(
-        "simulated {} on http://{}   OpenAI's API, /metrics   trust {}{pace}\n{}\n",
-        resolved.scenario.first_pool().engine.profile(),
-        server.address(),
-        trust_mark(resolved.trust),
-        pools.join("\n"),
-    )
+    })
 }
 
 /// Watches it until Ctrl-C, and says now and then how it is.
-fn watch(server: &Server, terminal: &Terminal) {
+fn watch(server: &Server, classes: &Classes, terminal: &Terminal) {
     const LOOK: Duration = Duration::from_millis(50);
     let bar = terminal.shows_progress().then(|| {
         let style = ProgressStyle::with_template("{spinner} {msg}").expect("a fixed template");
@@ -330,7 +266,7 @@ fn watch(server: &Server, terminal: &Terminal) {
             continue;
         }
         let tally = server.tally();
-        let line = status(&tally, &last, said.elapsed());
+        let line = status(&tally, &last, said.elapsed(), classes);
         match &bar {
             Some(bar) => {
                 bar.set_message(line);
@@ -348,48 +284,4 @@ fn watch(server: &Server, terminal: &Terminal) {
     if let Some(bar) = bar {
         bar.finish_and_clear();
     }
-}
-
-/// How it is now, and since it was looked at last.
-fn status(tally: &Tally, last: &Tally, since: Duration) -> String {
-    let rate = (tally.asked - last.asked) as f64 / since.as_secs_f64();
-    let load = tally.load;
-    format!(
-        "{rate:.1} req/s now   running {}   waiting {}   KV {:.0} %   answered {}   refused {}   gone {}   {}",
-        load.running,
-        load.waiting,
-        load.kv_usage * 100.0,
-        tally.answered,
-        tally.refused,
-        tally.gone,
-        pacing(tally),
-    )
-}
-
-/// How late this machine is.
-fn pacing(tally: &Tally) -> String {
-    match (tally.lateness.quantile(0.5), tally.lateness.quantile(0.99)) {
-        (Some(median), Some(p99)) => format!(
-            "late {} p50, {} p99, {} at most",
-            time(median.as_secs_f64()),
-            time(p99.as_secs_f64()),
-            time(tally.lateness.longest().as_secs_f64())
-        ),
-        _ => "nothing said yet".to_owned(),
-    }
-}
-
-/// What it has done.
-fn closing(tally: &Tally) -> String {
-    format!(
-        "{} requests: {} answered with {} tokens, {} refused, {} gone before their end, {} lost with a replica, {} cut off   {}\n",
-        count(tally.asked),
-        count(tally.answered),
-        count(tally.output_tokens),
-        count(tally.refused),
-        count(tally.gone),
-        count(tally.lost),
-        count(tally.inside()),
-        pacing(tally),
-    )
 }

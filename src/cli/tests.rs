@@ -95,7 +95,11 @@ fn a_flag_before_the_command_changes_nothing_about_it() {
         else {
             continue;
         };
-        assert_eq!(args.scenario.engine.max_num_seqs.unwrap().0, 4, "{before}");
+        assert_eq!(
+            args.scenario.server.engines.engine.max_num_seqs.unwrap().0,
+            4,
+            "{before}"
+        );
     }
 }
 
@@ -121,7 +125,7 @@ fn spellings_of_vllm_are_accepted_where_its_flags_are() {
     let Command::Sweep(sweep) = cli.command else {
         panic!("not a sweep")
     };
-    assert_eq!(sweep.scenario.engine.max_num_seqs.unwrap().0, 4);
+    assert_eq!(sweep.scenario.server.engines.engine.max_num_seqs.unwrap().0, 4);
     assert_eq!(sweep.axes.lists.len(), 4);
     assert!(
         parse_line("hw show h100 --format text --format json").is_err(),

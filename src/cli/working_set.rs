@@ -75,7 +75,7 @@ pub fn run(args: &Args, out: &mut dyn Write, terminal: &Terminal) -> anyhow::Res
     let mut flags = args.scenario.clone();
     if flags.target.is_none()
         && flags.scenario.is_none()
-        && flags.model.is_none()
+        && flags.server.machines.model.is_none()
         && flags.serve_cmd.is_none()
     {
         flags.scenario = Some(QUICKSTART.to_owned());

@@ -125,7 +125,7 @@ pub(super) fn overlay(document: &mut Document, flags: &ScenarioFlags) -> Vec<Dia
 
 /// Puts flags upon a document; what is wrong with them.
 pub(super) fn every_flag(document: &mut Document, flags: &ScenarioFlags, by: By<'_>) -> Vec<Diagnostic> {
-    let mut problems = flags::apply_serve(document, flags, by);
+    let mut problems = flags::apply_serve(document, &flags.server, by);
     problems.extend(flags::apply_traffic(document, &flags.traffic, by));
     problems.extend(flags::apply_slo(document, &flags.slo, by));
     problems
@@ -152,7 +152,7 @@ impl Layers {
         };
         self.document
             .set("model.name", toml::Value::from(target), "MODEL");
-        if flags.model.is_some() {
+        if flags.server.machines.model.is_some() {
             self.problems.push(
                 Diagnostic::new(format!("`{target}` and `--model` both name the model")).help("keep one"),
             );
@@ -180,7 +180,10 @@ impl Layers {
         };
         self.problems.extend(problems);
         self.ignore(ignored);
-        let target = parsed.target.clone().or_else(|| parsed.model.clone());
+        let target = parsed
+            .target
+            .clone()
+            .or_else(|| parsed.server.machines.model.clone());
         if let (Some(own), Some(served)) = (positional, &target)
             && !is_same_name(own, served)
         {
@@ -206,10 +209,8 @@ impl Layers {
                 .set("model.name", toml::Value::from(model), "--serve-cmd MODEL");
         }
         self.half(&parsed, "--serve-cmd ");
-        let server = ScenarioFlags {
-            model: None,
-            ..parsed
-        };
+        let mut server = parsed.server;
+        server.machines.model = None;
         let wrong = flags::apply_serve(&mut self.document, &server, By::Command("--serve-cmd "));
         self.problems.extend(wrong);
     }
@@ -230,7 +231,13 @@ impl Layers {
         self.problems.extend(bench.problems);
         let document = &mut self.document;
         let in_document = document.get("model.name").and_then(toml::Value::as_str);
-        let served = flags.model.as_deref().or(in_document).map(str::to_owned);
+        let served = flags
+            .server
+            .machines
+            .model
+            .as_deref()
+            .or(in_document)
+            .map(str::to_owned);
         match (bench.model, served) {
             (Some(model), None) => {
                 document.set("model.name", toml::Value::from(model), "--bench-cmd --model");
@@ -283,7 +290,7 @@ impl Layers {
 
     /// Remembers which half of prefill and decode a server is to be.
     fn half(&mut self, flags: &ScenarioFlags, from: &'static str) {
-        let mode = flags.disaggregation.disaggregation_mode.clone();
+        let mode = flags.server.disaggregation.disaggregation_mode.clone();
         self.halves.extend(mode.map(|mode| (from, mode)));
     }
 

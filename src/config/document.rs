@@ -112,6 +112,19 @@ impl Document {
         Some(value)
     }
 
+    fn get_mut(&mut self, key: &str) -> Option<&mut Value> {
+        let mut parts = key.split('.');
+        let mut value = self.table.get_mut(parts.next()?)?;
+        for part in parts {
+            value = match value {
+                Value::Table(table) => table.get_mut(part)?,
+                Value::Array(items) => items.get_mut(part.parse::<usize>().ok()?)?,
+                _ => return None,
+            };
+        }
+        Some(value)
+    }
+
     /// Sets a value by a flag.
     pub fn set(&mut self, key: &str, value: Value, flag: &str) {
         self.put(key, value, Origin::Flag(flag.to_string()));
@@ -151,15 +164,13 @@ impl Document {
 
     /// Removes a value.
     pub fn remove(&mut self, key: &str) {
-        let (parent, last) = key.rsplit_once('.').unwrap_or(("", key));
-        let mut table = Some(&mut self.table);
-        for part in parent.split('.').filter(|part| !part.is_empty()) {
-            table = table
-                .and_then(|table| table.get_mut(part))
-                .and_then(Value::as_table_mut);
-        }
-        if let Some(table) = table {
-            table.remove(last);
+        match key.rsplit_once('.') {
+            None => drop(self.table.remove(key)),
+            Some((parent, last)) => {
+                if let Some(Value::Table(table)) = self.get_mut(parent) {
+                    table.remove(last);
+                }
+            }
         }
         self.forget(key);
     }

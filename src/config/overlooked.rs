@@ -61,7 +61,10 @@ pub(super) fn burstiness(flags: &TrafficFlags) -> Option<String> {
 
 /// An engine that takes the place of the one whose command was pasted.
 pub(super) fn another_engine(flags: &ScenarioFlags) -> Option<String> {
-    let (command, engine) = (flags.serve_cmd.as_deref()?, flags.engine.profile.as_deref()?);
+    let (command, engine) = (
+        flags.serve_cmd.as_deref()?,
+        flags.server.engines.engine.profile.as_deref()?,
+    );
     let served = pasted::engine_of(command);
     let family = version::parts(engine).0;
     (family != served).then(|| {

@@ -16,6 +16,7 @@ use super::argv;
 use super::diagnostic::{Diagnostic, Place};
 use super::files::Files;
 use super::flags::{ClientKind, ScenarioFlags, SloFlags, TrafficFlags};
+use super::raw::RawEngine;
 use super::scalar::Count;
 use super::trtllm;
 use super::version::{self, EngineKind, Scheduled};
@@ -234,7 +235,7 @@ pub(super) fn serve(
         server.problems.extend(trtllm::asked::problems(&words, SERVE_CMD));
     }
     server.take_profile(&bare, &words, name, asked.is_some());
-    let profile = server.flags.engine.profile.clone();
+    let profile = server.flags.server.engines.engine.profile.clone();
     let asked = asked.or(profile.as_deref());
     let serves_v0 = EngineKind::of(asked) == EngineKind::Scheduled(Scheduled::V0);
     server.take_settings(&bare.settings, name, serves_v0);
@@ -263,7 +264,7 @@ impl Server {
 
     /// The engine `name` in the version that its image or its package has, unless a flag of the command names one.
     fn take_profile(&mut self, bare: &Bare, words: &[String], name: &str, is_asked: bool) {
-        if self.flags.engine.profile.is_some() {
+        if self.flags.server.engines.engine.profile.is_some() {
             return;
         }
         let tag = bare.image.as_ref().map(|image| image.tag.as_deref());
@@ -274,7 +275,7 @@ impl Server {
                 "in {SERVE_CMD}: the image has {tag}, which says no version: the newest profile of {name} is used, and --engine names another"
             ));
         }
-        self.flags.engine.profile = match version {
+        self.flags.server.engines.engine.profile = match version {
             Some(version) => Some(format!("{name}@{version}")),
             None => (name != "vllm").then(|| name.to_string()),
         };
@@ -282,14 +283,16 @@ impl Server {
 
     /// What the environment says that no flag does.
     fn take_settings(&mut self, settings: &[(String, String)], name: &str, serves_v0: bool) {
-        if uses_lmcache(&self.flags) {
+        if uses_lmcache(&self.flags.server.engines.engine) {
             let keys = settings.iter();
-            self.flags.lmcache = keys
+            self.flags.server.lmcache = keys
                 .filter_map(|(name, value)| environment::lmcache_key(name, value))
                 .collect();
         }
         match environment::output_slice(settings).filter(|_| name == "vllm" && !serves_v0) {
-            Some(Ok(outputs)) => self.flags.engine.output_proc_chunk_size = Some(Count(outputs)),
+            Some(Ok(outputs)) => {
+                self.flags.server.engines.engine.output_proc_chunk_size = Some(Count(outputs))
+            }
             Some(Err(what)) => self.wrong(
                 &what,
                 "write how many outputs of a step an API server takes at once, 128 where nobody says",
@@ -300,9 +303,9 @@ impl Server {
 }
 
 /// Whether LMCache keeps KV for the engine.
-fn uses_lmcache(flags: &ScenarioFlags) -> bool {
-    let connector = flags.engine.kv_transfer_config.as_deref().unwrap_or_default();
-    connector.contains("LMCache") || flags.engine.kv_offloading_backend.as_deref() == Some("lmcache")
+fn uses_lmcache(engine: &RawEngine) -> bool {
+    let connector = engine.kv_transfer_config.as_deref().unwrap_or_default();
+    connector.contains("LMCache") || engine.kv_offloading_backend.as_deref() == Some("lmcache")
 }
 
 /// What a `vllm bench serve` command says.

@@ -69,8 +69,8 @@ pub fn variant(common: &ScenarioFlags, said: &Said, files: &dyn Files) -> Result
         && own.scenario.is_none()
         && !is_scenario(target)
         && (common.scenario.is_some() || common.target.as_deref().is_some_and(is_scenario))
-        && own.cluster.gpu.is_none()
-        && common.cluster.gpu.is_none()
+        && own.server.machines.cluster.gpu.is_none()
+        && common.server.machines.cluster.gpu.is_none()
     {
         let problem = Diagnostic::new(format!(
             "in the variant `{}`: there is no scenario `{target}`",

@@ -44,6 +44,8 @@ pub struct Ended {
     pub completion: Completion,
     /// Why it was refused, if it was.
     pub rejection: Option<Rejection>,
+    /// Where a rate limit refused it: from when on that would let it pass, as far as it was used when this was told. `None` if it never does.
+    pub payable_at: Option<Picos>,
 }
 
 /// A server whose clients send when they like.
@@ -137,7 +139,12 @@ impl Live {
         let told = self
             .streams
             .settle(|replica, id, told| simulation.seen_first(replica, id, told));
-        for delivery in told {
+        for mut delivery in told {
+            if let Delivered::End(ended) = &mut delivery.what
+                && let Some(bill) = self.streams.unpaid(delivery.id)
+            {
+                ended.payable_at = simulation.payable_at(bill.class, bill.tokens);
+            }
             self.due.push(Reverse(Due {
                 at: delivery.at,
                 told: self.told,

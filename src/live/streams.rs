@@ -2,8 +2,8 @@
 //!
 //! Facts about steps do not name their sequences ([`crate::metrics`] keeps gaps, not tokens). A sequence takes part in every step of its
 //! replica that has gaps, from its first token on, until it is preempted or passed over; that it was passed over is told only
-//! when it has its next token, as a [`Fact::Gap`]. What was delivered to it meanwhile was none of its own, and as many tokens behind are kept back:
-//! the number of tokens is right at any end, their times are but for such a stretch (of more than 64 steps: from there on). Likewise it is told late whether a step that began as
+//! when it has its next token, as a [`Fact::Gap`]. What was told of it meanwhile was none of its own. What nobody has heard of is taken back; for what was
+//! heard as many tokens behind are kept back: the number of tokens is right at any end, their times are but for such a stretch (of more than 64 steps: from there on). Likewise it is told late whether a step that began as
 //! it was preempted brought it a token.
 
 use std::collections::VecDeque;
@@ -25,11 +25,54 @@ pub(super) struct Streams {
     open: FxHashMap<RequestId, Stream>,
     replicas: Vec<Decoding>,
     rejected: FxHashMap<RequestId, Rejection>,
+    /// What those would have had to pay whom a rate limit refused.
+    unpaid: FxHashMap<RequestId, Bill>,
     /// First tokens told since the last time, whose way to their client is asked for.
     first: Vec<(RequestId, ReplicaId)>,
     /// The same of requests that have left, whose story tells it.
     ways: FxHashMap<RequestId, Picos>,
-    told: Vec<Delivery>,
+    told: Told,
+}
+
+/// What was told since the last time.
+#[derive(Debug, Default)]
+struct Told {
+    deliveries: Vec<Delivery>,
+    /// How often it was taken away.
+    taken: u64,
+}
+
+/// Where a delivery is in what was told: how often that had been taken away, and which it is.
+type Place = (u64, usize);
+
+impl Told {
+    fn push(&mut self, at: Picos, id: RequestId, what: Delivered) -> Place {
+        self.deliveries.push(Delivery { at, id, what });
+        (self.taken, self.deliveries.len() - 1)
+    }
+
+    /// Takes tokens back that nobody has heard of; `false` if somebody has.
+    fn take_back(&mut self, (taken, index): Place) -> bool {
+        let is_here = taken == self.taken;
+        if is_here {
+            self.deliveries[index].what = Delivered::Tokens(0);
+        }
+        is_here
+    }
+
+    fn take(&mut self) -> Vec<Delivery> {
+        self.taken += 1;
+        let mut told = std::mem::take(&mut self.deliveries);
+        told.retain(|delivery| delivery.what != Delivered::Tokens(0));
+        told
+    }
+}
+
+/// What a request pays at a rate limit.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Bill {
+    pub(super) class: u32,
+    pub(super) tokens: u64,
 }
 
 /// What decodes on a replica.
@@ -63,8 +106,19 @@ struct Stream {
     delivered: u32,
     /// Of them, those that were none of its own.
     ahead: u32,
-    /// The last tokens: when the engine told them, and when the client had them.
-    recent: VecDeque<(Picos, Picos)>,
+    /// The last tokens.
+    recent: VecDeque<Token>,
+}
+
+/// A token of which it may turn out that it is none.
+#[derive(Debug)]
+struct Token {
+    /// When the engine told it.
+    told: Picos,
+    /// When its client had it.
+    seen: Picos,
+    /// Where it was told, unless its client had had it before.
+    place: Option<Place>,
 }
 
 impl Streams {
@@ -96,13 +150,16 @@ impl Streams {
             Fact::Gap {
                 now, id, gap, seen, ..
             } => self.gap(id, (now.saturating_sub(gap), now), seen),
-            Fact::Sent { now, id, .. } => self.told.push(Delivery {
-                at: now,
-                id,
-                what: Delivered::Taken,
-            }),
+            Fact::Sent { now, id, .. } => {
+                self.told.push(now, id, Delivered::Taken);
+            }
             Fact::Rejected { request, why, .. } => {
                 self.rejected.insert(request.id, why);
+                if why == Rejection::RateLimited {
+                    let tokens = u64::from(request.prompt_tokens) + u64::from(request.max_tokens);
+                    let class = request.class;
+                    self.unpaid.insert(request.id, Bill { class, tokens });
+                }
             }
             Fact::Ended(completion) => self.ended(completion),
             _ => self.observe_stream(fact),
@@ -126,7 +183,9 @@ impl Streams {
             Fact::Admitted { replica, .. } => stream.replica = replica,
             Fact::Preempted { now, .. } => stream.preempted = stream.preempted.or(Some(now)),
             Fact::Relayed(_) => stream.is_relayed = true,
-            Fact::Burst { tokens, .. } => self.told.extend(stream.deliver(id, tokens)),
+            Fact::Burst { tokens, .. } => {
+                stream.deliver(id, tokens, &mut self.told);
+            }
             _ => {
                 // Its answer begins anew, and its client has had this much of it.
                 *stream = Stream {
@@ -164,7 +223,7 @@ impl Streams {
                     Some(at) if at <= begin => {
                         // Where steps are scheduled ahead, one that begins as another is scheduled is still its own.
                         if at == begin && decoding.schedules_ahead {
-                            told.extend(stream.next(*id, told_at, gap));
+                            stream.next(*id, told_at, gap, told);
                         } else if at == begin {
                             stream.perhaps = Some((told_at, gap));
                         }
@@ -172,7 +231,7 @@ impl Streams {
                         false
                     }
                     _ => {
-                        told.extend(stream.next(*id, told_at, gap));
+                        stream.next(*id, told_at, gap, told);
                         true
                     }
                 }
@@ -193,9 +252,9 @@ impl Streams {
         };
         stream.seen = now;
         stream.first_told = Some(now);
-        stream.remember(now);
         self.first.push((id, stream.replica));
-        self.told.extend(stream.deliver(id, 1));
+        let place = stream.deliver(id, 1, &mut self.told);
+        stream.remember(now, place);
         self.go_on(id);
     }
 
@@ -204,17 +263,19 @@ impl Streams {
         let Some(stream) = self.open.get_mut(&id) else {
             return;
         };
-        while stream.recent.back().is_some_and(|(told, _)| *told > since) {
-            stream.recent.pop_back();
-            stream.ahead += 1;
+        while let Some(token) = stream.recent.pop_back_if(|token| token.told > since) {
+            match token.place.is_some_and(|place| self.told.take_back(place)) {
+                true => stream.delivered -= 1,
+                false => stream.ahead += 1,
+            }
         }
         if let Some((told, gap)) = stream.perhaps.take()
             && told <= since
         {
-            self.told.extend(stream.next(id, told, gap));
+            stream.next(id, told, gap, &mut self.told);
         }
-        stream.seen = stream.recent.back().map_or(stream.seen, |(_, seen)| *seen);
-        self.told.extend(stream.next(id, now, seen));
+        stream.seen = stream.recent.back().map_or(stream.seen, |token| token.seen);
+        stream.next(id, now, seen, &mut self.told);
         self.go_on(id);
     }
 
@@ -253,19 +314,21 @@ impl Streams {
                 stream.seen = completion.end.saturating_sub(way);
                 let missing = completion.output_tokens.saturating_sub(stream.delivered);
                 stream.ahead = 0;
-                self.told.extend(stream.deliver(id, missing));
+                stream.deliver(id, missing, &mut self.told);
             }
         }
         let rejection = self.rejected.remove(&id);
         let what = Delivered::End(Ended {
             completion: completion.clone(),
             rejection,
+            payable_at: None,
         });
-        self.told.push(Delivery {
-            at: completion.end,
-            id,
-            what,
-        });
+        self.told.push(completion.end, id, what);
+    }
+
+    /// What a request would have had to pay that a rate limit refused; told once.
+    pub(super) fn unpaid(&mut self, id: RequestId) -> Option<Bill> {
+        self.unpaid.remove(&id)
     }
 
     /// What was told since the last time. Of a request whose first token was told at an instant, `seen_first` says when its client has it.
@@ -279,12 +342,12 @@ impl Streams {
             {
                 let way = seen_first(replica, id, told).saturating_sub(told);
                 stream.seen += way;
-                stream.recent.iter_mut().for_each(|(_, seen)| *seen += way);
+                stream.recent.iter_mut().for_each(|token| token.seen += way);
                 self.ways.insert(id, way);
             }
         }
         let ways = std::mem::take(&mut self.ways);
-        let mut told = std::mem::take(&mut self.told);
+        let mut told = self.told.take();
         for delivery in &mut told {
             if let (Delivered::Tokens(_), Some(way)) = (&delivery.what, ways.get(&delivery.id)) {
                 delivery.at += *way;
@@ -296,30 +359,27 @@ impl Streams {
 
 impl Stream {
     /// The engine told a token, which its client has so long after the one before.
-    fn next(&mut self, id: RequestId, told: Picos, gap: Picos) -> Option<Delivery> {
+    fn next(&mut self, id: RequestId, told: Picos, gap: Picos, out: &mut Told) {
         self.seen += gap;
-        self.remember(told);
-        self.deliver(id, 1)
+        let place = self.deliver(id, 1, out);
+        self.remember(told, place);
     }
 
     /// The engine told a token at this instant.
-    fn remember(&mut self, told: Picos) {
+    fn remember(&mut self, told: Picos, place: Option<Place>) {
         if self.recent.len() == REVOCABLE {
             self.recent.pop_front();
         }
-        self.recent.push_back((told, self.seen));
+        let seen = self.seen;
+        self.recent.push_back(Token { told, seen, place });
     }
 
     /// So many tokens reach its client, but for those that it has had already.
-    fn deliver(&mut self, id: RequestId, tokens: u32) -> Option<Delivery> {
+    fn deliver(&mut self, id: RequestId, tokens: u32, out: &mut Told) -> Option<Place> {
         let again = tokens.min(self.ahead);
         self.ahead -= again;
         let tokens = (tokens - again).min(self.output_tokens - self.delivered);
         self.delivered += tokens;
-        (tokens > 0).then_some(Delivery {
-            at: self.seen,
-            id,
-            what: Delivered::Tokens(tokens),
-        })
+        (tokens > 0).then(|| out.push(self.seen, id, Delivered::Tokens(tokens)))
     }
 }

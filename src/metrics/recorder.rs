@@ -28,7 +28,7 @@ use super::observation::{Observation, Sending};
 use super::options::SloLimits;
 use super::options::{RecorderOptions, Records};
 use super::packed::Packed;
-use super::parts::{Latencies, Parts};
+use super::parts::{Latencies, PartSummary, Parts};
 use super::relays::Relays;
 use super::samples::Samples;
 use super::seconds::Seconds;
@@ -123,6 +123,12 @@ impl Recorder {
     #[must_use]
     pub fn batches(&self) -> &[Stretch] {
         self.batches.closed()
+    }
+
+    /// What became of each class so far, where classes are told apart.
+    #[must_use]
+    pub fn by_class(&self) -> &[PartSummary] {
+        self.parts.as_ref().map_or(&[], |parts| &parts.classes)
     }
 
     /// Requests sent so far.

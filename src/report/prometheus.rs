@@ -6,7 +6,10 @@
 //!
 //! Law: the same metrics give the same bytes.
 
+mod classes;
 mod families;
+
+pub use classes::of_classes;
 
 use std::fmt::Write;
 

@@ -22,7 +22,8 @@ pub(super) fn parts(page: &mut Page, result: &RunResult, meta: &ResultMeta) {
         let pools = meta.pools.iter().zip(&result.by_pool).zip(replicas);
         for (index, ((pool, part), own)) in pools.enumerate() {
             let busy = busy(own.unwrap_or_default(), result);
-            let mut row = row(&pool.name, part, result, good_of_pool(result, meta, index));
+            let good = good_of_pool(result, meta, index).filter(|_| result.whole.good.is_some());
+            let mut row = row(&pool.name, part, result.whole.duration_s, good);
             row.push(percent(busy));
             rows.push(row);
         }
@@ -38,17 +39,38 @@ pub(super) fn classes(result: &RunResult, meta: &ResultMeta) -> Option<(Vec<Colu
     if result.by_class.is_empty() {
         return None;
     }
-    let rows = meta.classes.iter().zip(&result.by_class).map(|(class, part)| {
-        let is_promised = !class.limits.is_empty();
+    let classes = meta.classes.iter();
+    let classes = classes.map(|class| (class.name.as_str(), !class.limits.is_empty()));
+    Some(rows_of_classes(
+        classes.zip(&result.by_class),
+        result.whole.duration_s,
+    ))
+}
+
+/// The table of classes over so many seconds: of each its name, whether anything is promised to it, and what became of it.
+#[must_use]
+pub fn class_table<'a>(
+    classes: impl Iterator<Item = ((&'a str, bool), &'a PartSummary)>,
+    seconds: f64,
+) -> String {
+    let (columns, rows) = rows_of_classes(classes, seconds);
+    table(&columns, &rows)
+}
+
+fn rows_of_classes<'a>(
+    classes: impl Iterator<Item = ((&'a str, bool), &'a PartSummary)>,
+    seconds: f64,
+) -> (Vec<Column>, Vec<Vec<String>>) {
+    let rows = classes.map(|((name, is_promised), part)| {
         let good = is_promised.then_some((part.good, part.ended_requests()));
-        let mut row = row(&class.name, part, result, good);
+        let mut row = row(name, part, seconds, good);
         // Over the same time as its tokens, whenever it sent.
-        row.insert(2, significant(per_second(part.sent, result.whole.duration_s)));
+        row.insert(2, significant(per_second(part.sent, seconds)));
         row
     });
     let mut columns = columns("class", "sent");
     columns.insert(2, Column::right("req/s"));
-    Some((columns, rows.collect()))
+    (columns, rows.collect())
 }
 
 /// What the table of classes has no room for: means, and how long its requests waited. Nothing without classes.
@@ -127,8 +149,8 @@ pub(super) fn good_of_promised(
 }
 
 /// A row of a class or a pool; `good` are its good requests and all that left, where anything is promised to them.
-fn row(name: &str, part: &PartSummary, result: &RunResult, good: Option<(u64, u64)>) -> Vec<String> {
-    let seconds = result.whole.duration_s.max(f64::MIN_POSITIVE);
+fn row(name: &str, part: &PartSummary, seconds: f64, good: Option<(u64, u64)>) -> Vec<String> {
+    let seconds = seconds.max(f64::MIN_POSITIVE);
     let lost = part.ended_requests() - part.completed;
     let mut row = vec![
         name.to_owned(),
@@ -143,7 +165,7 @@ fn row(name: &str, part: &PartSummary, result: &RunResult, good: Option<(u64, u6
     for (key, of) in [("ttft", &part.ttft), ("tpot", &part.tpot)] {
         row.extend([0.5, 0.95, 0.99].map(|p| quantile(key, of, p)));
     }
-    let good = good.filter(|(_, ended)| result.whole.good.is_some() && *ended > 0);
+    let good = good.filter(|(_, ended)| *ended > 0);
     row.push(good.map_or("–".into(), |(good, ended)| percent(good as f64 / ended as f64)));
     row
 }

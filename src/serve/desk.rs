@@ -14,8 +14,8 @@ pub use crate::workload::Span;
 /// What the server is, as clients may ask.
 #[derive(Clone, Debug)]
 pub struct House {
-    /// Names that requests may call the model by, one at least; the first is the one answers carry.
-    pub models: Vec<String>,
+    /// Names that requests may ask for, one at least; the first is for those that name none.
+    pub names: Vec<Name>,
     /// Tokens that prompt and answer may have together.
     pub max_model_len: u32,
     /// Engine and release, as in `vllm@0.33`.
@@ -26,6 +26,40 @@ pub struct House {
     pub created: u64,
     /// `/metrics` has the names that vLLM has given up, too.
     pub deprecated_metrics: bool,
+}
+
+/// What requests may call the model by, and what that makes of them.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Name {
+    /// As requests have it.
+    pub name: String,
+    /// As answers have it.
+    pub answers: String,
+    /// The model of which this is a class, as answers call that; `None` where it is the model itself.
+    pub parent: Option<String>,
+    /// The class of whoever asks for it.
+    pub class: u32,
+    /// The priority of whoever gives none.
+    pub priority: i64,
+}
+
+impl House {
+    /// What a request that asks for `model` is; whoever names none gets the first. `None` if nothing is called so.
+    #[must_use]
+    pub fn named(&self, model: &str) -> Option<&Name> {
+        match model {
+            "" => self.names.first(),
+            model => self.names.iter().find(|name| name.name == model),
+        }
+    }
+
+    /// What answers call the model, where only one is served.
+    #[must_use]
+    pub fn only_model(&self) -> Option<&str> {
+        let mut models = self.names.iter().filter(|name| name.parent.is_none());
+        let first = models.next()?.answers.as_str();
+        models.all(|name| name.answers == first).then_some(first)
+    }
 }
 
 /// What a client asks for.
@@ -41,6 +75,8 @@ pub struct Ask {
     pub ignore_eos: bool,
     /// vLLM's `priority`: lower is earlier.
     pub priority: i64,
+    /// Its class.
+    pub class: u32,
     /// Who stays together, for routers that care.
     pub session: Option<u64>,
     /// Whether tokens are told as they come; else only the end.
@@ -78,6 +114,8 @@ pub struct Ending {
     pub ttft_s: Option<f64>,
     /// Simulated seconds from the arrival to the end.
     pub e2el_s: f64,
+    /// Where it came too soon: whole seconds on the wall until it would not, as far as is known.
+    pub retry_after: Option<u64>,
 }
 
 /// Why a request ended.

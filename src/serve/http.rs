@@ -101,6 +101,7 @@ async fn answered(api: Api, house: &House, headers: &HeaderMap, body: Posted) ->
     let head = Head::new(
         api,
         request.request_id.as_deref(),
+        &request.model,
         desk.house(),
         house.numbers.next(),
         unix_seconds(),
@@ -155,6 +156,7 @@ fn object(headers: &HeaderMap, body: Posted) -> Result<Map<String, Value>, ApiEr
             MOST_BYTES >> 20
         ),
         param: None,
+        retry_after: None,
     })?;
     fields::object(&body)
 }
@@ -178,13 +180,13 @@ struct Model<'a> {
 
 async fn models(State(house): Shared) -> Response {
     let house = house.desk.house();
-    let data = house.models.iter().map(|name| Model {
-        id: name,
+    let data = house.names.iter().map(|name| Model {
+        id: &name.name,
         object: "model",
         created: house.created,
         owned_by: "plimsoll",
-        root: &house.models[0],
-        parent: None,
+        root: name.parent.as_ref().unwrap_or(&name.answers),
+        parent: name.parent.as_deref(),
         max_model_len: house.max_model_len,
     });
     let models = Models {

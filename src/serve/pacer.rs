@@ -14,16 +14,18 @@ use std::time::{Duration, Instant};
 use rustc_hash::FxHashMap;
 use tokio::sync::mpsc::UnboundedSender;
 
+use super::asked::Trace;
+use super::books::Books;
 use super::clock::Clock;
 use super::desk::{Ask, Ending, House, Message, Said, Why};
 use super::lateness::Lateness;
+use super::server::{Ends, Terms};
 use crate::ids::RequestId;
 use crate::live::{Delivered, Delivery, Ended, Live};
-use crate::metrics::scraped::Scraped;
-use crate::report::prometheus::{self, Exposition};
+use crate::report::prometheus::Exposition;
 use crate::sim::{Outcome, Rejection, Scenario, Simulation};
 use crate::units::Picos;
-use crate::workload::{self, EndingSampler, Endings, Posted, Span};
+use crate::workload::{self, EndingSampler, Posted, Span};
 
 /// Longest sleep: how old the account is that others look at, and how late the end of the clock is seen.
 const LONGEST_SLEEP: Duration = Duration::from_millis(200);
@@ -55,6 +57,8 @@ pub struct Tally {
     pub load: Load,
     /// Sequences preempt each other for ever: nobody gets another token.
     pub is_livelocked: bool,
+    /// Requests inside of each class; empty where there are none.
+    pub inside_of: Vec<u64>,
 }
 
 /// How full servers are, all replicas together.
@@ -81,7 +85,8 @@ pub struct Pacer {
     live: Live,
     clock: Clock,
     house: House,
-    scraped: Scraped,
+    books: Books,
+    trace: Option<Trace>,
     endings: Option<EndingSampler>,
     clients: BTreeMap<RequestId, Client>,
     tickets: FxHashMap<u64, RequestId>,
@@ -96,36 +101,37 @@ struct Client {
     said: UnboundedSender<Said>,
     prompt_tokens: u32,
     max_tokens: u32,
+    class: u32,
     is_taken: bool,
 }
 
 impl Pacer {
-    /// The servers of a scenario under a clock that has just started. Answers that may end by themselves do so by `endings`, and `told` is kept
-    /// up to date for whoever looks.
+    /// The servers of a scenario under a clock that starts now. `told` is kept up to date for whoever looks.
     #[must_use]
-    pub fn new(
-        scenario: &Scenario,
-        house: House,
-        clock: Clock,
-        endings: Option<Endings>,
-        told: Arc<Mutex<Tally>>,
-    ) -> Pacer {
+    pub fn new(scenario: &Scenario, house: House, terms: Terms, told: Arc<Mutex<Tally>>) -> Pacer {
+        let simulation = Simulation::of_scenario(scenario, Posted::default());
+        let books = Books::new(scenario, &simulation, terms.limits);
+        let classes = scenario.workload.classes.iter().map(|class| class.name.clone());
         Pacer {
-            live: Live::new(Simulation::of_scenario(scenario, Posted::default())),
-            clock,
+            live: Live::new(simulation),
+            clock: Clock::start(terms.speed),
             house,
-            scraped: Scraped::new(scenario),
-            endings: endings.map(|endings| EndingSampler::new(endings, scenario.seed)),
+            books,
+            trace: (terms.trace).map(|file| Trace::new(file, classes.collect())),
+            endings: (terms.endings).map(|endings| EndingSampler::new(endings, scenario.seed)),
             clients: BTreeMap::new(),
             tickets: FxHashMap::default(),
-            tally: Tally::default(),
+            tally: Tally {
+                inside_of: vec![0; scenario.workload.classes.len()],
+                ..Tally::default()
+            },
             told,
             looked: Instant::now(),
         }
     }
 
-    /// Serves until the desk is closed, the clock has come to its end, or nobody inside will ever go on.
-    pub fn run(mut self, posts: &Receiver<Message>) {
+    /// Serves until the desk is closed, the clock has come to its end, or nobody inside will ever go on; what there is to say at the end.
+    pub fn run(mut self, posts: &Receiver<Message>) -> Ends {
         loop {
             self.go_on();
             if self.tally.now == Picos::LAST || self.tally.is_livelocked {
@@ -152,21 +158,26 @@ impl Pacer {
                 cached_tokens: 0,
                 ttft_s: None,
                 e2el_s: 0.0,
+                retry_after: None,
             }));
+        }
+        Ends {
+            by_class: self.books.by_class().to_vec(),
+            trace: self.trace.map(Trace::close),
         }
     }
 
     /// Goes on to now, and says what is due.
     fn go_on(&mut self) {
         let now = self.clock.now();
-        for delivery in self.live.advance(now, &mut self.scraped) {
+        for delivery in self.live.advance(now, &mut self.books) {
             self.deliver(delivery);
         }
         self.tally.now = now;
         self.tally.is_livelocked = self.live.is_livelocked();
         if self.looked.elapsed() > LOOK_EVERY {
             self.looked = Instant::now();
-            let engines = self.scraped.engines();
+            let engines = self.books.scraped.engines();
             self.tally.load = Load {
                 running: engines.iter().map(|engine| engine.running).sum(),
                 waiting: engines
@@ -197,7 +208,7 @@ impl Pacer {
             } => {
                 let at = self.clock.at(at);
                 // Whatever the engine has decided until then was decided without it.
-                for delivery in self.live.advance(at, &mut self.scraped) {
+                for delivery in self.live.advance(at, &mut self.books) {
                     self.deliver(delivery);
                 }
                 self.ask(&ask, at, ticket, said);
@@ -209,13 +220,12 @@ impl Pacer {
             }
             Message::Metrics(wants) => {
                 self.go_on();
-                let model = self.house.models.first().map_or("", String::as_str);
                 let exposition = Exposition {
-                    model_name: Some(model),
+                    model_name: self.house.only_model(),
                     created: self.house.created as f64,
                     deprecated: self.house.deprecated_metrics,
                 };
-                let _ = wants.send(prometheus::text(&self.scraped, &exposition, self.tally.now));
+                let _ = wants.send(self.books.metrics(&exposition, self.tally.now));
             }
         }
         ControlFlow::Continue(())
@@ -223,6 +233,9 @@ impl Pacer {
 
     fn ask(&mut self, ask: &Ask, at: Picos, ticket: u64, said: UnboundedSender<Said>) {
         self.tally.asked += 1;
+        if let Some(inside) = self.tally.inside_of.get_mut(ask.class as usize) {
+            *inside += 1;
+        }
         let prompt_tokens: u32 = ask.prompt.iter().map(Span::tokens).sum();
         let room = self.house.max_model_len.saturating_sub(prompt_tokens).max(1);
         let max_tokens = ask.max_tokens.unwrap_or(room).clamp(1, room);
@@ -235,16 +248,21 @@ impl Pacer {
             output_tokens,
             max_tokens,
             priority: ask.priority,
+            class: ask.class,
             ignore_eos: ask.ignore_eos,
             session: ask.session,
         };
         let id = self.live.post(&post, at, ask.streams);
+        if let Some(trace) = &mut self.trace {
+            trace.asked(id, at, &post);
+        }
         self.tickets.insert(ticket, id);
         let client = Client {
             ticket,
             said,
             prompt_tokens,
             max_tokens,
+            class: ask.class,
             is_taken: false,
         };
         self.clients.insert(id, client);
@@ -290,8 +308,15 @@ impl Pacer {
             return;
         };
         self.tickets.remove(&client.ticket);
+        if let Some(inside) = self.tally.inside_of.get_mut(client.class as usize) {
+            *inside -= 1;
+        }
         let completion = &ended.completion;
         let tally = &mut self.tally;
+        if let Some(trace) = &mut self.trace {
+            let is_whole = completion.outcome == Outcome::Completed;
+            trace.ended(id, is_whole.then_some(completion.output_tokens));
+        }
         let why = match completion.outcome {
             Outcome::Completed => {
                 tally.answered += 1;
@@ -319,6 +344,8 @@ impl Pacer {
                 Why::Failed
             }
         };
+        let wait = |at: Picos| self.clock.on_the_wall(at.saturating_sub(completion.end));
+        let retry_after = (ended.payable_at).map(|at| (wait(at).as_secs_f64().ceil() as u64).max(1));
         let since = |at: Picos| at.saturating_sub(completion.arrival).seconds();
         let _ = client.said.send(Said::Ended(Ending {
             why,
@@ -327,6 +354,7 @@ impl Pacer {
             cached_tokens: completion.cached_tokens,
             ttft_s: completion.first_token.map(since),
             e2el_s: since(completion.end),
+            retry_after,
         }));
     }
 }

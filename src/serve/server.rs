@@ -1,6 +1,6 @@
 //! The whole of it: a thread that simulates, a runtime that talks to clients, and the desk between them.
 
-use std::io;
+use std::io::{self, Write};
 use std::net::{SocketAddr, TcpListener};
 use std::sync::mpsc::Sender;
 use std::sync::{Arc, Mutex, PoisonError};
@@ -10,15 +10,46 @@ use std::time::Duration;
 use tokio::runtime::{Builder, Runtime};
 use tokio::sync::watch;
 
-use super::clock::Clock;
+use super::asked::Rows;
 use super::desk::{Desk, House, Message};
 use super::http;
 use super::pacer::{Pacer, Tally};
+use crate::metrics::{PartSummary, SloLimits};
 use crate::sim::Scenario;
 use crate::workload::Endings;
 
 /// How long clients may take to read what they were told once the server closes.
 const GRACE: Duration = Duration::from_secs(4);
+
+/// How it serves.
+pub struct Terms {
+    /// How many times as fast as the wall's its clock is; positive and finite.
+    pub speed: f64,
+    /// How answers end that clients let end by themselves; without it they are as long as they may be.
+    pub endings: Option<Endings>,
+    /// What makes a request good whose class has no limits of its own.
+    pub limits: SloLimits,
+    /// Where what was asked goes, as rows of a trace.
+    pub trace: Option<Box<dyn Write + Send>>,
+}
+
+/// What there is to say once a simulation has ended.
+#[derive(Debug)]
+pub struct Ends {
+    /// What became of each class; empty where there are none.
+    pub by_class: Vec<PartSummary>,
+    /// What was written of what was asked, if anybody wanted that.
+    pub trace: Option<Rows>,
+}
+
+/// What a server has done that is closed.
+#[derive(Debug)]
+pub struct Done {
+    /// All together.
+    pub tally: Tally,
+    /// What became of classes, and of the trace.
+    pub ends: Ends,
+}
 
 /// A server that runs.
 pub struct Server {
@@ -27,26 +58,19 @@ pub struct Server {
     stop: watch::Sender<bool>,
     answering: tokio::task::JoinHandle<io::Result<()>>,
     posts: Sender<Message>,
-    simulating: JoinHandle<()>,
+    simulating: JoinHandle<Ends>,
     tally: Arc<Mutex<Tally>>,
 }
 
 impl Server {
-    /// Serves on a socket from now on, with the scenario's servers on a clock that is `speed` times as fast as the wall's. Answers that
-    /// clients let end by themselves do so by `endings`; without it they are as long as they may be.
+    /// Serves on a socket from now on, with the scenario's servers.
     ///
     /// # Errors
     /// If the system has no threads, or no use of the socket.
     ///
     /// # Panics
-    /// If `speed` is not positive and finite.
-    pub fn start(
-        socket: TcpListener,
-        scenario: &Scenario,
-        house: House,
-        speed: f64,
-        endings: Option<Endings>,
-    ) -> io::Result<Server> {
+    /// If the speed is not positive and finite.
+    pub fn start(socket: TcpListener, scenario: &Scenario, house: House, terms: Terms) -> io::Result<Server> {
         let address = socket.local_addr()?;
         socket.set_nonblocking(true)?;
         let (desk, received) = Desk::open(house);
@@ -61,7 +85,7 @@ impl Server {
         let simulate = {
             let (scenario, house, told) = (scenario.clone(), desk.house().clone(), Arc::clone(&tally));
             // A simulation stays on the thread that it began on.
-            move || Pacer::new(&scenario, house, Clock::start(speed), endings, told).run(&received)
+            move || Pacer::new(&scenario, house, terms, told).run(&received)
         };
         let simulating = std::thread::Builder::new()
             .name("simulation".to_owned())
@@ -108,12 +132,11 @@ impl Server {
     ///
     /// # Panics
     /// As the simulation did, if it did.
-    pub fn close(self) -> io::Result<Tally> {
+    pub fn close(self) -> io::Result<Done> {
         let _ = self.stop.send(true);
         let _ = self.posts.send(Message::Close);
-        if let Err(panic) = self.simulating.join() {
-            std::panic::resume_unwind(panic);
-        }
+        let ends = self.simulating.join();
+        let ends = ends.unwrap_or_else(|panic| std::panic::resume_unwind(panic));
         let tally = self.tally.lock().unwrap_or_else(PoisonError::into_inner).clone();
         let ended = self
             .runtime
@@ -121,7 +144,7 @@ impl Server {
         self.runtime.shutdown_background();
         match ended {
             Ok(Ok(Err(error))) => Err(error),
-            _ => Ok(tally),
+            _ => Ok(Done { tally, ends }),
         }
     }
 }

@@ -11,7 +11,7 @@ use tokio::runtime::Builder;
 use tokio::sync::{mpsc, watch};
 use tower::ServiceExt;
 
-use super::desk::{Ask, Desk, Ending, House, Message, Said, Span, Why};
+use super::desk::{Ask, Desk, Ending, House, Message, Name, Said, Span, Why};
 use super::filler::Filler;
 use super::http;
 use crate::ids::RequestId;
@@ -24,7 +24,19 @@ type Says = fn(u64, &Ask) -> Vec<Said>;
 
 fn house() -> House {
     House {
-        models: vec!["org/model".to_owned(), "model".to_owned()],
+        names: [
+            ("org/model", "org/model", None, 0, 0),
+            ("model", "org/model", None, 0, 0),
+            ("batch", "batch", Some("org/model"), 1, 10),
+        ]
+        .map(|(name, answers, parent, class, priority)| Name {
+            name: name.to_owned(),
+            answers: answers.to_owned(),
+            parent: parent.map(str::to_owned),
+            class,
+            priority,
+        })
+        .to_vec(),
         max_model_len: 100,
         engine: "vllm@0.33".to_owned(),
         chars_per_token: 4.0,
@@ -47,6 +59,7 @@ fn ending(ask: &Ask, why: Why, output_tokens: u32) -> Said {
         cached_tokens: 2,
         ttft_s: Some(0.25),
         e2el_s: 1.5,
+        retry_after: (why == Why::RateLimited).then_some(7),
     })
 }
 
@@ -369,11 +382,40 @@ fn the_small_routes_answer() {
         assert_eq!(models["data"][1]["id"], "model");
         assert_eq!(models["data"][1]["root"], "org/model");
         assert_eq!(models["data"][0]["max_model_len"], 100);
+        assert_eq!(models["data"][0]["parent"], Value::Null);
+        assert_eq!(models["data"][2]["id"], "batch");
+        assert_eq!(models["data"][2]["parent"], "org/model");
         assert_eq!(
             get("/nothing").await,
             (StatusCode::NOT_FOUND, r#"{"detail":"Not Found"}"#.to_owned())
         );
         assert_eq!(get(COMPLETIONS).await.0, StatusCode::METHOD_NOT_ALLOWED);
+    });
+}
+
+#[test]
+fn the_name_of_a_class_is_a_model_of_its_own() {
+    run(async {
+        let (router, mut asks, _gone) = made_up(answered);
+        for (body, class, priority, model) in [
+            (json!({"prompt": "a"}), 0, 0, "org/model"),
+            (json!({"prompt": "a", "model": ""}), 0, 0, "org/model"),
+            (json!({"prompt": "a", "model": "model"}), 0, 0, "org/model"),
+            (json!({"prompt": "a", "model": "batch"}), 1, 10, "batch"),
+            (
+                json!({"prompt": "a", "model": "batch", "priority": -3}),
+                1,
+                -3,
+                "batch",
+            ),
+        ] {
+            let (status, told) = send(&router, "POST", COMPLETIONS, body.to_string()).await;
+            assert_eq!(status, StatusCode::OK, "{told}");
+            let told: Value = serde_json::from_str(&told).unwrap();
+            assert_eq!(told["model"], model);
+            let ask = asks.recv().await.unwrap();
+            assert_eq!((ask.class, ask.priority), (class, priority), "{body}");
+        }
     });
 }
 

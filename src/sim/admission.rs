@@ -135,6 +135,12 @@ impl Level {
         let after = full_at.checked_add(self.inflow(units)?)?;
         (after - now.0 <= self.capacity).then_some(after)
     }
+
+    /// From when on it holds so many units; `None` if it never does.
+    fn holds_at(&self, units: u64) -> Option<Picos> {
+        let spare = self.capacity.checked_sub(self.inflow(units)?)?;
+        Some(Picos(self.full_at.saturating_sub(spare)))
+    }
 }
 
 /// What becomes of a request that comes to the gate.
@@ -244,6 +250,21 @@ impl Gate {
             }
         }
         is_payable
+    }
+
+    /// From when on the rate limits would let a request of so many tokens pass, as far as they are used now; `None` if they never do.
+    pub(super) fn payable_at(&self, now: Picos, class: u32, tokens: u64) -> Option<Picos> {
+        let mut at = now;
+        for (of, requests, sizes) in &self.levels {
+            if of.is_none_or(|of| of == class) {
+                for (level, units) in [(requests, 1), (sizes, tokens)] {
+                    if let Some(level) = level {
+                        at = at.max(level.holds_at(units)?);
+                    }
+                }
+            }
+        }
+        Some(at)
     }
 
     fn has_place(&self) -> bool {

@@ -286,12 +286,18 @@ impl<T: Traffic> Simulation<T> {
         Some((answer.end, Event::Delivery))
     }
 
-    /// The next change of a replica, while anybody is left who could notice.
+    /// The next change of a replica, while anybody is left who could notice; where clients come from outside always.
     #[inline]
     fn next_change(&self) -> Option<(Picos, Event)> {
         let at = self.cluster.next_change()?;
-        let is_over = self.arrival.is_none() && self.counts.sent == self.counts.ended;
+        let is_over = self.is_empty() && self.places.is_none();
         (!is_over).then_some((at.max(self.now), Event::Change))
+    }
+
+    /// Whether nobody is inside and nobody is known to come.
+    #[inline]
+    fn is_empty(&self) -> bool {
+        self.arrival.is_none() && self.counts.sent == self.counts.ended
     }
 
     #[inline(always)]

@@ -37,7 +37,7 @@ impl Span {
         }
     }
 
-    fn piece(&self) -> Piece {
+    pub(super) fn piece(&self) -> Piece {
         let (segment, start) = match *self {
             Span::Text { name, .. } => (segments::posted(name), 0),
             Span::Answer { id, start, .. } => (segments::output(id), start),
@@ -61,6 +61,8 @@ pub struct Post {
     pub max_tokens: u32,
     /// Smaller is served first under the priority policy.
     pub priority: i64,
+    /// Its class, from 0; 0 where there are none.
+    pub class: u32,
     /// No end-of-sequence token ends its output.
     pub ignore_eos: bool,
     /// The conversation or user that it belongs to.
@@ -101,7 +103,7 @@ impl Posted {
             output_tokens: post.output_tokens,
             max_tokens: post.max_tokens,
             priority: post.priority,
-            class: 0,
+            class: post.class,
             prompt: Prompt::Pieces(pieces),
             output_segment: segments::output(id),
             session: post.session,

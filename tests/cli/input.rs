@@ -627,3 +627,18 @@ fn slips_of_the_command_line_are_told_what_to_type() {
     let taken = desk.run("run --scenario qs.txt --dry-run");
     assert_eq!(taken.status.code(), Some(0), "{}", text(&taken.stderr));
 }
+
+#[test]
+fn a_dry_run_says_what_it_does_not_write() {
+    let desk = Desk::new();
+    let output = desk.run(&format!(
+        "{SMALL} --dry-run --timeline steps.json --charts pictures"
+    ));
+    let said = text(&output.stderr);
+    assert!(output.status.success(), "{said}");
+    assert!(
+        said.contains("--dry-run simulates nothing: --timeline, --charts had no effect"),
+        "{said}"
+    );
+    assert!(!desk.path().join("steps.json").exists());
+}

@@ -593,3 +593,16 @@ fn data_parallel_ranks_say_what_limits_them() {
         assert!(unfolded(&found).contains("Hardest pressed is "), "{found}");
     }
 }
+
+#[test]
+fn splits_of_a_closed_loop_are_refused_before_anything_is_noted() {
+    let words = "knee meta-llama/Llama-3.1-8B-Instruct --gpu h100 --input-len 100 --output-len 100 --max-concurrency 16 --goodput ttft:500 \
+                 --disaggregated --gpus 4";
+    let output = Desk::new().run(words);
+    let said = text(&output.stderr);
+    assert_eq!(output.status.code(), Some(2), "{said}");
+    assert!(
+        said.starts_with("error: --disaggregated looks for rates"),
+        "{said}"
+    );
+}

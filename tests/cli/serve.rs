@@ -38,6 +38,12 @@ impl Serving {
 
     /// Status and body of what it answers.
     fn ask(&self, method: &str, path: &str, body: &str) -> (u16, String) {
+        let (head, body) = self.exchange(method, path, body);
+        (status(&head), body)
+    }
+
+    /// The head and the body of what it answers.
+    fn exchange(&self, method: &str, path: &str, body: &str) -> (String, String) {
         let mut socket = TcpStream::connect(&self.address).unwrap();
         let head = format!(
             "{method} {path} HTTP/1.1\r\nhost: x\r\nconnection: close\r\ncontent-type: application/json\r\ncontent-length: {}\r\n\r\n",
@@ -47,8 +53,7 @@ impl Serving {
         let mut answer = String::new();
         socket.read_to_string(&mut answer).unwrap();
         let (head, body) = answer.split_once("\r\n\r\n").unwrap();
-        let status = head.split(' ').nth(1).unwrap().parse().unwrap();
-        (status, body.to_owned())
+        (head.to_owned(), body.to_owned())
     }
 
     fn post(&self, path: &str, body: &Value) -> Value {
@@ -71,6 +76,10 @@ impl Serving {
         self.stdout.read_to_string(&mut rest).unwrap();
         (self.child.wait().unwrap().code(), rest)
     }
+}
+
+fn status(head: &str) -> u16 {
+    head.split(' ').nth(1).unwrap().parse().unwrap()
 }
 
 impl Drop for Serving {
@@ -242,6 +251,140 @@ fn who_is_refused_has_the_status_whether_it_streams_or_not() {
     let (code, rest) = server.end();
     assert_eq!(code, Some(0));
     assert!(rest.contains(" 2 refused,"), "{rest}");
+}
+
+const CLASSES: &str = r#"
+[model]
+name = "meta-llama/Llama-3.1-8B-Instruct"
+[cluster]
+gpu = "H100-SXM-80GB"
+[[cluster.rate_limits]]
+class = "batch"
+requests_per_second = 0.01
+burst = 1
+[[workload.classes]]
+name = "chat"
+goodput = { ttft = "10 s" }
+arrivals.poisson.request_rate = 4.0
+lengths.fixed = { input_len = 9, output_len = 9 }
+[[workload.classes]]
+name = "batch"
+priority = 10
+arrivals.closed.max_concurrency = 8
+lengths.fixed = { input_len = 9, output_len = 9 }
+"#;
+
+#[test]
+fn classes_are_models_and_are_told_apart() {
+    let folder = tempfile::tempdir().unwrap();
+    let file = folder.path().join("classes.toml");
+    std::fs::write(&file, CLASSES).unwrap();
+    let server = Serving::start(&format!("{} --port 0 --step-time 2ms", file.display()));
+    let (_, models) = server.ask("GET", "/v1/models", "");
+    let models: Value = serde_json::from_str(&models).unwrap();
+    let names: Vec<_> = models["data"]
+        .as_array()
+        .unwrap()
+        .iter()
+        .map(|model| &model["id"])
+        .collect();
+    assert_eq!(names, ["meta-llama/Llama-3.1-8B-Instruct", "chat", "batch"]);
+    let ask = |model: &str| json!({"model": model, "prompt": [1, 2, 3], "max_tokens": 5});
+    assert_eq!(
+        server.post("/v1/completions", &ask(""))["model"],
+        "meta-llama/Llama-3.1-8B-Instruct"
+    );
+    assert_eq!(server.post("/v1/completions", &ask("chat"))["model"], "chat");
+    assert_eq!(server.post("/v1/completions", &ask("batch"))["model"], "batch");
+    // The bucket of the class holds one request, and fills in 100 s.
+    let (head, told) = server.exchange("POST", "/v1/completions", &ask("batch").to_string());
+    assert_eq!(status(&head), 429, "{told}");
+    let after = head.lines().find_map(|line| line.strip_prefix("retry-after: "));
+    let after: u64 = after.expect(&head).parse().unwrap();
+    assert!((60..=100).contains(&after), "{after}");
+    let (_, metrics) = server.ask("GET", "/metrics", "");
+    for line in [
+        "plimsoll:class_requests_total{class=\"chat\",outcome=\"answered\"} 2.0\n",
+        "plimsoll:class_requests_good_total{class=\"chat\"} 2.0\n",
+        "plimsoll:class_requests_total{class=\"batch\",outcome=\"answered\"} 1.0\n",
+        "plimsoll:class_requests_total{class=\"batch\",outcome=\"refused\"} 1.0\n",
+        "plimsoll:class_generation_tokens_total{class=\"batch\"} 5.0\n",
+    ] {
+        assert!(metrics.contains(line), "{line} in {metrics}");
+    }
+    let (code, rest) = server.end();
+    assert_eq!(code, Some(0));
+    let row = |name: &str| -> Vec<&str> {
+        let row = rest.lines().find(|line| line.trim_start().starts_with(name));
+        row.expect(&rest).split_whitespace().collect()
+    };
+    let (chat, batch) = (row("chat"), row("batch"));
+    assert_eq!(
+        (chat[1], chat[3], *chat.last().unwrap()),
+        ("2", "–", "%"),
+        "{rest}"
+    );
+    assert_eq!(
+        (batch[1], batch[3], *batch.last().unwrap()),
+        ("2", "1", "–"),
+        "{rest}"
+    );
+}
+
+#[test]
+fn what_clients_asked_is_a_trace_that_is_read_back() {
+    let desk = Desk::new();
+    let file = desk.path().join("asked.jsonl");
+    let server = Serving::start(&format!(
+        "{MODEL} --step-time 1ms --save-trace {}",
+        file.display()
+    ));
+    // Three blocks of 16 that two share, lengths that tell the rows apart, and one who is still inside at the end.
+    let prompt = |last: u32| [vec![7; 32], vec![last; 8]].concat();
+    for (last, tokens) in [(1, 3), (2, 5), (3, 7)] {
+        let body = json!({"prompt": prompt(last), "max_tokens": tokens, "ignore_eos": true});
+        server.post("/v1/completions", &body);
+    }
+    let mut inside = TcpStream::connect(&server.address).unwrap();
+    let body = r#"{"prompt": [1, 2], "max_tokens": 100000, "stream": true}"#;
+    let head = format!(
+        "POST /v1/completions HTTP/1.1\r\nhost: x\r\ncontent-type: application/json\r\ncontent-length: {}\r\n\r\n",
+        body.len()
+    );
+    inside.write_all(format!("{head}{body}").as_bytes()).unwrap();
+    let mut start = [0; 12];
+    inside.read_exact(&mut start).unwrap();
+    let written = std::fs::read_to_string(&file).unwrap();
+    assert_eq!(written.lines().count(), 3, "a row as each ends: {written}");
+    let (code, _) = server.end();
+    assert_eq!(code, Some(0));
+    let described = desk.run("trace asked.jsonl --format json");
+    let described: Value = serde_json::from_slice(&described.stdout).expect("a description");
+    let rows = std::fs::read_to_string(&file).unwrap();
+    let rows: Vec<Value> = rows
+        .lines()
+        .map(|row| serde_json::from_str(row).unwrap())
+        .collect();
+    let lengths: Vec<_> = rows
+        .iter()
+        .map(|row| (row["input_length"].as_u64(), row["output_length"].as_u64()))
+        .collect();
+    assert_eq!(
+        lengths[..3],
+        [(Some(40), Some(3)), (Some(40), Some(5)), (Some(40), Some(7))]
+    );
+    assert_eq!(lengths[3], (Some(2), Some(100_000)));
+    assert_eq!(rows[0]["hash_ids"][1], rows[2]["hash_ids"][1]);
+    assert_ne!(rows[0]["hash_ids"][2], rows[2]["hash_ids"][2]);
+    assert!(rows[0]["timestamp"].as_f64() < rows[2]["timestamp"].as_f64());
+    assert_eq!(described["requests"], 4, "{described}");
+    let told = |part: &str, key: &str| described[part][key].as_f64().unwrap();
+    assert_eq!((told("input", "mean"), told("output", "max")), (30.5, 100_000.0));
+    // Of 122 prompt tokens the second and the third had 32 in common with one before.
+    assert!(
+        (told("prefix", "tokens") - 64.0 / 122.0).abs() < 1e-12,
+        "{described}"
+    );
 }
 
 #[test]

@@ -5,14 +5,16 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use plimsoll::cluster::ClusterSpec;
 use plimsoll::cluster::router::Policy;
+use plimsoll::config::{Document, NoFiles, resolve};
 use plimsoll::cost::StepCost;
 use plimsoll::live::{Delivered, Delivery, Live};
-use plimsoll::metrics::{Fleet, Recorder, RecorderOptions, Records, RequestRecord, SloLimits};
+use plimsoll::metrics::{Fleet, Recorder, RecorderOptions, Records, RequestRecord, Room, SloLimits};
 use plimsoll::rng::{Purpose, stream};
-use plimsoll::sim::{Fact, Observer, Outcome, Simulation, Until};
+use plimsoll::sim::{Fact, Observer, Outcome, Scenario, Simulation, Until};
 use plimsoll::units::Picos;
 use plimsoll::workload::{Post, Posted, Span};
 use proptest::prelude::*;
+use proptest::test_runner::TestCaseError;
 use rand::RngExt;
 
 use crate::scenario::{Experiment, Nobody};
@@ -45,6 +47,7 @@ fn posts(seed: u64, longest: u32) -> Vec<(Picos, Post)> {
                 output_tokens: dice.random_range(1..=max_tokens),
                 max_tokens,
                 priority: dice.random_range(-1..2),
+                class: 0,
                 ignore_eos: false,
                 session: None,
             },
@@ -53,30 +56,157 @@ fn posts(seed: u64, longest: u32) -> Vec<(Picos, Post)> {
     posts
 }
 
-/// A server, or several behind a router.
-fn servers(experiment: &Experiment, replicas: u32, traffic: Posted) -> Simulation<Posted> {
-    if replicas == 1 {
-        return experiment.simulation_of(traffic);
-    }
-    let costs = (0..replicas).map(|_| Box::new(experiment.cost) as Box<dyn StepCost>);
-    let spec = ClusterSpec::of(replicas, Policy::LeastRequests);
-    let engine = experiment.engine.clone().into();
-    Simulation::of_cluster(
-        &engine,
-        costs.collect(),
-        &spec,
-        experiment.seed,
-        experiment.frontend,
-        traffic,
-    )
-    .drafting(experiment.seed)
+/// What serves: the same and empty, as often as it is asked for.
+struct Servers<'a> {
+    open: Box<dyn Fn(Posted) -> Simulation<Posted> + 'a>,
+    fleet: Fleet,
+    /// Who has a gap of its own may have been passed over in steps that others had tokens of, which is told with its next one.
+    passes_over: bool,
+    seed: u64,
 }
 
-/// Keeps books, and remembers who was preempted, or had a gap of its own where steps are shared.
+impl Servers<'_> {
+    /// One of vLLM's, or several behind a router.
+    fn of_vllm(experiment: &Experiment, replicas: u32) -> Servers<'_> {
+        let open = move |traffic| {
+            if replicas == 1 {
+                return experiment.simulation_of(traffic);
+            }
+            let costs = (0..replicas).map(|_| Box::new(experiment.cost) as Box<dyn StepCost>);
+            let spec = ClusterSpec::of(replicas, Policy::LeastRequests);
+            let engine = experiment.engine.clone().into();
+            Simulation::of_cluster(
+                &engine,
+                costs.collect(),
+                &spec,
+                experiment.seed,
+                experiment.frontend,
+                traffic,
+            )
+            .drafting(experiment.seed)
+        };
+        let engine = &experiment.engine;
+        Servers {
+            open: Box::new(open),
+            fleet: Fleet::alike(replicas, engine.num_gpu_blocks - 1, engine.block_size),
+            passes_over: engine.speculation.is_none(),
+            seed: experiment.seed,
+        }
+    }
+
+    /// Those of a scenario.
+    fn of_scenario(scenario: Scenario, passes_over: bool, seed: u64) -> Servers<'static> {
+        let rooms = Simulation::of_scenario(&scenario, Posted::default());
+        let rooms = rooms.total_blocks().zip(scenario.block_sizes());
+        let rooms = rooms.map(|(kv_blocks, block_size)| Room {
+            kv_blocks,
+            block_size,
+        });
+        let fleet = Fleet {
+            rooms: rooms.collect(),
+            pools: scenario.pool_of_each(),
+        };
+        Servers {
+            fleet,
+            open: Box::new(move |traffic| Simulation::of_scenario(&scenario, traffic)),
+            passes_over,
+            seed,
+        }
+    }
+}
+
+/// A scenario from its tables, without traffic.
+fn scenario(tables: &str) -> Scenario {
+    let traffic = "[workload]\nnum_prompts = 1\n[workload.arrivals.all_at_once]\n[workload.lengths.fixed]\ninput_len = 1\noutput_len = 1\n";
+    let document = Document::parse("live.toml", &format!("{tables}{traffic}")).expect(tables);
+    let resolved = resolve(document, &NoFiles);
+    resolved
+        .unwrap_or_else(|problems| panic!("{problems}\n{tables}"))
+        .scenario
+}
+
+/// Longest sequence of the servers of the scenarios below.
+const LONGEST: u32 = 300;
+
+/// SGLang's engine, of either release, with little room and much, chunked prefills and whole ones, in steps that mix and that do not.
+fn sglang(seed: u64) -> Scenario {
+    let mut dice = stream(seed, Purpose::Jitter, 3);
+    let mut one_of = |choices: &[&'static str]| choices[dice.random_range(0..choices.len())];
+    scenario(&format!(
+        "[model]\nname = \"meta-llama/Llama-3.1-8B-Instruct\"\n[cluster]\ngpu = \"H100-SXM-80GB\"\nreplicas = {}\nrouter = \"least_requests\"\n\
+         [engine]\nprofile = \"{}\"\n\
+         [sglang]\ncontext_length = {LONGEST}\nmax_total_tokens = {}\nmax_running_requests = {}\nchunked_prefill_size = {}\n\
+         enable_mixed_chunk = {}\ndisable_overlap_schedule = {}\nschedule_conservativeness = {}\n",
+        one_of(&["1", "2"]),
+        one_of(&["sglang@0.5.23", "sglang@0.5.4"]),
+        one_of(&["400", "1000", "100000"]),
+        one_of(&["2", "8", "64"]),
+        one_of(&["32", "128", "-1"]),
+        one_of(&["true", "false"]),
+        one_of(&["true", "false"]),
+        one_of(&["0.1", "1.0"]),
+    ))
+}
+
+/// Replicas that prefill and others that decode.
+fn apart(seed: u64) -> Scenario {
+    let mut dice = stream(seed, Purpose::Jitter, 4);
+    let mut one_of = |choices: &[&'static str]| choices[dice.random_range(0..choices.len())];
+    let machines = format!(
+        "[model]\nname = \"meta-llama/Llama-3.1-8B-Instruct\"\n[cluster]\ngpu = \"H100-SXM-80GB\"\n[cluster.prefill]\nreplicas = {}\n\
+         [cluster.decode]\nreplicas = {}\n[cluster.link]\nbandwidth = \"{}\"\n",
+        one_of(&["1", "2"]),
+        one_of(&["1", "2"]),
+        one_of(&["1GB/s", "50GB/s"]),
+    );
+    let engine = match one_of(&["vllm", "sglang"]) {
+        "vllm" => format!(
+            "[engine]\nprofile = \"vllm@0.33\"\nmax_model_len = {LONGEST}\nmax_num_seqs = {}\nmax_num_batched_tokens = {}\nnum_gpu_blocks_override = {}\n",
+            one_of(&["2", "64"]),
+            one_of(&["64", "2048"]),
+            one_of(&["30", "5000"]),
+        ),
+        _ => format!(
+            "[engine]\nprofile = \"sglang@0.5.23\"\n[sglang]\ncontext_length = {LONGEST}\nmax_running_requests = {}\nchunked_prefill_size = {}\n\
+             max_total_tokens = {}\n",
+            one_of(&["4", "64"]),
+            one_of(&["64", "2048"]),
+            one_of(&["800", "100000"]),
+        ),
+    };
+    scenario(&(machines + &engine))
+}
+
+/// Ranks of one server that step together.
+fn in_lock_step(seed: u64) -> Scenario {
+    let mut dice = stream(seed, Purpose::Jitter, 5);
+    let mut one_of = |choices: &[&'static str]| choices[dice.random_range(0..choices.len())];
+    let machines = format!(
+        "[model]\nname = \"Qwen/Qwen3-30B-A3B\"\n[cluster]\ngpu = \"H100-SXM-80GB\"\ndata_parallel_size = {}\n",
+        one_of(&["2", "4"])
+    );
+    let engine = match one_of(&["vllm", "sglang"]) {
+        "vllm" => format!(
+            "[engine]\nprofile = \"vllm@0.33\"\nmax_model_len = {LONGEST}\nmax_num_seqs = {}\nmax_num_batched_tokens = {}\nnum_gpu_blocks_override = {}\n",
+            one_of(&["2", "64"]),
+            one_of(&["64", "2048"]),
+            one_of(&["30", "5000"]),
+        ),
+        _ => format!(
+            "tensor_parallel_size = 4\n[engine]\nprofile = \"sglang@0.5.23\"\n[sglang]\nenable_dp_attention = true\ncontext_length = {LONGEST}\n\
+             max_running_requests = {}\nmax_total_tokens = {}\n",
+            one_of(&["8", "64"]),
+            one_of(&["800", "100000"]),
+        ),
+    };
+    scenario(&(machines + &engine))
+}
+
+/// Keeps books, and remembers who was preempted, or may have been passed over.
 struct Books {
     recorder: Recorder,
     passed_over: BTreeSet<u64>,
-    speculates: bool,
+    passes_over: bool,
 }
 
 impl Observer for Books {
@@ -84,7 +214,7 @@ impl Observer for Books {
         self.recorder.observe(fact);
         match *fact {
             Fact::Preempted { id, .. } => drop(self.passed_over.insert(id.0)),
-            Fact::Gap { id, .. } if !self.speculates => drop(self.passed_over.insert(id.0)),
+            Fact::Gap { id, .. } if self.passes_over => drop(self.passed_over.insert(id.0)),
             _ => {}
         }
     }
@@ -92,25 +222,23 @@ impl Observer for Books {
 
 /// The run of all of them, posted beforehand, and who was preempted or passed over.
 fn beforehand(
-    experiment: &Experiment,
-    replicas: u32,
+    servers: &Servers<'_>,
     posts: &[(Picos, Post)],
 ) -> (BTreeMap<u64, RequestRecord>, BTreeSet<u64>) {
     let mut traffic = Posted::default();
     for (at, post) in posts {
         traffic.post(post, *at);
     }
-    let engine = &experiment.engine;
     let recorder = Recorder::new(RecorderOptions {
-        fleet: Fleet::alike(replicas, engine.num_gpu_blocks - 1, engine.block_size),
+        fleet: servers.fleet.clone(),
         slo: SloLimits::default(),
         records: Records::WithItls,
     });
-    let mut simulation = servers(experiment, replicas, traffic);
+    let mut simulation = (servers.open)(traffic);
     let mut books = Books {
         recorder,
         passed_over: BTreeSet::new(),
-        speculates: engine.speculation.is_some(),
+        passes_over: servers.passes_over,
     };
     simulation.advance(Until::DRAINED, &mut books);
     let seen = books.recorder.finish(simulation.now());
@@ -122,9 +250,9 @@ fn beforehand(
 
 /// The same, posted as they come; looked at wherever something happens or at random: what was told, and how many tokens at a later look than the
 /// first after them.
-fn as_they_come(experiment: &Experiment, replicas: u32, posts: &[(Picos, Post)]) -> (Vec<Delivery>, usize) {
-    let mut dice = stream(experiment.seed, Purpose::Arrivals, 8);
-    let mut live = Live::new(servers(experiment, replicas, Posted::default()));
+fn as_they_come(servers: &Servers<'_>, posts: &[(Picos, Post)]) -> (Vec<Delivery>, usize) {
+    let mut dice = stream(servers.seed, Purpose::Arrivals, 8);
+    let mut live = Live::new((servers.open)(Posted::default()));
     let mut told = Vec::new();
     let (mut now, mut heard, mut late) = (Picos::ZERO, Picos::ZERO, 0);
     let mut posts = posts.iter().peekable();
@@ -170,6 +298,49 @@ fn tokens_at(record: &RequestRecord) -> Vec<f64> {
     [vec![first.seconds()], later].concat()
 }
 
+/// What is told of posts as they come is what was told of them beforehand: the endings to the picosecond, every token, and nothing late.
+fn check(servers: &Servers<'_>, posts: &[(Picos, Post)]) -> Result<(), TestCaseError> {
+    let (was, passed_over) = beforehand(servers, posts);
+    let (told, late) = as_they_come(servers, posts);
+    let is_preempted = was.values().any(|record| record.completion.preemptions > 0);
+    prop_assert!(late == 0 || is_preempted, "{} tokens were told late", late);
+    let mut ends = 0;
+    for (id, record) in &was {
+        let (mut count, mut times) = (0, Vec::new());
+        for delivery in told.iter().filter(|delivery| delivery.id.0 == *id) {
+            match &delivery.what {
+                Delivered::Taken => prop_assert_eq!(count, 0),
+                Delivered::Tokens(tokens) => {
+                    count += tokens;
+                    times.push(delivery.at.seconds());
+                }
+                Delivered::End(ended) => {
+                    ends += 1;
+                    prop_assert_eq!(&ended.completion, &record.completion);
+                    prop_assert_eq!(delivery.at, record.completion.end);
+                    prop_assert_eq!(
+                        ended.rejection.is_some(),
+                        record.completion.outcome == Outcome::Rejected
+                    );
+                }
+            }
+        }
+        prop_assert_eq!(count, record.completion.output_tokens, "request {}", id);
+        times.dedup();
+        let mut expected = tokens_at(record);
+        expected.dedup_by(|a, b| (*a - *b).abs() < 1e-11);
+        let is_exact =
+            times.len() == expected.len() && times.iter().zip(&expected).all(|(a, b)| (a - b).abs() < 1e-9);
+        // Of whom is preempted or passed over, which steps bring it a token is told with its next one.
+        prop_assert!(
+            is_exact || passed_over.contains(id),
+            "request {id}: {times:?}, was {expected:?}"
+        );
+    }
+    prop_assert_eq!(ends, was.len());
+    Ok(())
+}
+
 proptest! {
     #![proptest_config(ProptestConfig::with_cases(300))]
 
@@ -177,38 +348,7 @@ proptest! {
     fn what_is_told_as_it_comes_is_what_was(seed in any::<u64>(), replicas in 1u32..4) {
         let experiment = Experiment::draw(seed);
         let posts = posts(seed, experiment.engine.max_model_len);
-        let (was, passed_over) = beforehand(&experiment, replicas, &posts);
-        let (told, late) = as_they_come(&experiment, replicas, &posts);
-        let is_preempted = was.values().any(|record| record.completion.preemptions > 0);
-        prop_assert!(late == 0 || is_preempted, "{} tokens were told late", late);
-        let mut ends = 0;
-        for (id, record) in &was {
-            let (mut count, mut times) = (0, Vec::new());
-            for delivery in told.iter().filter(|delivery| delivery.id.0 == *id) {
-                match &delivery.what {
-                    Delivered::Taken => prop_assert_eq!(count, 0),
-                    Delivered::Tokens(tokens) => {
-                        count += tokens;
-                        times.push(delivery.at.seconds());
-                    }
-                    Delivered::End(ended) => {
-                        ends += 1;
-                        prop_assert_eq!(&ended.completion, &record.completion);
-                        prop_assert_eq!(delivery.at, record.completion.end);
-                        prop_assert_eq!(ended.rejection.is_some(), record.completion.outcome == Outcome::Rejected);
-                    }
-                }
-            }
-            prop_assert_eq!(count, record.completion.output_tokens, "request {}", id);
-            times.dedup();
-            let mut expected = tokens_at(record);
-            expected.dedup_by(|a, b| (*a - *b).abs() < 1e-11);
-            let is_exact = times.len() == expected.len()
-                && times.iter().zip(&expected).all(|(a, b)| (a - b).abs() < 1e-9);
-            // Of whom is preempted or passed over, which steps bring it a token is told with its next one.
-            prop_assert!(is_exact || passed_over.contains(id), "request {id}: {times:?}, was {expected:?}");
-        }
-        prop_assert_eq!(ends, was.len());
+        check(&Servers::of_vllm(&experiment, replicas), &posts)?;
     }
 
     #[test]
@@ -216,7 +356,8 @@ proptest! {
         let experiment = Experiment::draw(seed);
         let posts = posts(seed, experiment.engine.max_model_len);
         let mut dice = stream(seed, Purpose::Arrivals, 9);
-        let mut live = Live::new(servers(&experiment, replicas, Posted::default()));
+        let servers = Servers::of_vllm(&experiment, replicas);
+        let mut live = Live::new((servers.open)(Posted::default()));
         let mut ended = BTreeMap::new();
         let mut gone = Vec::new();
         let mut hear = |told: Vec<Delivery>| {
@@ -249,4 +390,32 @@ proptest! {
             }
         }
     }
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig::with_cases(100))]
+
+    #[test]
+    fn it_is_so_of_sglang(seed in any::<u64>()) {
+        check(&Servers::of_scenario(sglang(seed), false, seed), &posts(seed, LONGEST))?;
+    }
+
+    #[test]
+    fn it_is_so_of_prefill_and_decode_apart(seed in any::<u64>()) {
+        // The first step after the KV came may be one without it.
+        check(&Servers::of_scenario(apart(seed), true, seed), &posts(seed, LONGEST))?;
+    }
+
+    #[test]
+    fn it_is_so_of_ranks_in_lock_step(seed in any::<u64>()) {
+        check(&Servers::of_scenario(in_lock_step(seed), false, seed), &posts(seed, LONGEST))?;
+    }
+}
+
+/// Nobody was inside when ranks were to report, and a step of dummies ran past that.
+#[test]
+fn ranks_report_while_nobody_is_inside() {
+    let seed = 11_284_627_035_090_515_427;
+    let servers = Servers::of_scenario(in_lock_step(seed), false, seed);
+    check(&servers, &posts(seed, LONGEST)).expect("both are alike");
 }

@@ -8,7 +8,7 @@ use super::Args;
 use crate::calibrate::bench::Said;
 use crate::cli::disk::Disk;
 use crate::config::assemble;
-use crate::config::flags::ScenarioFlags;
+use crate::config::flags::{MachineFlags, ScenarioFlags, ServerFlags};
 use crate::config::pasted::engine_of;
 use crate::config::raw::RawCluster;
 use crate::config::scalar::Count;
@@ -116,16 +116,23 @@ impl SaidArgs {
             batch.1 = batch.1.or(Some(latency.input));
             batch.2 = batch.2.or(Some(latency.output));
         }
-        let flags = ScenarioFlags {
-            scenario: pick(&self.scenario, "--scenario")?,
+        let machines = MachineFlags {
             model: self.model.clone(),
-            serve_cmd,
-            bench_cmd,
             cluster: RawCluster {
                 gpu: Some(args.gpu.clone()),
                 tensor_parallel_size: self.tensor_parallel_size.map(|ranks| Count(u64::from(ranks))),
                 ..RawCluster::default()
             },
+            ..MachineFlags::default()
+        };
+        let flags = ScenarioFlags {
+            scenario: pick(&self.scenario, "--scenario")?,
+            server: ServerFlags {
+                machines,
+                ..ServerFlags::default()
+            },
+            serve_cmd,
+            bench_cmd,
             ..ScenarioFlags::default()
         };
         let assembled = assemble(&flags, &Disk)?;

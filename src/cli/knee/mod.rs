@@ -119,6 +119,9 @@ pub fn run(args: &Args, out: &mut dyn Write, terminal: &Terminal) -> anyhow::Res
         max_rate: args.max_rate,
     };
     rent::check_for_knee(&resolved)?;
+    if splits.is_some() {
+        splits::rate_of(&resolved)?;
+    }
     let outputs = args.output.resolve(&input.results, Writer::Knee)?;
     let is_loop = splits.is_none() && in_flight::is_loop(&resolved);
     if is_loop {
@@ -186,7 +189,8 @@ pub fn run(args: &Args, out: &mut dyn Write, terminal: &Terminal) -> anyhow::Res
 /// What is wrong with it.
 fn input_of(args: &Args) -> Result<(Common<'_>, Assembled), Diagnostics> {
     let flags = &args.scenario;
-    let names_model = flags.target.is_some() || flags.model.is_some() || flags.serve_cmd.is_some();
+    let names_model =
+        flags.target.is_some() || flags.server.machines.model.is_some() || flags.serve_cmd.is_some();
     let may_lack_rate = names_model && flags.traffic.request_rate.is_none();
     let common = Common::read(&args.axes, flags, &args.output)?;
     let axes = args.axes.given()?;

@@ -280,6 +280,18 @@ fn all_do_both(document: &Document, replicas: u32) -> anyhow::Result<Resolved> {
     Ok(resolve(document, &Disk)?)
 }
 
+/// The rate of the traffic, which every way is searched at multiples of.
+///
+/// # Errors
+/// If it has none.
+pub(super) fn rate_of(resolved: &Resolved) -> Result<f64, Diagnostics> {
+    mean_rate(&resolved.scenario.workload).ok_or_else(|| {
+        let problem = Diagnostic::new("--disaggregated looks for rates, and the traffic has none: it is a closed loop or all at once");
+        let help = "give --request-rate, or ask without --disaggregated how many may be in flight on one split: --prefill 1 --decode 1";
+        problem.help(help).into()
+    })
+}
+
 /// The knee of one way, and what the pools do there.
 fn row(
     resolved: &Resolved,
@@ -288,9 +300,7 @@ fn row(
     bracket: Bracket,
     terminal: &Terminal,
 ) -> anyhow::Result<SplitRow> {
-    let Some(own_rate) = mean_rate(&resolved.scenario.workload) else {
-        anyhow::bail!("the traffic has no rate that could be raised: give --request-rate");
-    };
+    let own_rate = rate_of(resolved)?;
     let precision = precision(resolved);
     let mut progress = Progress::new(terminal, None, "rates");
     let knee = find(

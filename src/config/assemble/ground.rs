@@ -38,7 +38,12 @@ impl Ground {
         layers.positional(flags);
         if let Some(command) = &flags.serve_cmd {
             let positional = flags.target.as_deref().filter(|target| !is_scenario(target));
-            layers.serve_cmd(command, flags.engine.profile.as_deref(), positional, files);
+            layers.serve_cmd(
+                command,
+                flags.server.engines.engine.profile.as_deref(),
+                positional,
+                files,
+            );
         }
         let bench = flags.bench_cmd.as_deref();
         let bench = bench.and_then(|command| layers.bench_cmd(command, flags));

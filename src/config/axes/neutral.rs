@@ -19,7 +19,7 @@ pub(super) fn in_the_engine_s_words(flags: &mut ScenarioFlags, swept: &mut Swept
     if !swept.flags.iter().any(|flag| flag == "engine") {
         return;
     }
-    let Some(engine) = flags.engine.profile.as_deref() else {
+    let Some(engine) = flags.server.engines.engine.profile.as_deref() else {
         return;
     };
     let own = match EngineKind::of(Some(engine)) {
@@ -28,25 +28,36 @@ pub(super) fn in_the_engine_s_words(flags: &mut ScenarioFlags, swept: &mut Swept
         EngineKind::Trtllm => 2,
     };
     // The longest that fits is what vLLM alone looks for.
-    let longest = flags.engine.max_model_len == Some(Context::Longest);
+    let longest = flags.server.engines.engine.max_model_len == Some(Context::Longest);
     if !longest {
         let mut said = [
-            flags.engine.max_model_len.and_then(Context::tokens),
-            flags.sglang.context_length,
-            flags.trtllm.max_seq_len,
+            flags
+                .server
+                .engines
+                .engine
+                .max_model_len
+                .and_then(Context::tokens),
+            flags.server.engines.sglang.context_length,
+            flags.server.engines.trtllm.max_seq_len,
         ];
         turn(&mut said, own, CONTEXT, swept);
-        flags.engine.max_model_len = said[0].map(Context::Tokens);
-        (flags.sglang.context_length, flags.trtllm.max_seq_len) = (said[1], said[2]);
+        flags.server.engines.engine.max_model_len = said[0].map(Context::Tokens);
+        (
+            flags.server.engines.sglang.context_length,
+            flags.server.engines.trtllm.max_seq_len,
+        ) = (said[1], said[2]);
     }
     let mut said = [
-        flags.engine.max_num_seqs,
-        flags.sglang.max_running_requests,
-        flags.trtllm.max_batch_size,
+        flags.server.engines.engine.max_num_seqs,
+        flags.server.engines.sglang.max_running_requests,
+        flags.server.engines.trtllm.max_batch_size,
     ];
     turn(&mut said, own, REQUESTS, swept);
-    flags.engine.max_num_seqs = said[0];
-    (flags.sglang.max_running_requests, flags.trtllm.max_batch_size) = (said[1], said[2]);
+    flags.server.engines.engine.max_num_seqs = said[0];
+    (
+        flags.server.engines.sglang.max_running_requests,
+        flags.server.engines.trtllm.max_batch_size,
+    ) = (said[1], said[2]);
 }
 
 /// Moves what is said of a setting to one of its names; an axis of another name is one of that name then.
@@ -83,14 +94,17 @@ mod tests {
     #[test]
     fn each_engine_has_the_context_in_its_own_words() {
         let mut flags = ScenarioFlags::default();
-        flags.engine.max_model_len = Some("8192".parse().unwrap());
-        flags.trtllm.max_batch_size = Some("64".parse().unwrap());
+        flags.server.engines.engine.max_model_len = Some("8192".parse().unwrap());
+        flags.server.engines.trtllm.max_batch_size = Some("64".parse().unwrap());
         let said = |engine: &str| {
             let (flags, _) = cell(&flags, &[("engine", engine)]);
             (
-                flags.engine.max_model_len.is_some() && flags.engine.max_num_seqs.is_some(),
-                flags.sglang.context_length.is_some() && flags.sglang.max_running_requests.is_some(),
-                flags.trtllm.max_seq_len.is_some() && flags.trtllm.max_batch_size.is_some(),
+                flags.server.engines.engine.max_model_len.is_some()
+                    && flags.server.engines.engine.max_num_seqs.is_some(),
+                flags.server.engines.sglang.context_length.is_some()
+                    && flags.server.engines.sglang.max_running_requests.is_some(),
+                flags.server.engines.trtllm.max_seq_len.is_some()
+                    && flags.server.engines.trtllm.max_batch_size.is_some(),
             )
         };
         assert_eq!(said("vllm@0.33"), (true, false, false));
@@ -99,23 +113,38 @@ mod tests {
         assert_eq!(said("tensorrt-llm@1.2"), (false, false, true));
         // Without such an axis they are whose they are.
         let (same, _) = cell(&flags, &[("seed", "1")]);
-        assert!(same.engine.max_model_len.is_some() && same.trtllm.max_batch_size.is_some());
+        assert!(
+            same.server.engines.engine.max_model_len.is_some()
+                && same.server.engines.trtllm.max_batch_size.is_some()
+        );
     }
 
     #[test]
     fn an_engine_s_own_words_win_and_axes_before_them() {
         let mut flags = ScenarioFlags::default();
-        flags.sglang.context_length = Some("4096".parse().unwrap());
-        flags.engine.max_model_len = Some("2048".parse().unwrap());
+        flags.server.engines.sglang.context_length = Some("4096".parse().unwrap());
+        flags.server.engines.engine.max_model_len = Some("2048".parse().unwrap());
         let (own, _) = cell(&flags, &[("engine", "sglang")]);
-        assert_eq!(own.sglang.context_length, flags.sglang.context_length);
-        assert_eq!(own.engine.max_model_len, None);
+        assert_eq!(
+            own.server.engines.sglang.context_length,
+            flags.server.engines.sglang.context_length
+        );
+        assert_eq!(own.server.engines.engine.max_model_len, None);
         let (axis, swept) = cell(&flags, &[("engine", "sglang"), ("max-model-len", "8192")]);
-        assert_eq!(axis.sglang.context_length, Some("8192".parse().unwrap()));
+        assert_eq!(
+            axis.server.engines.sglang.context_length,
+            Some("8192".parse().unwrap())
+        );
         assert_eq!(swept.flags, ["engine", "context-length"]);
         let (other, swept) = cell(&flags, &[("engine", "tensorrt-llm"), ("max-num-seqs", "8")]);
-        assert_eq!(other.trtllm.max_seq_len, Some("2048".parse().unwrap()));
-        assert_eq!(other.trtllm.max_batch_size, Some("8".parse().unwrap()));
+        assert_eq!(
+            other.server.engines.trtllm.max_seq_len,
+            Some("2048".parse().unwrap())
+        );
+        assert_eq!(
+            other.server.engines.trtllm.max_batch_size,
+            Some("8".parse().unwrap())
+        );
         assert_eq!(swept.flags, ["engine", "max-batch-size"]);
         let twice = [
             ("engine", "sglang"),
@@ -123,7 +152,13 @@ mod tests {
             ("context-length", "2048"),
         ];
         assert!(
-            cell(&flags, &twice).0.engine.max_model_len.is_some(),
+            cell(&flags, &twice)
+                .0
+                .server
+                .engines
+                .engine
+                .max_model_len
+                .is_some(),
             "left as it is, and refused"
         );
     }

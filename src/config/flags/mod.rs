@@ -16,11 +16,10 @@ mod traffic;
 
 use clap::Args;
 
-use super::raw::{RawBatching, RawCluster, RawEngine, RawModel, RawSglang, RawTrtllm};
-
 pub use disaggregation::DisaggregationFlags;
 pub(crate) use overrides::OverrideFlags;
 pub use promises::SloFlags;
+pub use server::{EngineFlags, MachineFlags, ServerFlags};
 pub(crate) use speculation::SpeculationFlags;
 pub use traffic::{ClientKind, Dataset, GroupDistribution, TrafficFlags};
 
@@ -43,33 +42,8 @@ pub struct ScenarioFlags {
     /// Scenario file or shipped scenario, where the model is given too.
     #[arg(long, value_name = "SCENARIO")]
     pub scenario: Option<String>,
-    /// Model: Hugging Face id of a bundled shape, or the path of a config.json.
-    #[arg(long, value_name = "MODEL", help_heading = "Model")]
-    pub model: Option<String>,
     #[command(flatten)]
-    pub(crate) shape: RawModel,
-    #[command(flatten)]
-    pub(crate) overrides: OverrideFlags,
-    #[command(flatten)]
-    pub(crate) cluster: RawCluster,
-    #[command(flatten)]
-    pub(crate) disaggregation: DisaggregationFlags,
-    #[command(flatten)]
-    pub(crate) engine: RawEngine,
-    #[command(flatten)]
-    pub(crate) sglang: RawSglang,
-    #[command(flatten)]
-    pub(crate) trtllm: RawTrtllm,
-    #[command(flatten)]
-    pub(crate) batching: RawBatching,
-    /// LMCache's keys, which a pasted command sets by the environment.
-    #[arg(skip)]
-    pub(crate) lmcache: toml::Table,
-    /// vLLM's compilation config as JSON (-cc); its CUDA-graph keys are used.
-    #[arg(long, value_name = "JSON", help_heading = "Engine (vLLM's flags)")]
-    pub compilation_config: Option<String>,
-    #[command(flatten)]
-    pub(crate) speculation: SpeculationFlags,
+    pub(crate) server: ServerFlags,
     #[command(flatten)]
     pub(crate) traffic: TrafficFlags,
     #[command(flatten)]

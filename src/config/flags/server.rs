@@ -1,27 +1,77 @@
-//! The flags of `vllm serve` and of SGLang's server: keys of the scenario under the same names.
+//! The flags of what serves, those of `vllm serve` and of SGLang's server among them: keys of the scenario under the same names.
 
+use clap::Args;
 use toml::{Table, Value};
 
-use super::ScenarioFlags;
-use super::disaggregation;
 use super::editor::{By, Editor};
+use super::{DisaggregationFlags, OverrideFlags, SpeculationFlags, disaggregation};
 use crate::config::diagnostic::Diagnostic;
 use crate::config::document::Document;
+use crate::config::raw::{RawBatching, RawCluster, RawEngine, RawModel, RawSglang, RawTrtllm};
+
+/// What serves, of every command that simulates it.
+#[derive(Args, Clone, Debug, Default)]
+pub struct ServerFlags {
+    #[command(flatten)]
+    pub(crate) machines: MachineFlags,
+    #[command(flatten)]
+    pub(crate) disaggregation: DisaggregationFlags,
+    #[command(flatten)]
+    pub(crate) engines: EngineFlags,
+    #[command(flatten)]
+    pub(crate) batching: RawBatching,
+    /// LMCache's keys, which a pasted command sets by the environment.
+    #[arg(skip)]
+    pub(crate) lmcache: Table,
+    #[command(flatten)]
+    pub(crate) speculation: SpeculationFlags,
+}
+
+/// Which model, on what.
+#[derive(Args, Clone, Debug, Default)]
+pub struct MachineFlags {
+    /// Model: Hugging Face id of a bundled shape, or the path of a config.json.
+    #[arg(long, value_name = "MODEL", help_heading = "Model")]
+    pub model: Option<String>,
+    #[command(flatten)]
+    pub(crate) shape: RawModel,
+    #[command(flatten)]
+    pub(crate) overrides: OverrideFlags,
+    #[command(flatten)]
+    pub(crate) cluster: RawCluster,
+}
+
+/// Under which engine, and how that is set.
+#[derive(Args, Clone, Debug, Default)]
+pub struct EngineFlags {
+    #[command(flatten)]
+    pub(crate) engine: RawEngine,
+    #[command(flatten)]
+    pub(crate) sglang: RawSglang,
+    #[command(flatten)]
+    pub(crate) trtllm: RawTrtllm,
+    /// vLLM's compilation config as JSON (-cc); its CUDA-graph keys are used.
+    #[arg(long, value_name = "JSON", help_heading = "Engine (vLLM's flags)")]
+    pub compilation_config: Option<String>,
+}
 
 /// Applies the model's, cluster's and engine's flags.
 pub(in crate::config) fn apply_serve(
     document: &mut Document,
-    flags: &ScenarioFlags,
+    flags: &ServerFlags,
     by: By<'_>,
 ) -> Vec<Diagnostic> {
+    let ServerFlags {
+        machines, engines, ..
+    } = flags;
     let mut editor = Editor::new(document, by);
-    editor.set_some("model.name", flags.model.clone(), "model");
+    editor.set_some("model.name", machines.model.clone(), "model");
     let tables = [
-        ("model", Table::try_from(&flags.shape)),
-        ("cluster", Table::try_from(&flags.cluster)),
-        ("engine", Table::try_from(&flags.engine)),
-        ("sglang", Table::try_from(&flags.sglang)),
-        ("trtllm", Table::try_from(&flags.trtllm)),
+        ("model", Table::try_from(&machines.shape)),
+        ("cluster", Table::try_from(&machines.cluster)),
+        ("engine", Table::try_from(&engines.engine)),
+        ("sglang", Table::try_from(&engines.sglang)),
+        ("trtllm", Table::try_from(&engines.trtllm)),
         ("batching", Table::try_from(&flags.batching)),
     ];
     for (section, table) in tables {
@@ -38,9 +88,9 @@ pub(in crate::config) fn apply_serve(
     for (key, value) in flags.lmcache.clone() {
         editor.set(&format!("lmcache.{key}"), value, "serve-cmd");
     }
-    flags.overrides.apply(&mut editor);
+    machines.overrides.apply(&mut editor);
     flags.speculation.apply(&mut editor);
-    if let Some(json) = &flags.compilation_config {
+    if let Some(json) = &engines.compilation_config {
         compilation_config(&mut editor, json);
     }
     let mut problems = editor.problems;

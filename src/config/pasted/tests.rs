@@ -267,7 +267,7 @@ fn a_program_is_known_by_its_own_name() {
     ] {
         assert_eq!(engine_of(of_sglang), "sglang", "{of_sglang}");
         let flags = serve(of_sglang, None, &NoFiles).unwrap().flags;
-        let profile = flags.engine.profile.unwrap();
+        let profile = flags.server.engines.engine.profile.unwrap();
         assert!(profile.starts_with("sglang"), "{of_sglang}: {profile}");
     }
     let name_of_another = "vllm serve m --served-model-name 'not sglang serve'";
@@ -276,6 +276,8 @@ fn a_program_is_known_by_its_own_name() {
         serve(name_of_another, None, &NoFiles)
             .unwrap()
             .flags
+            .server
+            .engines
             .engine
             .profile,
         None

@@ -36,12 +36,17 @@ pub(super) fn too_few(
         return None;
     }
     let sizes = [
-        ("-tp", flags.cluster.tensor_parallel_size),
-        ("-pp", flags.cluster.pipeline_parallel_size),
+        ("-tp", flags.server.machines.cluster.tensor_parallel_size),
+        ("-pp", flags.server.machines.cluster.pipeline_parallel_size),
         // SGLang's engines may share the GPUs of a group.
         (
             "-dp",
-            flags.cluster.data_parallel_size.filter(|_| engine != "sglang"),
+            flags
+                .server
+                .machines
+                .cluster
+                .data_parallel_size
+                .filter(|_| engine != "sglang"),
         ),
     ];
     let given = sizes.into_iter().filter_map(|(name, size)| Some((name, size?.0)));

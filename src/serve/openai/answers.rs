@@ -23,7 +23,14 @@ pub struct Head {
 
 impl Head {
     /// Of a request that came at `now`, in Unix seconds; `number` is of no other one of this server.
-    pub fn new(api: Api, request_id: Option<&str>, house: &House, number: u64, now: u64) -> Head {
+    pub fn new(
+        api: Api,
+        request_id: Option<&str>,
+        model: &str,
+        house: &House,
+        number: u64,
+        now: u64,
+    ) -> Head {
         let prefix = match api {
             Api::Completions => "cmpl",
             Api::Chat => "chatcmpl",
@@ -35,7 +42,7 @@ impl Head {
         Head {
             id: format!("{prefix}-{id}"),
             created: now,
-            model: house.models.first().cloned().unwrap_or_default(),
+            model: model.to_owned(),
             fingerprint: format!("plimsoll-{}-{}", env!("CARGO_PKG_VERSION"), house.engine),
         }
     }

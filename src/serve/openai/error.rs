@@ -18,6 +18,8 @@ pub struct ApiError {
     pub message: String,
     /// The parameter that is to blame.
     pub param: Option<String>,
+    /// Seconds after which it may come again.
+    pub retry_after: Option<u64>,
 }
 
 #[derive(Serialize)]
@@ -41,6 +43,7 @@ impl ApiError {
             kind: "BadRequestError",
             message: message.into(),
             param: param.map(str::to_owned),
+            retry_after: None,
         }
     }
 
@@ -62,6 +65,7 @@ impl ApiError {
             kind: "Bad Request",
             message,
             param: Some(problems[0].0.clone()),
+            retry_after: None,
         }
     }
 
@@ -72,9 +76,15 @@ impl ApiError {
             kind: "NotFoundError",
             message: format!(
                 "The model `{name}` does not exist. Valid aliases: {}.",
-                house.models.join(", ")
+                house
+                    .names
+                    .iter()
+                    .map(|name| name.name.as_str())
+                    .collect::<Vec<_>>()
+                    .join(", ")
             ),
             param: Some("model".to_owned()),
+            retry_after: None,
         }
     }
 
@@ -125,6 +135,7 @@ impl ApiError {
             kind,
             message: message.to_owned(),
             param: None,
+            retry_after: ending.retry_after,
         })
     }
 
@@ -135,6 +146,7 @@ impl ApiError {
             kind: "ServiceUnavailableError",
             message: "The server is shutting down.".to_owned(),
             param: None,
+            retry_after: None,
         }
     }
 
@@ -153,6 +165,12 @@ impl ApiError {
 impl IntoResponse for ApiError {
     fn into_response(self) -> Response {
         let kind = [(header::CONTENT_TYPE, "application/json")];
-        (self.status, kind, self.json()).into_response()
+        let after = self
+            .retry_after
+            .map(|seconds| [(header::RETRY_AFTER, seconds.to_string())]);
+        match after {
+            Some(after) => (self.status, kind, after, self.json()).into_response(),
+            None => (self.status, kind, self.json()).into_response(),
+        }
     }
 }

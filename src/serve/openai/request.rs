@@ -9,7 +9,7 @@ use serde_json::{Map, Value};
 use super::error::ApiError;
 use super::fields::Fields;
 use super::{Api, chat, parameters, prompt};
-use crate::serve::desk::{Ask, House, Span};
+use crate::serve::desk::{Ask, House, Name, Span};
 use crate::serve::text;
 
 /// vLLM's `VLLM_MAX_N_SEQUENCES`, here of all prompts together.
@@ -34,6 +34,8 @@ pub struct Request {
     pub stream_interval: u32,
     /// What the client calls the request.
     pub request_id: Option<String>,
+    /// What answers call the model.
+    pub model: String,
 }
 
 /// Reads a request.
@@ -44,7 +46,7 @@ pub fn read(
     house: &House,
 ) -> Result<Request, ApiError> {
     let mut fields = Fields::new(body);
-    check_model(&mut fields, house)?;
+    let name = named(&mut fields, house)?;
     let refused = parameters::check(api, &mut fields);
     let max_tokens = match api {
         Api::Completions => Some(fields.integer("max_tokens").unwrap_or(COMPLETION_TOKENS)),
@@ -62,9 +64,9 @@ pub fn read(
     if stream_interval < 1 {
         fields.complain("stream_interval", "input should be greater than or equal to 1");
     }
-    let priority = fields.integer("priority").unwrap_or(0);
+    let priority = fields.integer("priority").unwrap_or(name.priority);
     let session = session(&mut fields, headers);
-    let named = fields.text("request_id").map(str::to_owned);
+    let request_id = fields.text("request_id").map(str::to_owned);
     let prompts = match api {
         Api::Completions => prompt::read(&mut fields, house),
         Api::Chat => vec![chat::read(&mut fields, house)],
@@ -83,6 +85,7 @@ pub fn read(
             priority: header(headers, "x-vllm-priority")
                 .and_then(|text| text.parse().ok())
                 .unwrap_or(priority),
+            class: name.class,
             session,
             streams,
         };
@@ -95,18 +98,15 @@ pub fn read(
         include_usage,
         continuous_usage,
         stream_interval: u32::try_from(stream_interval).unwrap_or(u32::MAX),
-        request_id: header(headers, "x-request-id").map(str::to_owned).or(named),
+        request_id: header(headers, "x-request-id").map(str::to_owned).or(request_id),
+        model: name.answers.clone(),
     })
 }
 
-/// Whether the model is one that is served; none named is any.
-pub fn check_model(fields: &mut Fields, house: &House) -> Result<(), ApiError> {
-    match fields.text("model") {
-        Some(model) if !model.is_empty() && !house.models.iter().any(|known| known == model) => {
-            Err(ApiError::no_model(model, house))
-        }
-        _ => Ok(()),
-    }
+/// What is asked for by the name of the model, if there is something of that name.
+pub fn named<'a>(fields: &mut Fields, house: &'a House) -> Result<&'a Name, ApiError> {
+    let model = fields.text("model").unwrap_or_default();
+    house.named(model).ok_or_else(|| ApiError::no_model(model, house))
 }
 
 fn header<'a>(headers: &'a HeaderMap, name: &str) -> Option<&'a str> {

@@ -10,7 +10,7 @@ use serde_json::{Map, Value};
 use super::chat;
 use super::error::ApiError;
 use super::fields::{Fields, short};
-use super::request::check_model;
+use super::request::named;
 use crate::serve::desk::{House, Span};
 use crate::serve::filler::stand_in;
 use crate::serve::text::{name, pieces};
@@ -38,7 +38,7 @@ struct Detokenized {
 /// The answer to `/tokenize`: of a `prompt`, or of `messages`.
 pub fn tokenize(body: &Map<String, Value>, house: &House) -> Result<String, ApiError> {
     let mut fields = Fields::new(body);
-    check_model(&mut fields, house)?;
+    named(&mut fields, house)?;
     let wants_text = fields.boolean("return_token_strs").unwrap_or(false);
     let is_chat = fields.get("prompt").is_none() && fields.get("messages").is_some();
     let mut tokens = Vec::new();
@@ -71,7 +71,7 @@ pub fn tokenize(body: &Map<String, Value>, house: &House) -> Result<String, ApiE
 /// The answer to `/detokenize`.
 pub fn detokenize(body: &Map<String, Value>, house: &House) -> Result<String, ApiError> {
     let mut fields = Fields::new(body);
-    check_model(&mut fields, house)?;
+    named(&mut fields, house)?;
     let mut prompt = String::new();
     match fields.get("tokens") {
         Some(Value::Array(tokens)) => {

@@ -107,7 +107,7 @@ fn what_cannot_be_is_refused_with_its_parameter() {
     assert_eq!((status, param.as_str()), (404, "model"));
     assert_eq!(
         message,
-        "The model `other` does not exist. Valid aliases: org/model, model."
+        "The model `other` does not exist. Valid aliases: org/model, model, batch."
     );
 }
 
@@ -127,8 +127,16 @@ fn refusals_of_the_desk_have_the_status_of_an_engine() {
         run(async {
             let (router, _asks, _gone) = made_up(says);
             let body = json!({"prompt": "a"}).to_string();
-            let (status, told) = send(&router, "POST", COMPLETIONS, body).await;
-            assert_eq!(status.as_u16(), code, "{told}");
+            let request = Request::builder().method("POST").uri(COMPLETIONS);
+            let request = request.header("content-type", "application/json");
+            let answer = router
+                .oneshot(request.body(Body::from(body)).expect("a request"))
+                .await
+                .expect("an answer");
+            assert_eq!(answer.status().as_u16(), code);
+            let after = answer.headers().get("retry-after");
+            let after = after.map(|seconds| seconds.to_str().expect("digits"));
+            assert_eq!(after, (code == 429).then_some("7"));
         });
     }
 }

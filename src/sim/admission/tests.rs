@@ -64,3 +64,53 @@ proptest! {
         }
     }
 }
+
+#[test]
+fn a_bucket_says_from_when_on_it_holds_enough() {
+    let mut level = Level::new(Bucket {
+        per_second: 0.3,
+        burst: 4.0,
+    });
+    assert_eq!(level.holds_at(5), None);
+    for (now_s, units) in [(0.0, 3), (0.5, 1), (4.0, 1), (40.0, 4)] {
+        let at = level.holds_at(units).expect("no more than the burst");
+        let later = at.max(Picos::from_seconds(now_s));
+        assert!(level.after(later, units).is_some());
+        if at > Picos::ZERO {
+            assert_eq!(level.after(Picos(at.0 - 1), units), None);
+        }
+        level.full_at = level.after(later, units).expect("as above");
+    }
+}
+
+#[test]
+fn a_refused_request_is_let_through_once_every_limit_of_its_class_can_pay() {
+    let limit = |class, per_second, tokens: Option<f64>| RateLimit {
+        class,
+        requests: Some(Bucket {
+            per_second,
+            burst: 1.0,
+        }),
+        tokens: tokens.map(|burst| Bucket {
+            per_second: 10.0,
+            burst,
+        }),
+    };
+    let mut gate = Gate::new(Admission {
+        rates: vec![limit(None, 1.0, None), limit(Some(1), 0.25, Some(100.0))],
+        ..Admission::default()
+    });
+    let request = |class| Request {
+        class,
+        prompt_tokens: 20,
+        max_tokens: 20,
+        ..Request::default()
+    };
+    assert_eq!(gate.enter(Picos::ZERO, &request(1)), Entry::Pass);
+    assert_eq!(gate.enter(Picos::ZERO, &request(1)), Entry::RateLimited);
+    let at = |gate: &Gate, class, tokens| gate.payable_at(Picos::ZERO, class, tokens).map(Picos::seconds);
+    assert_eq!(at(&gate, 0, 40), Some(1.0));
+    assert_eq!(at(&gate, 1, 40), Some(4.0));
+    assert_eq!(at(&gate, 1, 101), None);
+    assert_eq!(gate.enter(Picos::from_seconds(4.0), &request(1)), Entry::Pass);
+}

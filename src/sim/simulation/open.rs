@@ -12,16 +12,18 @@ use crate::units::Picos;
 use crate::workload::Traffic;
 
 impl<T: Traffic> Simulation<T> {
-    /// Lets clients [go away](Simulation::withdraw) at any time, for which their places are kept.
+    /// Lets clients come from outside, and [go away](Simulation::withdraw) at any time, for which their places are kept. Replicas come, go and
+    /// report while nobody is inside, too.
     #[must_use]
     pub fn withdrawable(mut self) -> Simulation<T> {
         self.places = Some(FxHashMap::default());
         self
     }
 
-    /// When something happens next if nobody sends anything that the traffic does not know of yet.
+    /// When something happens next that anybody inside could notice, if nobody sends anything that the traffic does not know of yet.
     pub fn next_instant(&mut self) -> Option<Picos> {
-        let outside = self.next_from_outside().map(|(at, _)| at);
+        let outside = self.next_from_outside().filter(|_| !self.is_empty());
+        let outside = outside.map(|(at, _)| at);
         self.cluster.next_instant().into_iter().chain(outside).min()
     }
 
@@ -39,6 +41,16 @@ impl<T: Traffic> Simulation<T> {
     pub fn withdraw(&mut self, id: RequestId, at: Picos) {
         assert!(self.places.is_some(), "places are kept");
         self.deadlines.push(Reverse((at.max(self.now), id, None)));
+    }
+
+    /// From when on the rate limits before the routers would let a request pass, of a class and so many tokens, prompt and
+    /// `max_tokens`, as far as they are used now; `None` if they never do.
+    #[must_use]
+    pub fn payable_at(&self, class: u32, tokens: u64) -> Option<Picos> {
+        match &self.gate {
+            Some(gate) => gate.payable_at(self.now, class, tokens),
+            None => Some(self.now),
+        }
     }
 
     /// Whether each replica schedules a step while the one before is in flight, and who is preempted then has a token of that one.

@@ -15,6 +15,7 @@ mod format;
 mod hits;
 mod json_lines;
 mod losses;
+mod mooncake;
 mod queue;
 mod results;
 mod rows;
@@ -32,6 +33,7 @@ pub use fit::{FitError, FittedWorkload, fit};
 pub use fit_arrivals::{FittedArrivals, Rounded};
 pub use format::{Format, TimeUnit};
 pub use hits::{Caches, HitRates};
+pub use mooncake::Asked;
 pub use toml_text::Compared;
 
 use std::borrow::Cow;
