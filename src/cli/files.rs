@@ -128,6 +128,34 @@ fn appended(path: &Path, text: &str) -> std::io::Result<()> {
     })
 }
 
+/// A file of rows, each written at once and whole or not at all: of what a full disk takes half of nothing stays.
+pub(super) struct Rows {
+    file: std::fs::File,
+    length: u64,
+}
+
+impl Rows {
+    /// An empty one, in place of what is there.
+    pub(super) fn create(path: &Path) -> std::io::Result<Rows> {
+        create(path).map(|file| Rows { file, length: 0 })
+    }
+}
+
+impl Write for Rows {
+    fn write(&mut self, row: &[u8]) -> std::io::Result<usize> {
+        self.file.write_all(row).inspect_err(|_| {
+            // A pipe has no length, and keeps what it took.
+            let _ = self.file.set_len(self.length);
+        })?;
+        self.length += row.len() as u64;
+        Ok(row.len())
+    }
+
+    fn flush(&mut self) -> std::io::Result<()> {
+        self.file.flush()
+    }
+}
+
 /// An empty file to write, in place of what is there.
 pub(super) fn create(path: &Path) -> std::io::Result<std::fs::File> {
     std::fs::File::create(path)

@@ -135,7 +135,7 @@ pub fn run(args: &Args, out: &mut dyn Write, terminal: &Terminal) -> anyhow::Res
     let (mut notes, mut resolved) = servers(input)?;
     resolved.scenario.seed = towards.seed.unwrap_or(resolved.scenario.seed);
     let house = house(&towards, &resolved)?;
-    notes.extend(towards.trace_note()?);
+    towards.check_trace()?;
     let socket = listen(&towards)?;
     notes.extend(answers_note(&towards));
     terminal.notes(&notes);
@@ -182,17 +182,22 @@ impl Towards {
         all
     }
 
-    /// Finds out whether the trace can be written, before anybody is let in; what is to be said of that.
-    fn trace_note(&self) -> anyhow::Result<Option<String>> {
+    /// Finds out whether the trace can be written, before anybody is let in.
+    fn check_trace(&self) -> anyhow::Result<()> {
         let Some(file) = &self.save_trace else {
-            return Ok(None);
+            return Ok(());
         };
         anyhow::ensure!(
             file != "-",
             "--save-trace writes beside what serve says of itself and not to the screen\n  help: name a file, as --save-trace asked.jsonl"
         );
         files::check_file(Path::new(file), "--save-trace")?;
-        Ok((Path::new(file).is_file()).then(|| format!("{file} was there and is replaced")))
+        let holds_something = std::fs::metadata(file).is_ok_and(|there| there.is_file() && there.len() > 0);
+        anyhow::ensure!(
+            !holds_something,
+            "--save-trace {file}: that file holds something, and hours of traffic are not replaced unasked\n  help: name another file, or take it away"
+        );
+        Ok(())
     }
 
     /// The file that the trace goes to, empty.
@@ -201,7 +206,7 @@ impl Towards {
             return Ok(None);
         };
         let place = Path::new(file);
-        let created = files::create(place).with_context(|| format!("cannot write {file}"))?;
+        let created = files::Rows::create(place).with_context(|| format!("cannot write {file}"))?;
         Ok(Some(Box::new(created)))
     }
 }

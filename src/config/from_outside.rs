@@ -10,7 +10,7 @@ use super::files::Files;
 /// Tables that have no effect, but for some keys where there are classes, and why.
 const LEFT_OUT: [(&str, &[&str], &str); 4] = [
     ("workload", &["classes", "seed"], "traffic is what clients send"),
-    ("slo", &["goodput"], "promises are for who measures"),
+    ("slo", &["goodput"], "what it promises is for who measures"),
     ("sweep", &[], "this is one server"),
     ("run", &[], "it runs until Ctrl-C"),
 ];

@@ -1,12 +1,13 @@
 //! What was asked of a server, as a trace that grows: a row for each request as it ends, times by the simulated clock.
 
 use std::collections::BTreeMap;
+use std::hash::{BuildHasher, Hasher, RandomState};
 use std::io::{self, Write};
 
 use crate::ids::RequestId;
 use crate::units::Picos;
 use crate::workload::Post;
-use crate::workload::trace::Asked;
+use crate::workload::trace::{Asked, salted};
 
 /// The rows, in the order in which requests end.
 pub(super) struct Trace {
@@ -15,6 +16,8 @@ pub(super) struct Trace {
     /// Of requests inside: what they asked for, and how long their answers would be.
     inside: BTreeMap<RequestId, (Asked, u32)>,
     classes: Vec<String>,
+    /// What ids are mixed with. It is drawn for each file and kept nowhere, so that nobody finds a text by trying which has its id.
+    salt: u64,
     done: Rows,
 }
 
@@ -23,7 +26,7 @@ pub(super) struct Trace {
 pub struct Rows {
     /// Rows.
     pub rows: u64,
-    /// Those of requests that were not answered whole: they have the length that was asked for.
+    /// Those of requests that were not answered whole: they have the length that they would have had.
     pub unanswered: u64,
     /// Why there are no more.
     pub error: Option<io::Error>,
@@ -36,6 +39,7 @@ impl Trace {
             file: Some(file),
             inside: BTreeMap::new(),
             classes,
+            salt: RandomState::new().build_hasher().finish(),
             done: Rows::default(),
         }
     }
@@ -46,9 +50,9 @@ impl Trace {
             return;
         }
         let asked = Asked {
-            session: post.session,
+            session: post.session.map(|session| salted(session, self.salt)),
             class: self.classes.get(post.class as usize).cloned(),
-            ..Asked::new(at, &post.prompt)
+            ..Asked::new(at, &post.prompt, self.salt)
         };
         self.inside.insert(id, (asked, post.output_tokens));
     }

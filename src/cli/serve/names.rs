@@ -11,7 +11,7 @@ use crate::sim::Scenario;
 /// The names, the model's first; `served` are those that the model goes by in place of its own.
 ///
 /// # Errors
-/// If the name of a class is another one's, too.
+/// If the name of a class or of a model is another one's, too.
 pub(super) fn of(scenario: &Scenario, served: &[String]) -> anyhow::Result<Vec<Name>> {
     let classes = &scenario.workload.classes;
     let first = model_of(scenario, 0);
@@ -40,6 +40,12 @@ pub(super) fn of(scenario: &Scenario, served: &[String]) -> anyhow::Result<Vec<N
     };
     for (class, of) in (0..).zip(classes) {
         let model = called(model_of(scenario, class));
+        if model_of(scenario, class) != first && own.contains(&model) {
+            bail!(
+                "`{model}` is a name of `{first}` by --served-model-name, and a model of its own: whoever asks for it, asks for which?\n  help: leave \
+                 that name out"
+            );
+        }
         if !names.iter().any(|name| name.answers == model) {
             names.push(Name {
                 name: model.clone(),
@@ -148,5 +154,9 @@ mod tests {
                 name("large", "large", Some("Qwen/Qwen3-8B"), 1),
             ]
         );
+        for served in [&["q", "Qwen/Qwen3-8B"][..], &["Qwen/Qwen3-8B"]] {
+            let twice = names(pools, served).unwrap_err().to_string();
+            assert!(twice.contains("and a model of its own"), "{twice}");
+        }
     }
 }

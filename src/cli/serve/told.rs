@@ -143,7 +143,7 @@ pub(super) fn trace(rows: Option<Rows>, file: Option<&str>, terminal: &Terminal)
     let rest = match rows.unanswered {
         0 => String::new(),
         unanswered => format!(
-            "; {} of them were not answered whole, and have the length that they asked for",
+            "; {} of them were not answered whole, and have the length that they would have had",
             count(unanswered)
         ),
     };

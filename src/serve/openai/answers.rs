@@ -81,12 +81,16 @@ pub async fn ask(desk: &Desk, request: Request) -> Result<Vec<Taken>, ApiError> 
         .into_iter()
         .map(|ask| (ask.max_tokens, desk.ask(ask)))
         .collect();
-    let mut taken = Vec::with_capacity(asked.len());
+    let count = asked.len();
+    let mut taken = Vec::with_capacity(count);
     for (index, (max_tokens, mut answer)) in asked.into_iter().enumerate() {
         let (id, prompt_tokens) = match answer.next().await {
             Some(Said::Taken { id, prompt_tokens }) => (id, prompt_tokens),
             Some(Said::Ended(ending)) => {
-                return Err(ApiError::of_ending(&ending, house).unwrap_or_else(ApiError::closed));
+                let mut error = ApiError::of_ending(&ending, house).unwrap_or_else(ApiError::closed);
+                // When the limit lets one sequence pass says nothing of several, each of which pays.
+                error.retry_after = error.retry_after.filter(|_| count == 1);
+                return Err(error);
             }
             Some(Said::Tokens(_)) | None => return Err(ApiError::closed()),
         };

@@ -33,7 +33,7 @@ pub use fit::{FitError, FittedWorkload, fit};
 pub use fit_arrivals::{FittedArrivals, Rounded};
 pub use format::{Format, TimeUnit};
 pub use hits::{Caches, HitRates};
-pub use mooncake::Asked;
+pub use mooncake::{Asked, salted};
 pub use toml_text::Compared;
 
 use std::borrow::Cow;

@@ -41,13 +41,13 @@ pub struct Asked {
 }
 
 impl Asked {
-    /// Of a prompt.
+    /// Of a prompt, whose ids are mixed with `salt`: of one file all have the same.
     #[must_use]
-    pub fn new(at: Picos, prompt: &[Span]) -> Asked {
+    pub fn new(at: Picos, prompt: &[Span], salt: u64) -> Asked {
         Asked {
             at,
             input_length: prompt.iter().map(Span::tokens).sum(),
-            hash_ids: hash_ids(prompt),
+            hash_ids: hash_ids(prompt, salt),
             session: None,
             class: None,
         }
@@ -70,9 +70,9 @@ impl Asked {
 }
 
 /// One id for each block of a prompt, the last of which may be shorter.
-fn hash_ids(prompt: &[Span]) -> Vec<u64> {
+fn hash_ids(prompt: &[Span], salt: u64) -> Vec<u64> {
     let mut ids = Vec::new();
-    let (mut chain, mut filled) = (0, 0);
+    let (mut chain, mut filled) = (salt, 0);
     for span in prompt {
         let piece = span.piece();
         let mut at = 0;
@@ -92,6 +92,12 @@ fn hash_ids(prompt: &[Span]) -> Vec<u64> {
         ids.push(chain >> (64 - ID_BITS));
     }
     ids
+}
+
+/// The name of a session, mixed with the salt of its file.
+#[must_use]
+pub fn salted(session: u64, salt: u64) -> u64 {
+    mixed(session ^ salt)
 }
 
 /// Steele, Lea and Flood's SplitMix64: the step, then the finalizer.
@@ -114,15 +120,15 @@ mod tests {
 
     #[test]
     fn prompts_share_the_ids_of_what_they_begin_alike_with() {
-        let one = hash_ids(&[text(1, 16), text(2, 16), text(3, 5)]);
-        let other = hash_ids(&[text(1, 16), text(2, 16), text(4, 16), text(3, 5)]);
+        let one = hash_ids(&[text(1, 16), text(2, 16), text(3, 5)], 7);
+        let other = hash_ids(&[text(1, 16), text(2, 16), text(4, 16), text(3, 5)], 7);
         assert_eq!((one.len(), other.len()), (3, 4));
         assert_eq!(one[..2], other[..2]);
         assert!(one[2] != other[2] && other[2] != other[3]);
         // What is the same but stands behind something else is another block.
-        assert_ne!(hash_ids(&[text(2, 16)])[0], one[1]);
+        assert_ne!(hash_ids(&[text(2, 16)], 7)[0], one[1]);
         // A block of several texts.
-        let mixed = |last| hash_ids(&[text(1, 4), text(2, 4), text(last, 8)]);
+        let mixed = |last| hash_ids(&[text(1, 4), text(2, 4), text(last, 8)], 7);
         assert_eq!(mixed(3), mixed(3));
         assert_ne!(mixed(3), mixed(4));
         let answer = Span::Answer {
@@ -130,15 +136,22 @@ mod tests {
             start: 37,
             tokens: 40,
         };
-        assert_eq!(hash_ids(&[answer]).len(), 3);
+        assert_eq!(hash_ids(&[answer], 7).len(), 3);
         assert!(one.iter().all(|id| *id < 1 << ID_BITS));
+        // Of another file nothing is known again.
+        let elsewhere = hash_ids(&[text(1, 16), text(2, 16)], 8);
+        assert!(elsewhere.iter().all(|id| !one.contains(id)));
     }
 
     #[test]
     fn rows_are_read_as_they_were_asked() {
-        let mut late = Asked::new(Picos(2_500_000_123_456), &[text(1, 16), text(2, 16), text(3, 5)]);
+        let mut late = Asked::new(
+            Picos(2_500_000_123_456),
+            &[text(1, 16), text(2, 16), text(3, 5)],
+            7,
+        );
         (late.session, late.class) = (Some(u64::MAX), Some("chat \"b\"".to_owned()));
-        let early = Asked::new(Picos(1_000_000_000), &[text(1, 16), text(2, 16)]);
+        let early = Asked::new(Picos(1_000_000_000), &[text(1, 16), text(2, 16)], 7);
         let rows = late.row(7) + &early.row(9);
         let trace = read(rows.as_bytes(), "x.jsonl", &ReadOptions::default()).unwrap();
         assert_eq!((trace.format, trace.block), (Format::Mooncake, Some(BLOCK)));
