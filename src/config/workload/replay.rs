@@ -24,6 +24,15 @@ pub(super) fn replay(
     if let Some(space) = &raw.hash_space {
         among.share_hash_ids(judge, &key("hash_space"), space, &mut trace)?;
     }
+    if trace.conversations.is_some() {
+        let label = format!(
+            "of {} turns wait for answers, and when conversations begin is not said",
+            trace.format
+        );
+        let help = "their lengths can be drawn: --dataset-path FILE --request-rate 4; `plimsoll trace FILE` describes them";
+        judge.wrong_help(&key("path"), "cannot be replayed at instants", label, help);
+        return None;
+    }
     if !trace.has_arrivals {
         let help =
             "draw lengths from it instead: --dataset-path FILE --request-rate 4, or [workload.lengths.file]";
@@ -148,7 +157,7 @@ pub(super) fn read_trace(
     files: &dyn Files,
 ) -> Option<Trace> {
     judge.given(key, path);
-    let bytes = match files.read(path) {
+    let bytes = match files.read_trace(path) {
         Ok(bytes) => bytes,
         Err(error) => {
             judge.senseless(key, "cannot be read", error);
