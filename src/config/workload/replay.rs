@@ -1,5 +1,7 @@
 //! Trace files: their requests, and when they are sent again.
 
+use super::arrivals::Senders;
+use super::recorded;
 use super::spaces::Among;
 use crate::config::files::Files;
 use crate::config::judge::Judge;
@@ -8,30 +10,25 @@ use crate::units::Picos;
 use crate::workload::Arrivals;
 use crate::workload::trace::{self, ReadOptions, TimeUnit, Trace};
 
-/// The requests of a trace at its own times, scaled.
+/// The requests of a trace at its own times, scaled, or its conversations.
 pub(super) fn replay(
     judge: &mut Judge,
     raw: &RawTrace,
     among: &mut Among<'_>,
     files: &dyn Files,
-) -> Option<Arrivals> {
+) -> Option<Senders> {
     let key = |name: &str| format!("workload.arrivals.trace.{name}");
     let options = ReadOptions {
         time_unit: raw.time_unit.map(time_unit),
         ..ReadOptions::default()
     };
     let mut trace = read_trace(judge, &key("path"), &raw.path, &options, files)?;
+    if trace.conversations.is_some() {
+        return recorded::conversations(judge, raw, trace);
+    }
+    recorded::refuse_beside_instants(judge, raw, &trace);
     if let Some(space) = &raw.hash_space {
         among.share_hash_ids(judge, &key("hash_space"), space, &mut trace)?;
-    }
-    if trace.conversations.is_some() {
-        let label = format!(
-            "of {} turns wait for answers, and when conversations begin is not said",
-            trace.format
-        );
-        let help = "their lengths can be drawn: --dataset-path FILE --request-rate 4; `plimsoll trace FILE` describes them";
-        judge.wrong_help(&key("path"), "cannot be replayed at instants", label, help);
-        return None;
     }
     if !trace.has_arrivals {
         let help =
@@ -58,10 +55,10 @@ pub(super) fn replay(
         );
         return None;
     }
-    Some(Arrivals::Replay {
+    Some(Senders::from(Arrivals::Replay {
         requests: trace.requests.into(),
         time_scale,
-    })
+    }))
 }
 
 /// Spreads requests over the ticks of a coarse clock, where that is asked for; else the seconds of a tick, if the clock is one.

@@ -88,11 +88,14 @@ pub(super) fn read_members(members: &[Member], rows: Rows<'_>) -> Result<Trace, 
         reader.file(&member.bytes, &format!("{name}: "));
     }
     if passed_over > 0 {
-        let files = if passed_over == 1 { "file" } else { "files" };
+        let files = match passed_over {
+            1 => "file that is",
+            _ => "files that are",
+        };
         reader
             .rows
             .notes
-            .push(format!("passed over {passed_over} {files} that are no JSON"));
+            .push(format!("passed over {passed_over} {files} no JSON"));
     }
     reader.finish()
 }
