@@ -40,6 +40,8 @@ impl LoadKind {
     #[must_use]
     pub fn of(workload: &WorkloadSpec) -> LoadKind {
         match &workload.arrivals {
+            // A list is gone through once: it has no steady state.
+            _ if workload.listed().is_some() => LoadKind::Varying,
             Arrivals::AllAtOnce if workload.client.max_concurrency.is_some() => LoadKind::Closed,
             Arrivals::AllAtOnce => LoadKind::AllAtOnce,
             Arrivals::Users { .. } => LoadKind::Closed,

@@ -24,6 +24,13 @@ impl Files for Disk {
         std::path::Path::new(path).is_dir()
     }
 
+    fn read_trace(&self, path: &str) -> Result<Vec<u8>, String> {
+        match self.is_folder(path) {
+            true => super::folder::packed(path.as_ref()).map_err(|error| format!("{path} {error}")),
+            false => self.read(path),
+        }
+    }
+
     fn read(&self, path: &str) -> Result<Vec<u8>, String> {
         if path == "-" || path == "/dev/stdin" {
             return STANDARD_INPUT.get_or_init(standard_input).clone();

@@ -9,6 +9,10 @@ use crate::workload::{Arrivals, Prefix, WorkloadSpec, mean_rate};
 /// The load where it is no plain rate: `with 200 users`.
 pub(super) fn load(workload: &WorkloadSpec) -> Option<String> {
     match &workload.arrivals {
+        Arrivals::Users { users, .. } if workload.has_conversations() => {
+            let counted = counted(u64::from(*users), "conversation");
+            Some(format!("with {counted} under way"))
+        }
         Arrivals::Replay { time_scale: 1.0, .. } => Some("as the trace has it".to_owned()),
         Arrivals::Replay { time_scale, .. } => Some(format!(
             "as the trace has it, its times × {}",
@@ -42,6 +46,10 @@ pub(super) fn clients(workload: &WorkloadSpec) -> u32 {
 /// Who of one client's sends only once an answer is there.
 pub(super) fn turns(workload: &WorkloadSpec) -> Option<Turns> {
     match (&workload.arrivals, &workload.prefix) {
+        (_, Prefix::Recorded(recording)) => Some(Turns::Sessions {
+            turns: recording.mean_turns(),
+            think_time_s: recording.mean_think_time().seconds(),
+        }),
         (Arrivals::Users { users, think_time }, _) => Some(Turns::Users {
             users: *users,
             think_time_s: think_time.seconds(),

@@ -20,6 +20,7 @@ mod failures;
 pub mod figures;
 mod files;
 pub mod fit;
+mod folder;
 mod fronts;
 pub mod guide;
 pub mod hw;

@@ -10,7 +10,7 @@ use super::disk::Disk;
 use super::progress::Progress;
 use super::terminal::Terminal;
 use super::working_set::{CurveFlags, CurveFormat, check_places, exit, pool, put};
-use super::{Exit, files, interrupt, ledger};
+use super::{Exit, files, folder, interrupt, ledger};
 use crate::analysis::{WorkingSet, hit_rates};
 use crate::config::{Document, resolve};
 use crate::report::counted;
@@ -22,17 +22,19 @@ use crate::workload::trace::{self, FittedWorkload, Format, ReadOptions, TimeUnit
 /// Describe a trace of requests (rate, lengths, burstiness, shared prefixes) or fit a workload to it
 ///
 /// The format is recognised and said: Azure, BurstGPT, Vidur and splitwise-sim CSV, Mooncake, Bailian, LLMServingSim and
-/// APEX+ JSON lines, ShareGPT JSON, `vllm bench serve --save-detailed` results and ServeGen profiles. Gzip is unpacked.
+/// APEX+ JSON lines, ShareGPT JSON, `vllm bench serve --save-detailed` results, kv-cache-tester's agentic sessions and ServeGen profiles.
+/// Gzip and tar are unpacked, and a folder of sessions is read as one trace.
 #[derive(Clone, Debug, clap::Args)]
 #[command(after_help = "Examples:
   plimsoll trace conversation_trace.jsonl
   plimsoll trace AzureLLMInferenceTrace_conv.csv --fit chat.toml   # a workload without any of the rows
   plimsoll trace conversation_trace.jsonl --working-set --gpu h100 --model Qwen/Qwen3-8B --charts pictures
   plimsoll trace results.json --format json                        # a detailed result of vllm bench serve
+  plimsoll trace traces/                                           # agentic coding sessions, one a file
   plimsoll trace servegen_deepseek-r1.tar.gz --window 0..86400     # draw a day from client profiles
   zcat trace.csv.gz | plimsoll trace - --time-unit ms")]
 pub struct Args {
-    /// The trace; `-` reads standard input
+    /// The trace, or a folder of sessions; `-` reads standard input
     pub file: PathBuf,
 
     /// Write a workload with the trace's rate curve, burstiness, lengths and prefix sharing, but none of its rows (`-` prints it)
@@ -207,6 +209,11 @@ fn working_set(
     terminal: &Terminal,
 ) -> anyhow::Result<Exit> {
     const BLOCK: u32 = 16;
+    if trace.conversations.is_some() {
+        bail!(
+            "`--working-set`: how soon a prompt comes again depends on how many sessions are led at once, which {name} does not say"
+        );
+    }
     if trace.block.is_none() {
         bail!("`--working-set`: nothing in {name} tells what prompts share");
     }
@@ -330,13 +337,10 @@ fn read_file(path: &Path) -> anyhow::Result<(Vec<u8>, String)> {
         let bytes = ledger::whole(stdin, 0).context("cannot read standard input")?;
         return Ok((bytes, "standard input".to_owned()));
     }
-    if path.is_dir() {
-        bail!(
-            "{} is a folder: name a trace file; ServeGen's client files are packed first with `tar czf profiles.tar.gz -C {0} .`",
-            path.display()
-        );
-    }
-    let bytes = ledger::read(path).with_context(|| format!("cannot read {}", path.display()))?;
+    let bytes = match path.is_dir() {
+        true => folder::packed(path).with_context(|| format!("cannot read {}", path.display()))?,
+        false => ledger::read(path).with_context(|| format!("cannot read {}", path.display()))?,
+    };
     let bytes = files::without_mark(bytes);
     let name = path.file_name().map_or_else(
         || path.display().to_string(),

@@ -25,10 +25,7 @@ impl WhatIf {
     ) -> Option<WhatIf> {
         let mut scenario = scenario.clone();
         let workload = &mut scenario.workload;
-        if matches!(
-            workload.arrivals,
-            Arrivals::Replay { .. } | Arrivals::Superposed { .. }
-        ) {
+        if workload.listed().is_some() || matches!(workload.arrivals, Arrivals::Superposed { .. }) {
             return None;
         }
         workload.num_prompts = Some(sent.min(REQUESTS_MAX));

@@ -14,7 +14,7 @@ use crate::config::flags::ScenarioFlags;
 use crate::config::{QUICKSTART, Resolved, RunLength, assemble, resolve};
 use crate::report::chart;
 use crate::report::working_set::{self, PoolMark, WorkingSetView};
-use crate::workload::{Arrivals, is_closed, open};
+use crate::workload::{is_closed, open};
 
 /// Requests that are looked at where nobody says how many.
 const PROMPTS: u64 = 20_000;
@@ -109,7 +109,7 @@ pub fn run(args: &Args, out: &mut dyn Write, terminal: &Terminal) -> anyhow::Res
     }
     let traffic = open(&scenario.workload, scenario.seed);
     let name = match &scenario.workload.arrivals {
-        Arrivals::Replay { .. } => "the trace".to_owned(),
+        _ if scenario.workload.listed().is_some() => "the trace".to_owned(),
         _ => {
             let target = flags.target.as_deref().or(flags.scenario.as_deref());
             target

@@ -5,6 +5,11 @@ pub trait Files {
     /// The bytes of a file, or why there are none.
     fn read(&self, path: &str) -> Result<Vec<u8>, String>;
 
+    /// The bytes of a trace: a file's, or a folder's files as one archive. Only a disk has folders.
+    fn read_trace(&self, path: &str) -> Result<Vec<u8>, String> {
+        self.read(path)
+    }
+
     /// Whether something is at a path, readable or not. Only a disk has what is not.
     fn is_there(&self, _path: &str) -> bool {
         false

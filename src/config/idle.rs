@@ -113,6 +113,10 @@ fn limit(judge: &Judge, spec: &WorkloadSpec) -> Option<String> {
     let Arrivals::Users { users, .. } = spec.arrivals else {
         return None;
     };
+    // A conversation with subagents has several.
+    if spec.has_conversations() {
+        return None;
+    }
     let limit = spec.client.max_concurrency?;
     let is_idle = u64::from(limit) >= u64::from(users) && is_given(judge, "workload.client.max_concurrency");
     is_idle.then(|| {

@@ -40,7 +40,7 @@ use crate::engine::memory::MemoryPlan;
 use crate::hardware::Device;
 use crate::model::ModelShape;
 use crate::sim::{Pool, Scenario};
-use crate::workload::{Arrivals, Prefix, WorkloadSpec};
+use crate::workload::{Arrivals, WorkloadSpec};
 
 /// A valid run and everything that must be said about it.
 #[derive(Clone)]
@@ -415,7 +415,7 @@ fn has_sessions(spec: &WorkloadSpec) -> bool {
         Arrivals::Users { .. } => true,
         Arrivals::Replay { requests, .. } => requests.iter().any(|request| request.session.is_some()),
         Arrivals::Superposed { streams } => streams.iter().any(|stream| has_sessions(&stream.spec)),
-        _ => matches!(spec.prefix, Prefix::Sessions { .. }),
+        _ => spec.has_conversations(),
     }
 }
 

@@ -16,21 +16,19 @@
 //!   whoever simulates it must see that it never will.
 //! * A source whose next instant lies past the end of the clock ends; [`Generator::clock_exhausted`] says so.
 
+mod contents;
 mod starts;
 
 use std::hint::cold_path;
-use std::sync::Arc;
 
 use rustc_hash::FxHashMap;
 
+use contents::{Contents, request};
 use starts::Starts;
 
-use super::bench::{BenchLengths, BenchRun};
-use super::classes::Classes;
 use super::client::{Places, Priorities};
-use super::endings::EndingSampler;
 use super::groups::GroupSampler;
-use super::lengths::LengthSampler;
+use super::recorded::{Recorded, Speaker};
 use super::request::{Piece, Prompt, Request};
 use super::reuse::Reuse;
 use super::segments;
@@ -65,21 +63,6 @@ pub struct Generator {
     last_sent: Picos,
 }
 
-/// What is asked and answered.
-#[derive(Debug)]
-struct Contents {
-    texts: Texts,
-    classes: Option<Classes>,
-    endings: Option<EndingSampler>,
-}
-
-#[derive(Debug)]
-enum Texts {
-    Drawn(Box<LengthSampler>),
-    Bench(Box<BenchLengths>),
-    Given(Arc<[Request]>),
-}
-
 #[derive(Debug)]
 enum Sharing {
     None,
@@ -89,13 +72,21 @@ enum Sharing {
     },
     Reuse(Box<Reuse>),
     Sessions(Box<Sessions>),
+    Recorded(Box<Recorded>),
 }
 
 /// Who waits for an answer.
 #[derive(Clone, Copy, Debug)]
 struct Sender {
     user: Option<u32>,
-    session: Option<usize>,
+    session: Option<Turn>,
+}
+
+/// Whose turn it is.
+#[derive(Clone, Copy, Debug)]
+enum Turn {
+    OfSession(usize),
+    Recorded(Speaker),
 }
 
 /// The next send: when, since when it waits in the client, and what it is.
@@ -123,8 +114,11 @@ impl Generator {
             spec.classes.is_empty() || matches!(sharing, Sharing::None | Sharing::Groups { .. }),
             "classes are of requests that stand alone"
         );
-        let is_answered =
-            matches!(sharing, Sharing::Sessions(_)) || matches!(spec.arrivals, Arrivals::Users { .. });
+        let is_answered = spec.has_conversations() || matches!(spec.arrivals, Arrivals::Users { .. });
+        let listed = match &spec.prefix {
+            Prefix::Recorded(recording) => recording.requests().len() as u64,
+            _ => u64::MAX,
+        };
         let mut generator = Generator {
             starts: Starts::new(spec, seed),
             contents: Contents::new(spec, seed),
@@ -136,7 +130,7 @@ impl Generator {
             timeout: spec.client.timeout,
             closes: spec.duration.unwrap_or(Picos::MAX),
             next: None,
-            unreserved: spec.num_prompts.unwrap_or(u64::MAX),
+            unreserved: spec.num_prompts.unwrap_or(u64::MAX).min(listed),
             last_opened: None,
             sent: 0,
             sent_output_tokens: 0,
@@ -165,6 +159,7 @@ impl Generator {
         };
         let turn = match &self.sharing {
             Sharing::Sessions(sessions) => sessions.peek(),
+            Sharing::Recorded(recorded) => recorded.peek(),
             Sharing::None | Sharing::Groups { .. } | Sharing::Reuse(_) => None,
         };
         let (submitted, is_turn) = match (start, turn) {
@@ -184,7 +179,7 @@ impl Generator {
     }
 
     #[inline(always)]
-    fn start(&mut self, id: RequestId, submitted: Picos) -> (Request, Sender) {
+    fn start(&mut self, id: RequestId, Send { at, submitted, .. }: Send) -> (Request, Sender) {
         let user = self.starts.take();
         let class = self.priorities.draw();
         let contents = &mut self.contents;
@@ -199,9 +194,17 @@ impl Generator {
                     request,
                     Sender {
                         user,
-                        session: Some(key),
+                        session: Some(Turn::OfSession(key)),
                     },
                 )
+            }
+            Sharing::Recorded(recorded) => {
+                cold_path();
+                let (speaker, turns) = recorded.open(user, self.unreserved, class.unwrap_or(0), (id, at));
+                self.unreserved -= turns;
+                self.last_opened = (self.unreserved == 0).then_some(submitted);
+                let session = Some(Turn::Recorded(speaker));
+                (recorded.speak(speaker, id), Sender { user, session })
             }
             sharing => {
                 self.unreserved -= 1;
@@ -214,7 +217,7 @@ impl Generator {
                         put_in_front(&mut request, groups.draw(), *prefix_len);
                     }
                     Sharing::Reuse(reuse) => request.prompt = reuse.prompt(id, request.prompt_tokens),
-                    Sharing::None | Sharing::Sessions(_) => {}
+                    Sharing::None | Sharing::Sessions(_) | Sharing::Recorded(_) => {}
                 }
                 (request, Sender { user, session: None })
             }
@@ -241,12 +244,21 @@ impl Generator {
         let sender = in_flight
             .remove(&id)
             .expect("a request ends once, after it was sent");
-        if let (Some(key), Sharing::Sessions(sessions)) = (sender.session, &mut self.sharing) {
-            if !is_answered {
-                sessions.close(key);
-            } else if sessions.answered(key, now) {
-                return;
+        let goes_on = match (sender.session, &mut self.sharing) {
+            (Some(Turn::OfSession(key)), Sharing::Sessions(sessions)) if is_answered => {
+                sessions.answered(key, now)
             }
+            (Some(Turn::OfSession(key)), Sharing::Sessions(sessions)) => {
+                sessions.close(key);
+                false
+            }
+            (Some(Turn::Recorded(speaker)), Sharing::Recorded(recorded)) => {
+                recorded.left(speaker, now, is_answered)
+            }
+            _ => false,
+        };
+        if goes_on {
+            return;
         }
         if let (Some(user), Starts::Users(users)) = (sender.user, &mut self.starts) {
             users.think(user, now);
@@ -276,11 +288,17 @@ impl Traffic for Generator {
                     sessions.speak(key, id).into_request(id),
                     Sender {
                         user,
-                        session: Some(key),
+                        session: Some(Turn::OfSession(key)),
                     },
                 )
             }
-            _ => self.start(id, send.submitted),
+            Sharing::Recorded(recorded) if send.is_turn => {
+                cold_path();
+                let (speaker, user) = recorded.take();
+                let session = Some(Turn::Recorded(speaker));
+                (recorded.speak(speaker, id), Sender { user, session })
+            }
+            _ => self.start(id, send),
         };
         // A replayed request still carries its own arrival, and its deadline is relative to that.
         let own_patience = request
@@ -327,7 +345,12 @@ impl Source for Generator {
             Starts::Open { instants, .. } => self.unreserved > 0 && instants.clock_exhausted(),
             Starts::Users(users) => users.clock_exhausted(),
         };
-        starts || matches!(&self.sharing, Sharing::Sessions(sessions) if sessions.clock_exhausted())
+        starts
+            || match &self.sharing {
+                Sharing::Sessions(sessions) => sessions.clock_exhausted(),
+                Sharing::Recorded(recorded) => recorded.clock_exhausted(),
+                Sharing::None | Sharing::Groups { .. } | Sharing::Reuse(_) => false,
+            }
     }
 
     fn ignores_answers(&self) -> bool {
@@ -337,84 +360,6 @@ impl Source for Generator {
     fn fresh_until(&self) -> Picos {
         let is_open = matches!(self.starts, Starts::Open { .. });
         self.last_opened.filter(|_| is_open).unwrap_or(Picos::MAX)
-    }
-}
-
-impl Contents {
-    fn new(spec: &WorkloadSpec, seed: u64) -> Contents {
-        let of_bench = BenchRun::of(spec, seed).and_then(|run| run.lengths());
-        let texts = match (&spec.arrivals, of_bench) {
-            (Arrivals::Replay { requests, .. }, _) => Texts::Given(requests.clone()),
-            (_, Some(lengths)) => Texts::Bench(Box::new(lengths)),
-            _ => Texts::Drawn(Box::new(LengthSampler::new(&spec.lengths, seed))),
-        };
-        Contents {
-            texts,
-            classes: Classes::new(&spec.classes, seed),
-            endings: spec.endings.map(|endings| EndingSampler::new(endings, seed)),
-        }
-    }
-
-    /// The next (prompt, output, max) tokens.
-    #[inline(always)]
-    fn draw(&mut self) -> (u32, u32, u32) {
-        let (prompt_tokens, max_tokens) = match &mut self.texts {
-            Texts::Drawn(lengths) => lengths.draw(),
-            Texts::Bench(lengths) => lengths.draw(),
-            Texts::Given(_) => unreachable!("a replayed trace brings its own lengths"),
-        };
-        (
-            prompt_tokens,
-            self.end(max_tokens).unwrap_or(max_tokens),
-            max_tokens,
-        )
-    }
-
-    #[inline]
-    fn end(&mut self, max_tokens: u32) -> Option<u32> {
-        self.endings.as_mut().map(|endings| endings.draw(max_tokens))
-    }
-
-    /// Request `id` as far as it does not depend on when it is sent.
-    #[inline(always)]
-    fn request(&mut self, id: RequestId) -> Request {
-        if let Texts::Given(requests) = &self.texts {
-            cold_path();
-            let mut request = requests[id.0 as usize].clone();
-            request.id = id;
-            request.output_tokens = self.end(request.max_tokens).unwrap_or(request.output_tokens);
-            return request;
-        }
-        let Some(classes) = &mut self.classes else {
-            let (prompt_tokens, output_tokens, max_tokens) = self.draw();
-            return request(id, prompt_tokens, output_tokens, max_tokens);
-        };
-        let (class, priority) = classes.draw();
-        let (prompt_tokens, max_tokens) = classes.lengths(class);
-        let output_tokens = self.end(max_tokens).unwrap_or(max_tokens);
-        Request {
-            class,
-            priority,
-            ..request(id, prompt_tokens, output_tokens, max_tokens)
-        }
-    }
-}
-
-fn request(id: RequestId, prompt_tokens: u32, output_tokens: u32, max_tokens: u32) -> Request {
-    Request {
-        id,
-        arrival: Picos::ZERO,
-        client_queue_time: Picos::ZERO,
-        prompt_tokens,
-        output_tokens,
-        max_tokens,
-        priority: 0,
-        prompt: Prompt::Unique,
-        output_segment: segments::output(id),
-        session: None,
-        class: 0,
-        ignore_eos: true,
-        deadline: None,
     }
 }
 
@@ -473,6 +418,7 @@ impl Sharing {
                     prefix_len,
                 }
             }
+            Prefix::Recorded(ref recording) => Sharing::Recorded(Box::new(Recorded::new(recording.clone()))),
             Prefix::Reuse(ref law) => Sharing::Reuse(Box::new(Reuse::new(law.clone(), seed))),
             Prefix::Sessions {
                 turns,

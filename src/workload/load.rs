@@ -40,7 +40,7 @@ pub fn traffic_kind(spec: &WorkloadSpec) -> TrafficKind {
         (Arrivals::Users { .. }, _) => TrafficKind::Closed,
         (Arrivals::AllAtOnce, _) if spec.client.max_concurrency.is_some() => TrafficKind::Closed,
         (Arrivals::AllAtOnce, _) => TrafficKind::Batch,
-        (_, Prefix::Sessions { .. }) => TrafficKind::PartlyOpen,
+        (_, Prefix::Sessions { .. } | Prefix::Recorded(_)) => TrafficKind::PartlyOpen,
         _ => TrafficKind::Open,
     }
 }
@@ -199,8 +199,9 @@ pub fn endless(spec: &WorkloadSpec) -> WorkloadSpec {
 }
 
 fn turns_per_start(spec: &WorkloadSpec) -> f64 {
-    match spec.prefix {
-        Prefix::Sessions { turns, .. } => turns,
+    match &spec.prefix {
+        Prefix::Sessions { turns, .. } => *turns,
+        Prefix::Recorded(recording) => recording.mean_turns(),
         Prefix::None | Prefix::Groups { .. } | Prefix::Reuse(_) => 1.0,
     }
 }

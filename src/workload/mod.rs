@@ -12,6 +12,8 @@ mod load;
 mod memoryless;
 mod modulation;
 mod posted;
+mod recorded;
+mod recording;
 mod request;
 mod reuse;
 mod segments;
@@ -32,6 +34,7 @@ pub use load::{
 pub(crate) use load::{mean_starts, ramp_mean};
 pub use memoryless::MemorylessLength;
 pub use posted::{Post, Posted, Span};
+pub use recording::{Plan, PlannedTurn, Recording};
 pub use request::{Piece, Prompt, Request};
 pub(crate) use reuse::OCTAVES_MAX;
 pub use reuse::ReuseLaw;

@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use super::lengths::{sglang_range, vllm_range};
-use super::{MemorylessLength, Request, ReuseLaw};
+use super::{MemorylessLength, Recording, Request, ReuseLaw};
 use crate::units::Picos;
 
 /// A whole workload. Resolved: every field is valid and meant.
@@ -63,11 +63,26 @@ impl WorkloadSpec {
         streams.iter().find(|stream| stream.classes.contains(&class))
     }
 
+    /// The requests that it sends, once each, where they are listed: a trace's, or those of recorded conversations.
+    #[must_use]
+    pub fn listed(&self) -> Option<&[Request]> {
+        match (&self.arrivals, &self.prefix) {
+            (Arrivals::Replay { requests, .. }, _) => Some(requests),
+            (_, Prefix::Recorded(recording)) => Some(recording.requests()),
+            _ => None,
+        }
+    }
+
+    /// Whether turns of conversations follow the answers before them.
+    #[must_use]
+    pub fn has_conversations(&self) -> bool {
+        matches!(self.prefix, Prefix::Sessions { .. } | Prefix::Recorded(_))
+    }
+
     /// Whether it ends by itself: by a number of requests, an instant, or with a trace.
     #[must_use]
     pub fn has_end(&self) -> bool {
-        let is_listed = matches!(self.arrivals, Arrivals::Replay { .. });
-        is_listed || self.num_prompts.is_some() || self.duration.is_some()
+        self.listed().is_some() || self.num_prompts.is_some() || self.duration.is_some()
     }
 }
 
@@ -189,7 +204,7 @@ pub struct MmppState {
     pub mean_sojourn: Picos,
 }
 
-/// How long prompts and outputs are (tokens). With [`Arrivals::Replay`] the trace's own lengths are used instead.
+/// How long prompts and outputs are (tokens). With [`Arrivals::Replay`] and [`Prefix::Recorded`] the trace's own lengths are used instead.
 #[derive(Clone, Debug, PartialEq)]
 pub enum Lengths {
     /// Always the same.
@@ -402,6 +417,8 @@ pub enum Prefix {
         /// A system prompt that all conversations share.
         shared_system_len: u32,
     },
+    /// The conversations of a file, each once and in its order, with their own lengths and texts. Arrivals, or users, begin them.
+    Recorded(Arc<Recording>),
 }
 
 impl Prefix {
@@ -413,7 +430,7 @@ impl Prefix {
             Prefix::Sessions {
                 shared_system_len, ..
             } => shared_system_len,
-            Prefix::None | Prefix::Reuse(_) => 0,
+            Prefix::None | Prefix::Reuse(_) | Prefix::Recorded(_) => 0,
         }
     }
 }

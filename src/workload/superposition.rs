@@ -22,7 +22,7 @@ use rustc_hash::FxHashMap;
 use super::generator::Generator;
 use super::request::{Prompt, Request};
 use super::segments::{SPACES_MAX, of_client};
-use super::{Arrivals, Prefix, Source, Stream, Traffic, WorkloadSpec};
+use super::{Arrivals, Source, Stream, Traffic, WorkloadSpec};
 use crate::ids::RequestId;
 use crate::rng::{Purpose, stream};
 use crate::units::Picos;
@@ -248,8 +248,7 @@ impl Client {
         };
         let is_at_once = matches!(spec.arrivals, Arrivals::AllAtOnce);
         let is_limited = spec.client.max_concurrency.is_some();
-        let is_answered =
-            matches!(spec.arrivals, Arrivals::Users { .. }) || matches!(spec.prefix, Prefix::Sessions { .. });
+        let is_answered = matches!(spec.arrivals, Arrivals::Users { .. }) || spec.has_conversations();
         Client {
             generator: Generator::new(spec, seed),
             start: own.start,

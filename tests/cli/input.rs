@@ -340,11 +340,8 @@ fn values_of_flags_are_told_all_at_once() {
         &["`--tensor-parallel-size` must be at least 1, not 0"],
     );
     told(
-        "run quickstart --dataset-name prefix_repetition --prefix-repetition-prefix-len 0 --output-len 0",
-        &[
-            "`--prefix-repetition-prefix-len` must be at least 1, not 0",
-            "`--output-len` must be at least 1, not 0",
-        ],
+        "run quickstart --dataset-name prefix_repetition --prefix-repetition-prefix-len 0",
+        &["`--prefix-repetition-prefix-len` must be at least 1, not 0"],
     );
     told(
         "knee quickstart --min-rate 0 --max-rate -2",

@@ -3,6 +3,7 @@
 mod apart;
 mod axes;
 mod classes;
+mod conversations;
 mod costs;
 mod frontier;
 mod ideal;

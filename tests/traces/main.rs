@@ -11,7 +11,7 @@ use std::path::Path;
 use plimsoll::workload::trace::{self, Format, ReadOptions, TimeUnit, Trace, TraceError};
 use plimsoll::workload::{Piece, Prompt, Request};
 
-const FIXTURES: [&str; 14] = [
+const FIXTURES: [&str; 16] = [
     "azure.csv",
     "burstgpt.csv",
     "vidur_lengths.csv",
@@ -26,6 +26,8 @@ const FIXTURES: [&str; 14] = [
     "sharegpt.json",
     "vllm_bench.json",
     "servegen.tar.gz",
+    "weka.jsonl",
+    "weka.tar.gz",
 ];
 
 fn fixture(name: &str) -> Vec<u8> {

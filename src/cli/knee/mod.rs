@@ -88,6 +88,24 @@ pub struct Bracket {
     pub max_rate: Option<f64>,
 }
 
+/// Refuses conversations of a trace.
+///
+/// # Errors
+/// There are some.
+fn refuse_recorded(resolved: &Resolved) -> Result<(), Diagnostics> {
+    let parts = resolved.scenario.workload.parts();
+    let is_recorded = |part: &&WorkloadSpec| matches!(part.prefix, Prefix::Recorded(_));
+    match parts.iter().any(is_recorded) {
+        false => Ok(()),
+        true => Err(Diagnostic::new(
+            "a trace of conversations has no knee: it ends, and each of its conversations is led once, while a search asks of each load that \
+             it goes on",
+        )
+        .help("`plimsoll sweep … --trace FILE -L users 4,8,16` simulates them with so many under way")
+        .into()),
+    }
+}
+
 /// Runs the command.
 ///
 /// # Errors
@@ -119,6 +137,7 @@ pub fn run(args: &Args, out: &mut dyn Write, terminal: &Terminal) -> anyhow::Res
         max_rate: args.max_rate,
     };
     rent::check_for_knee(&resolved)?;
+    refuse_recorded(&resolved)?;
     if splits.is_some() {
         splits::rate_of(&resolved)?;
     }

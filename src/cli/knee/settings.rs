@@ -39,6 +39,7 @@ pub(super) fn execute(
     let judge = |index: usize, resolved: &Resolved| {
         promised(resolved)?;
         rent::check_for_knee(resolved)?;
+        super::refuse_recorded(resolved)?;
         if in_flight::is_loop(resolved) {
             in_flight::check(args, resolved)?;
         }

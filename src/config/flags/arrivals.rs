@@ -90,8 +90,9 @@ pub(in crate::config) fn client_defaults(
 
 fn arrivals(editor: &mut Editor<'_>, flags: &TrafficFlags) {
     let before = editor.chosen("workload.arrivals");
+    let leads_conversations = leads_conversations(flags, before.as_ref());
     let asked = [
-        ("users", flags.users.is_some()),
+        ("users", flags.users.is_some() && !leads_conversations),
         ("trace", flags.trace.is_some()),
         ("ramp-up-strategy", flags.ramp_up_strategy.is_some()),
     ];
@@ -108,7 +109,18 @@ fn arrivals(editor: &mut Editor<'_>, flags: &TrafficFlags) {
         );
     }
     trace(editor, flags, before.as_ref());
-    users(editor, flags, before.as_ref());
+    if leads_conversations {
+        editor.set_some("workload.arrivals.trace.users", flags.users.map(count), "users");
+        if flags.think_time.is_some() {
+            editor.wrong(
+                "think-time",
+                "`--think-time` is of users who ask one question after the other",
+                "leave it out: a trace's conversations have think times of their own",
+            );
+        }
+    } else {
+        users(editor, flags, before.as_ref());
+    }
     ramp(editor, flags);
     editor.set_some(
         "workload.client.max_concurrency",
@@ -135,6 +147,12 @@ fn arrivals(editor: &mut Editor<'_>, flags: &TrafficFlags) {
     }
 }
 
+/// Whether users lead the conversations of a trace, one after the other, instead of asking questions.
+fn leads_conversations(flags: &TrafficFlags, before: Option<&(String, Table)>) -> bool {
+    let is_of_trace = before.is_some_and(|(kind, _)| kind == "trace") && flags.think_time.is_none();
+    flags.users.is_some() && (flags.trace.is_some() || is_of_trace)
+}
+
 /// A trace and how its time stamps are read. `before` is what the scenario says of arrivals.
 fn trace(editor: &mut Editor<'_>, flags: &TrafficFlags, before: Option<&(String, Table)>) {
     if let Some(path) = &flags.trace {
@@ -148,6 +166,7 @@ fn trace(editor: &mut Editor<'_>, flags: &TrafficFlags, before: Option<&(String,
         ("time-scale", flags.time_scale.is_some()),
         ("time-unit", flags.time_unit.is_some()),
         ("spread-ticks", flags.spread_ticks),
+        ("max-think-time", flags.max_think_time.is_some()),
     ] {
         if is_given && !is_trace {
             editor.wrong(flag, format!("`--{flag}` needs a trace"), "give --trace FILE");
@@ -168,6 +187,11 @@ fn trace(editor: &mut Editor<'_>, flags: &TrafficFlags, before: Option<&(String,
             "workload.arrivals.trace.spread_ticks",
             flags.spread_ticks.then_some(true),
             "spread-ticks",
+        );
+        editor.set_some(
+            "workload.arrivals.trace.max_think_time",
+            flags.max_think_time.clone(),
+            "max-think-time",
         );
     }
 }

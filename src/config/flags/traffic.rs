@@ -92,7 +92,8 @@ pub struct TrafficFlags {
     #[arg(long, value_name = "EXPONENT", allow_negative_numbers = true)]
     pub gsp_zipf_alpha: Option<f64>,
     /// Replay a trace file: Mooncake, Azure, BurstGPT, vLLM --save-detailed and others, recognised by content; a CSV of your
-    /// own begins arrived_at,num_prefill_tokens,num_decode_tokens.
+    /// own begins arrived_at,num_prefill_tokens,num_decode_tokens. Of kv-cache-tester's agentic sessions, a folder too, --users or
+    /// --request-rate says when conversations begin.
     #[arg(long, value_name = "FILE")]
     pub trace: Option<String>,
     /// Factor on the trace's arrival times; 2 halves the rate.
@@ -104,7 +105,10 @@ pub struct TrafficFlags {
     /// Spread the requests of each tick of the trace's coarse clock over it, instead of sending them at once.
     #[arg(long)]
     pub spread_ticks: bool,
-    /// Users who send, wait for the answer, think and send again.
+    /// Of a trace of conversations: send no turn later than this after the answers that it waits for, `60s`.
+    #[arg(long, value_name = "TIME")]
+    pub max_think_time: Option<String>,
+    /// Users who send, wait for the answer, think and send again. With a trace of conversations: so many are under way at all times.
     #[arg(long, value_name = "N")]
     pub users: Option<Count>,
     /// Mean of their think time, `30s`.

@@ -137,7 +137,8 @@ pub struct RawProfile {
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct RawTrace {
-    /// The file: Mooncake, Azure, BurstGPT, vLLM `--save-detailed` and others, recognised by content.
+    /// The file: Mooncake, Azure, BurstGPT, vLLM `--save-detailed`, kv-cache-tester and others, recognised by content; of
+    /// kv-cache-tester's sessions a folder, too.
     pub path: String,
     /// Unit of its time stamps where the format leaves it open.
     #[serde(default, skip_serializing_if = "Option::is_none")]
@@ -145,7 +146,7 @@ pub struct RawTrace {
     /// Factor on arrival times: 2 halves the rate.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub time_scale: Option<f64>,
-    /// Scale arrival times to this mean rate instead.
+    /// Scale arrival times to this mean rate instead. Of a trace of conversations: how many begin per second, at random.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub request_rate: Option<Rate>,
     /// Requests of one tick of a coarse clock come spread over it, at random, instead of all at its beginning.
@@ -154,6 +155,12 @@ pub struct RawTrace {
     /// Of a class: traces with this name of a space mean the same texts by their hash ids. Default each its own.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub hash_space: Option<String>,
+    /// Of a trace of conversations: so many are under way at all times, and as one ends the next of the file begins.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub users: Option<Count>,
+    /// Of a trace of conversations: no turn is sent later than this after the answers that it waits for.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub max_think_time: Option<Duration>,
 }
 
 /// Unit of a trace's time stamps.

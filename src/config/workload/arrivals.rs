@@ -10,17 +10,36 @@ use crate::config::judge::Judge;
 use crate::config::raw::{RawArrivals, RawMmpp, RawProfile, RawRampStrategy, RawWorkload};
 use crate::config::scalar::Rate;
 use crate::units::Picos;
-use crate::workload::{Arrivals, MmppState, ramp_mean};
+use crate::workload::{Arrivals, MmppState, Recording, ramp_mean};
 
-/// Arrivals, and the concurrency that a closed loop implies.
+/// Who sends, and when.
+pub(super) struct Senders {
+    pub(super) arrivals: Arrivals,
+    /// The concurrency that a closed loop implies.
+    pub(super) in_flight: Option<u32>,
+    /// The conversations that arrivals begin, where a trace has them.
+    pub(super) recording: Option<Arc<Recording>>,
+}
+
+impl From<Arrivals> for Senders {
+    fn from(arrivals: Arrivals) -> Senders {
+        Senders {
+            arrivals,
+            in_flight: None,
+            recording: None,
+        }
+    }
+}
+
+/// Judges who sends, and when; `None` was reported.
 pub(super) fn arrivals(
     judge: &mut Judge,
     raw: &RawArrivals,
     among: &mut Among<'_>,
     files: &dyn Files,
-) -> Option<(Arrivals, Option<u32>)> {
+) -> Option<Senders> {
     let key = |name: &str| format!("workload.arrivals.{name}");
-    let open = |arrivals| Some((arrivals, None));
+    let open = |arrivals: Arrivals| Some(Senders::from(arrivals));
     match raw {
         // `"inf"` is how the field writes "all at once", also in a sweep over rates.
         RawArrivals::Poisson(raw) if raw.request_rate == Rate(f64::INFINITY) => {
@@ -54,7 +73,10 @@ pub(super) fn arrivals(
         RawArrivals::AllAtOnce(_) => open(Arrivals::AllAtOnce),
         RawArrivals::Closed(raw) => {
             let limit = judge.required(&key("closed.max_concurrency"), raw.max_concurrency, (1, 1 << 24));
-            Some((Arrivals::AllAtOnce, Some(limit)))
+            Some(Senders {
+                in_flight: Some(limit),
+                ..Senders::from(Arrivals::AllAtOnce)
+            })
         }
         RawArrivals::Users(raw) => {
             let users = judge.required(&key("users.users"), raw.users, (1, 1 << 24));
@@ -76,7 +98,7 @@ pub(super) fn arrivals(
         }
         RawArrivals::Mmpp(raw) => open(mmpp(judge, raw)?),
         RawArrivals::Profile(raw) => open(profile(judge, raw)?),
-        RawArrivals::Trace(raw) => open(replay(judge, raw, among, files)?),
+        RawArrivals::Trace(raw) => replay(judge, raw, among, files),
     }
 }
 

@@ -6,7 +6,7 @@ use super::super::judge::Judge;
 use super::super::raw::{RawClass, RawClient, RawWorkload};
 use super::super::slo;
 use super::lengths;
-use crate::workload::{Arrivals, Class, Lengths, Prefix, WorkloadSpec};
+use crate::workload::{Class, Lengths, Prefix, WorkloadSpec};
 
 /// Resolves the classes; those that have a problem are left out, which was reported.
 pub(super) fn classes(judge: &mut Judge, raw: &RawWorkload, files: &dyn Files) -> Vec<Class> {
@@ -134,7 +134,7 @@ pub(super) fn check(judge: &mut Judge, raw: &RawWorkload, spec: &WorkloadSpec) {
     let mut refuse = |why: &str, help: &str| {
         judge.wrong_help("workload.classes", "cannot be told apart here", why, help);
     };
-    if matches!(spec.arrivals, Arrivals::Replay { .. }) {
+    if spec.listed().is_some() {
         refuse(
             "a trace brings its own requests",
             "leave the classes out, or give one of them the trace: [workload.classes.arrivals.trace]",

@@ -8,7 +8,7 @@ use super::sizes::longest;
 use super::too_long::{TooLong, too_long};
 use crate::config::judge::Judge;
 use crate::config::raw::RawWorkload;
-use crate::workload::{Arrivals, Prefix, WorkloadSpec};
+use crate::workload::{Prefix, WorkloadSpec};
 
 /// A server's context.
 #[derive(Clone, Copy)]
@@ -101,7 +101,7 @@ fn note_cut(judge: &mut Judge, (prompt, output): (u64, u64), context: Context<'_
 
 /// The longest prompt and the longest answer of those that are let in with up to `most` tokens, where `output` is that of all.
 fn longest_served(spec: &WorkloadSpec, most: u32, output: u64) -> (u64, u64) {
-    let Arrivals::Replay { requests, .. } = &spec.arrivals else {
+    let Some(requests) = spec.listed() else {
         return (u64::from(most), output);
     };
     let served = || requests.iter().filter(|request| request.prompt_tokens <= most);
@@ -150,6 +150,7 @@ fn refused(
     let told = found.of_file().unwrap_or_else(|| found.share_of_requests());
     let growing = match spec.prefix {
         Prefix::Sessions { .. } => "; later turns, whose prompts grow, may follow",
+        Prefix::Recorded(_) => "; a conversation ends where one is refused",
         _ => "",
     };
     format!(

@@ -5,12 +5,14 @@ mod checks;
 mod classes;
 mod context;
 mod lengths;
+mod recorded;
 mod replay;
 mod sizes;
 mod spaces;
 mod superposed;
 mod too_long;
 
+use arrivals::Senders;
 use spaces::Among;
 
 use super::document::Source;
@@ -98,7 +100,12 @@ fn one(
             None
         }
     };
-    let Some((arrivals, in_flight)) = arrivals else {
+    let Some(Senders {
+        arrivals,
+        in_flight,
+        recording,
+    }) = arrivals
+    else {
         judge_rest(judge, raw, files);
         return None;
     };
@@ -110,7 +117,7 @@ fn one(
         true => duration,
         false => duration.or_else(|| arrivals::one_pass(judge, raw, &arrivals)),
     };
-    let is_replay = matches!(arrivals, Arrivals::Replay { .. });
+    let is_replay = matches!(arrivals, Arrivals::Replay { .. }) || recording.is_some();
     let lengths = match (&raw.lengths, is_replay) {
         (Some(_), true) => {
             judge.wrong_help(
@@ -132,10 +139,19 @@ fn one(
         }
     };
     let prefix = lengths::prefix(judge, raw.prefix.as_ref(), is_replay);
+    let prefix = recording.map_or(prefix, Prefix::Recorded);
     let endings = raw
         .endings
         .as_ref()
         .map(|endings| lengths::endings(judge, endings));
+    if endings.is_some() && matches!(prefix, Prefix::Recorded(_)) {
+        judge.wrong_help(
+            "workload.endings",
+            "has no meaning beside recorded conversations",
+            "their answers are as long as they were",
+            "leave it out",
+        );
+    }
     Some(WorkloadSpec {
         arrivals,
         lengths,
@@ -195,16 +211,28 @@ fn judge_rest(judge: &mut Judge, raw: &RawWorkload, files: &dyn Files) {
 /// With sessions, a rate is of conversations.
 pub(super) fn sessions_notes(spec: &WorkloadSpec) -> Vec<String> {
     let note = |(class, of): (Option<usize>, WorkloadSpec)| {
-        let Prefix::Sessions {
-            turns, fixed_turns, ..
-        } = of.prefix
-        else {
-            return None;
-        };
         let class = class.map_or(String::new(), |class| {
             format!("class {}: ", spec.classes[class].name)
         });
-        let each = if fixed_turns { "each" } else { "each on average" };
+        let (turns, each) = match &of.prefix {
+            Prefix::Sessions {
+                turns, fixed_turns, ..
+            } => (
+                turns.to_string(),
+                if *fixed_turns { "each" } else { "each on average" },
+            ),
+            Prefix::Recorded(recording) => {
+                if let Arrivals::Users { users, .. } = of.arrivals {
+                    return Some(format!(
+                        "{class}{users} conversations are under way at a time; as one ends the next begins, until all {} of the trace have \
+                         been led once",
+                        recording.conversations()
+                    ));
+                }
+                (format!("{:.1}", recording.mean_turns()), "each on average")
+            }
+            Prefix::None | Prefix::Groups { .. } | Prefix::Reuse(_) => return None,
+        };
         Some(format!(
             "{class}the arrival rate that is given (--request-rate) is of conversations, which send {turns} requests {each}; the rates of \
              results, and --for-rate, are of requests"
@@ -279,9 +307,10 @@ fn check_precision(judge: &mut Judge, raw: &RawWorkload) {
 
 fn run_length(judge: &mut Judge, raw: &RawWorkload, spec: &WorkloadSpec) -> RunLength {
     let key = "workload.precision";
+    let listed = spec.listed().map(|requests| requests.len() as u64);
     let fixed = match (spec.num_prompts, spec.duration, &spec.arrivals) {
-        (Some(count), _, Arrivals::Replay { requests, .. }) if count > requests.len() as u64 => {
-            let has = requests.len() as u64;
+        (Some(count), ..) if listed.is_some_and(|has| count > has) => {
+            let has = listed.unwrap_or(count);
             judge.ignore(format!(
                 "num_prompts = {count} has no effect: the trace has {has} requests, and all of them are sent"
             ));
@@ -289,7 +318,7 @@ fn run_length(judge: &mut Judge, raw: &RawWorkload, spec: &WorkloadSpec) -> RunL
         }
         (Some(count), _, _) => Some(RunLength::Requests(count)),
         (None, Some(duration), _) => Some(RunLength::Duration(duration)),
-        (None, None, Arrivals::Replay { requests, .. }) => Some(RunLength::Requests(requests.len() as u64)),
+        (None, None, _) if listed.is_some() => listed.map(RunLength::Requests),
         (None, None, Arrivals::Superposed { streams }) => {
             let mut parts = streams.iter().map(|stream| &stream.spec);
             parts.any(WorkloadSpec::has_end).then_some(RunLength::Classes)

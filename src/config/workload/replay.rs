@@ -1,5 +1,7 @@
 //! Trace files: their requests, and when they are sent again.
 
+use super::arrivals::Senders;
+use super::recorded;
 use super::spaces::Among;
 use crate::config::files::Files;
 use crate::config::judge::Judge;
@@ -8,19 +10,23 @@ use crate::units::Picos;
 use crate::workload::Arrivals;
 use crate::workload::trace::{self, ReadOptions, TimeUnit, Trace};
 
-/// The requests of a trace at its own times, scaled.
+/// The requests of a trace at its own times, scaled, or its conversations.
 pub(super) fn replay(
     judge: &mut Judge,
     raw: &RawTrace,
     among: &mut Among<'_>,
     files: &dyn Files,
-) -> Option<Arrivals> {
+) -> Option<Senders> {
     let key = |name: &str| format!("workload.arrivals.trace.{name}");
     let options = ReadOptions {
         time_unit: raw.time_unit.map(time_unit),
         ..ReadOptions::default()
     };
     let mut trace = read_trace(judge, &key("path"), &raw.path, &options, files)?;
+    if trace.conversations.is_some() {
+        return recorded::conversations(judge, raw, trace);
+    }
+    recorded::refuse_beside_instants(judge, raw, &trace);
     if let Some(space) = &raw.hash_space {
         among.share_hash_ids(judge, &key("hash_space"), space, &mut trace)?;
     }
@@ -49,10 +55,10 @@ pub(super) fn replay(
         );
         return None;
     }
-    Some(Arrivals::Replay {
+    Some(Senders::from(Arrivals::Replay {
         requests: trace.requests.into(),
         time_scale,
-    })
+    }))
 }
 
 /// Spreads requests over the ticks of a coarse clock, where that is asked for; else the seconds of a tick, if the clock is one.
@@ -148,7 +154,7 @@ pub(super) fn read_trace(
     files: &dyn Files,
 ) -> Option<Trace> {
     judge.given(key, path);
-    let bytes = match files.read(path) {
+    let bytes = match files.read_trace(path) {
         Ok(bytes) => bytes,
         Err(error) => {
             judge.senseless(key, "cannot be read", error);

@@ -19,7 +19,7 @@ pub(super) fn slowest_start_rate(arrivals: &Arrivals) -> Option<f64> {
 
 /// The longest prompt and the longest output that can occur, shared prefixes included, and the key to blame.
 pub(in crate::config) fn longest(spec: &WorkloadSpec) -> (u64, u64, &'static str) {
-    if let Arrivals::Replay { requests, .. } = &spec.arrivals {
+    if let Some(requests) = spec.listed() {
         let most = |len: fn(&Request) -> u32| requests.iter().map(len).max().map_or(1, u64::from);
         return (
             most(|request| request.prompt_tokens),
@@ -50,7 +50,7 @@ pub(in crate::config) fn smallest(spec: &WorkloadSpec) -> u64 {
         let sums = pairs.map(|(prompt, output)| u64::from(prompt) + u64::from(output));
         sums.min().unwrap_or(2)
     };
-    if let Arrivals::Replay { requests, .. } = &spec.arrivals {
+    if let Some(requests) = spec.listed() {
         return least(
             &mut requests
                 .iter()
@@ -162,8 +162,8 @@ fn mean_of_class(spec: &WorkloadSpec) -> (f64, f64) {
     let lognormal = |length: &LognormalLength| {
         (length.median * (length.sigma * length.sigma / 2.0).exp()).min(f64::from(length.max))
     };
-    let (prompt, output) = match (&spec.arrivals, &spec.lengths) {
-        (Arrivals::Replay { requests, .. }, _) => (
+    let (prompt, output) = match (spec.listed(), &spec.lengths) {
+        (Some(requests), _) => (
             mean(&mut requests.iter().map(|request| request.prompt_tokens)),
             mean(&mut requests.iter().map(|request| request.output_tokens)),
         ),
@@ -205,7 +205,7 @@ fn mean_of_class(spec: &WorkloadSpec) -> (f64, f64) {
             turns,
             ..
         } => f64::from(shared_system_len) + (turns - 1.0) / 2.0 * (prompt + output),
-        Prefix::None | Prefix::Reuse(_) => 0.0,
+        Prefix::None | Prefix::Reuse(_) | Prefix::Recorded(_) => 0.0,
     };
     (prompt + shared, output)
 }

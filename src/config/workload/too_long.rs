@@ -2,7 +2,7 @@
 
 use crate::quantity::grouped;
 use crate::stats::normal_cdf;
-use crate::workload::{Arrivals, Lengths, LognormalLength, MemorylessLength, WorkloadSpec};
+use crate::workload::{Lengths, LognormalLength, MemorylessLength, WorkloadSpec};
 
 /// Prompts that are too long, among all of a workload.
 #[derive(Clone, Copy, Debug, PartialEq)]
@@ -67,7 +67,7 @@ fn two_figures(value: f64) -> String {
 /// the first turns.
 pub(super) fn too_long(spec: &WorkloadSpec, fits: u32, most: u32) -> TooLong {
     let is_long = |prompt: u32| prompt > fits && prompt <= most;
-    if let Arrivals::Replay { requests, .. } = &spec.arrivals {
+    if let Some(requests) = spec.listed() {
         return count(requests.iter().map(|request| request.prompt_tokens), is_long);
     }
     let shared = spec.prefix.shared_len();
@@ -162,7 +162,7 @@ fn quantiles_above(values: &[f64], limit: f64) -> f64 {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::workload::{Client, Generator, Prefix, Request, Traffic};
+    use crate::workload::{Arrivals, Client, Generator, Prefix, Request, Traffic};
 
     fn spec(arrivals: Arrivals) -> WorkloadSpec {
         WorkloadSpec {

@@ -3,7 +3,7 @@
 use crate::units::Picos;
 use crate::workload::arrivals::Instants;
 use crate::workload::client::Users;
-use crate::workload::{Arrivals, Prefix, WorkloadSpec};
+use crate::workload::{Arrivals, WorkloadSpec};
 
 /// Where starts come from.
 #[derive(Debug)]
@@ -20,8 +20,7 @@ impl Starts {
         if let Arrivals::Users { users, think_time } = spec.arrivals {
             return Starts::Users(Users::new(users, think_time, seed));
         }
-        let is_conversation = matches!(spec.prefix, Prefix::Sessions { .. });
-        let is_rescaled = spec.client.rescale_arrivals && !is_conversation;
+        let is_rescaled = spec.client.rescale_arrivals && !spec.has_conversations();
         let mut instants = Box::new(Instants::new(spec, seed, is_rescaled));
         let next = instants.next();
         Starts::Open { instants, next }

@@ -8,7 +8,7 @@ use proptest::prelude::*;
 use super::*;
 use crate::ids::SegmentId;
 use crate::workload::generator::tests::spec;
-use crate::workload::{Class, Lengths, MmppState, Piece, Promise, endless, mean_rate, with_rate};
+use crate::workload::{Class, Lengths, MmppState, Piece, Prefix, Promise, endless, mean_rate, with_rate};
 
 fn seconds(seconds: f64) -> Picos {
     Picos::from_seconds(seconds)

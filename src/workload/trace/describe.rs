@@ -12,7 +12,7 @@ use super::Trace;
 use super::queue::{Job, p99_wait_s};
 use super::rows::is_tail;
 use crate::quantity::significant;
-use crate::workload::{Prompt, Request};
+use crate::workload::{Plan, Prompt, Request};
 
 /// Windows over which counts of arrivals are compared, in seconds.
 const DISPERSION_WINDOWS_S: [f64; 3] = [1.0, 10.0, 60.0];
@@ -110,6 +110,19 @@ pub struct Sessions {
     pub count: usize,
     /// Mean number of turns.
     pub mean_turns: f64,
+    /// From an answer to a turn that waits for it, where the file tells.
+    pub think_time: Option<ThinkTimes>,
+}
+
+/// Quantiles of the time from an answer to a turn that waits for it, in seconds.
+#[derive(Clone, Copy, Debug, PartialEq, Serialize)]
+pub struct ThinkTimes {
+    /// Median.
+    pub p50_s: f64,
+    /// 90th percentile.
+    pub p90_s: f64,
+    /// 99th percentile.
+    pub p99_s: f64,
 }
 
 /// Describes a trace.
@@ -128,6 +141,7 @@ pub fn describe(trace: &Trace) -> Description {
         Sessions {
             count,
             mean_turns: trace.requests.len() as f64 / count as f64,
+            think_time: trace.conversations.as_ref().and_then(think_times),
         }
     });
     Description {
@@ -215,8 +229,20 @@ impl Description {
                 "prefixes    {blocks:.1} % of blocks and {tokens:.1} % of tokens were seen before ({block}-token blocks, infinite cache)"
             )?;
         }
-        if let Some(Sessions { count, mean_turns }) = self.sessions {
+        if let Some(Sessions {
+            count,
+            mean_turns,
+            think_time,
+        }) = self.sessions
+        {
             writeln!(out, "sessions    {count}, of {mean_turns:.2} turns on average")?;
+            if let Some(ThinkTimes { p50_s, p90_s, p99_s }) = think_time {
+                let [p50, p90, p99] = [p50_s, p90_s, p99_s].map(significant);
+                writeln!(
+                    out,
+                    "think time  p50 {p50} s, p90 {p90} s, p99 {p99} s from an answer to the next turn"
+                )?;
+            }
         }
         writeln!(out, "read as     {}", self.format)?;
         self.notes
@@ -226,7 +252,15 @@ impl Description {
 
     fn write_arrivals(&self, out: &mut String) -> std::fmt::Result {
         let Some(arrivals) = &self.arrivals else {
-            return writeln!(out, "arrivals    none in the file: lengths only");
+            return match self.sessions {
+                Some(Sessions {
+                    think_time: Some(_), ..
+                }) => writeln!(
+                    out,
+                    "arrivals    turns follow answers; when sessions begin is not in the file"
+                ),
+                _ => writeln!(out, "arrivals    none in the file: lengths only"),
+            };
         };
         let mut parts = Vec::new();
         parts.extend(
@@ -265,6 +299,19 @@ impl Description {
         }
         Ok(())
     }
+}
+
+/// Quantiles of think times, of turns that wait for an answer; `None` where none does.
+fn think_times(plan: &Plan) -> Option<ThinkTimes> {
+    let waiting = plan.turns.iter().filter(|turn| !turn.after.is_empty());
+    let mut seconds: Vec<f64> = waiting.map(|turn| turn.think_time.seconds()).collect();
+    seconds.sort_unstable_by(f64::total_cmp);
+    let at = |p| crate::stats::quantile_by(seconds.len() as u64, p, |index| seconds[index as usize]);
+    Some(ThinkTimes {
+        p50_s: at(0.5)?,
+        p90_s: at(0.9)?,
+        p99_s: at(0.99)?,
+    })
 }
 
 fn summarise_arrivals(requests: &[Request]) -> ArrivalSummary {
@@ -428,15 +475,18 @@ fn prefix_share(requests: &[Request], block: u32) -> PrefixShare {
             continue;
         };
         let pieces = pieces.iter().filter(|piece| !is_tail(piece.segment));
-        blocks += pieces.clone().count() as u64;
-        for piece in pieces
-            .clone()
-            .take_while(|piece| seen.contains(&(piece.segment, piece.start)))
-        {
+        let starts = pieces.flat_map(|piece| {
+            let ends = piece.start + piece.tokens;
+            (piece.start..ends)
+                .step_by(block as usize)
+                .map(move |start| ((piece.segment, start), block.min(ends - start)))
+        });
+        blocks += starts.clone().count() as u64;
+        for (_, tokens) in starts.clone().take_while(|(place, _)| seen.contains(place)) {
             hit_blocks += 1;
-            hit_tokens += u64::from(piece.tokens);
+            hit_tokens += u64::from(tokens);
         }
-        seen.extend(pieces.map(|piece| (piece.segment, piece.start)));
+        seen.extend(starts.map(|(place, _)| place));
     }
     PrefixShare {
         block,

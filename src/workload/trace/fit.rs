@@ -46,6 +46,12 @@ pub enum FitError {
         /// How many there are.
         requests: usize,
     },
+    /// Its turns wait for answers.
+    #[error(
+        "its turns wait for answers, and the laws of such conversations are not fitted: `plimsoll run MODEL --gpu GPU --trace FILE --users 8` \
+         leads them as they are"
+    )]
+    Conversations,
 }
 
 /// A workload fitted to a trace.
@@ -76,8 +82,11 @@ pub struct FittedWorkload {
 /// Fits a workload to a trace. `caches` tells of requests what share of their prompt tokens caches of so many tokens find.
 ///
 /// # Errors
-/// If the trace has so few requests that the fit would give rows away.
+/// If the trace has so few requests that the fit would give rows away, or is of conversations whose turns wait for answers.
 pub fn fit(trace: &Trace, caches: &Caches<'_>) -> Result<FittedWorkload, FitError> {
+    if trace.conversations.is_some() {
+        return Err(FitError::Conversations);
+    }
     let requests = trace.requests.len();
     let segments = SEGMENTS
         .into_iter()
@@ -228,6 +237,7 @@ impl FittedWorkload {
             warnings: Vec::new(),
             hash_ids: Vec::new(),
             sessions: Vec::new(),
+            conversations: None,
             ..*trace
         }
     }

@@ -5,6 +5,7 @@ use std::fmt;
 use serde::{Deserialize, Serialize};
 
 use super::error::{Place, Problem};
+use super::weka;
 
 /// A published trace format, as the publisher writes it.
 #[derive(
@@ -34,6 +35,8 @@ pub enum Format {
     Sharegpt,
     /// The result of `vllm bench serve --save-detailed`.
     VllmBench,
+    /// Agentic coding sessions of WEKA's kv-cache-tester: `requests` with `t` (s), `in`, `out`, `hash_ids` (64 tokens), a conversation a file.
+    Weka,
     /// ServeGen client profiles (a tar of `chunk-N-trace.csv` and `chunk-N-dataset.json`): a trace is drawn from them.
     Servegen,
 }
@@ -54,6 +57,7 @@ impl Format {
             Format::ApexPlus => "APEX+ JSONL",
             Format::Sharegpt => "ShareGPT JSON",
             Format::VllmBench => "vllm bench serve --save-detailed JSON",
+            Format::Weka => "kv-cache-tester sessions",
             Format::Servegen => "ServeGen client profiles",
         }
     }
@@ -62,7 +66,7 @@ impl Format {
     #[must_use]
     pub fn time_unit(self) -> Option<TimeUnit> {
         match self {
-            Format::Azure | Format::VidurLengths | Format::Sharegpt => None,
+            Format::Azure | Format::VidurLengths | Format::Sharegpt | Format::Weka => None,
             Format::Mooncake => Some(TimeUnit::Ms),
             Format::LlmServingSim | Format::ApexPlus => Some(TimeUnit::Ns),
             _ => Some(TimeUnit::S),
@@ -75,6 +79,7 @@ impl Format {
         match self {
             Format::Mooncake => Some(512),
             Format::Bailian => Some(16),
+            Format::Weka => Some(64),
             _ => None,
         }
     }
@@ -179,7 +184,10 @@ pub(super) fn sniff(bytes: &[u8]) -> Result<Format, Problem> {
             "a trace has at least one request",
         )),
         Some(b'[') if has_key(&text[..text.len().min(HEAD)], "conversations") => Ok(Format::Sharegpt),
-        Some(b'[') => Err(unknown("the JSON list has no `conversations`, as ShareGPT's has")),
+        Some(b'[') if weka::is_conversation(&text[..text.len().min(HEAD)], has_key) => Ok(Format::Weka),
+        Some(b'[') => Err(unknown(
+            "the JSON list has no `conversations`, as ShareGPT's has, and no `requests`, as kv-cache-tester's has",
+        )),
         Some(b'{') => sniff_object(text, first),
         Some(_) => sniff_header(first),
     }
@@ -204,6 +212,9 @@ fn sniff_object(text: &[u8], first: &[u8]) -> Result<Format, Problem> {
     let head = &text[..text.len().min(HEAD)];
     if has_key(head, "request_throughput") && has_key(head, "completed") {
         return Ok(Format::VllmBench);
+    }
+    if weka::is_conversation(head, has_key) {
+        return Ok(Format::Weka);
     }
     let found = |part: &[u8]| {
         by_key
@@ -271,7 +282,7 @@ pub(super) fn column_name(cell: &str) -> String {
 }
 
 fn unknown(what: &str) -> Problem {
-    let help = "read: Azure, BurstGPT, Vidur and splitwise-sim CSV; Mooncake, Bailian, LLMServingSim and APEX+ JSON lines; ShareGPT JSON; \
+    let help = "read: Azure, BurstGPT, Vidur and splitwise-sim CSV; Mooncake, Bailian, LLMServingSim and APEX+ JSON lines; ShareGPT JSON; kv-cache-tester sessions; \
                 `vllm bench serve --save-detailed` results; ServeGen profiles as .tar.gz. Name one with --read-as to see its own complaints";
     Problem::new(Place::Line(1), "", what, help)
 }
@@ -328,6 +339,10 @@ mod tests {
             Format::VllmBench,
         );
         check("[{\"id\": \"a\", \"conversations\": []}]", Format::Sharegpt);
+        let session =
+            "{\"id\": \"a\", \"block_size\": 64, \"requests\": [{\"t\": 0, \"in\": 64, \"hash_ids\": [1]}]}";
+        check(session, Format::Weka);
+        check(&format!("[{session}, {session}]"), Format::Weka);
     }
 
     #[test]

@@ -221,7 +221,7 @@ impl<'a> Links<'a> {
 }
 
 /// A hash id: any 64-bit integer, signed or not.
-struct HashId(u64);
+pub(super) struct HashId(pub(super) u64);
 
 impl<'de> Deserialize<'de> for HashId {
     fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<HashId, D::Error> {

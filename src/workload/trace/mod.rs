@@ -2,8 +2,9 @@
 //!
 //! Readers take bytes; only the shell opens files. Gzip and tar are told by their first bytes, the format by its first
 //! line. What a file does not say is assumed in the open: every assumption and every row left out is a note of the
-//! [`Trace`]. What is wrong is an error with a place, never a guess and never a panic. Left out: turns that wait for an
-//! answer (`delay`, agentic sub-requests), since a trace is a list of fixed instants.
+//! [`Trace`]. What is wrong is an error with a place, never a guess and never a panic. Turns that wait for an answer are read of
+//! one format, kv-cache-tester's sessions ([`Trace::conversations`]); every other trace is a list of fixed instants, and turns that
+//! wait (`delay`, agentic sub-requests) are refused.
 
 mod container;
 mod describe;
@@ -25,9 +26,12 @@ mod tables;
 mod ticks;
 mod toml_text;
 mod twin;
+mod weka;
 mod words;
 
-pub use describe::{ArrivalSummary, Description, Dispersion, LengthSummary, PrefixShare, Sessions, describe};
+pub use describe::{
+    ArrivalSummary, Description, Dispersion, LengthSummary, PrefixShare, Sessions, ThinkTimes, describe,
+};
 pub use error::{PROBLEMS_SHOWN, Place, Problem, TraceError};
 pub use fit::{FitError, FittedWorkload, fit};
 pub use fit_arrivals::{FittedArrivals, Rounded};
@@ -39,7 +43,7 @@ pub use toml_text::Compared;
 use std::borrow::Cow;
 
 use crate::units::Picos;
-use crate::workload::{Arrivals, Lengths, Request};
+use crate::workload::{Arrivals, Lengths, Plan, Request};
 use error::Problems;
 use rows::Rows;
 
@@ -67,6 +71,9 @@ pub struct Trace {
     pub hash_ids: Vec<u64>,
     /// The conversation of each request, numbered from 0; empty where the file does not say.
     pub sessions: Vec<u32>,
+    /// Where turns wait for answers instead of coming at instants: who waits for whom. Requests then stand conversation after
+    /// conversation.
+    pub conversations: Option<Plan>,
 }
 
 impl Trace {
@@ -171,6 +178,7 @@ pub fn read(bytes: &[u8], name: &str, options: &ReadOptions) -> Result<Trace, Tr
         }
         Format::Sharegpt => sharegpt::read(text, &mut rows),
         Format::VllmBench => results::read(text, &mut rows),
+        Format::Weka => return weka::read(text, rows),
         Format::Servegen => {
             let what = "is one file: ServeGen profiles come as many";
             let help =
@@ -181,7 +189,7 @@ pub fn read(bytes: &[u8], name: &str, options: &ReadOptions) -> Result<Trace, Tr
     rows.finish()
 }
 
-/// Reads a tar: ServeGen profiles, or one trace file packed by itself.
+/// Reads a tar: ServeGen profiles, conversations in a file each, or one trace file packed by itself.
 fn read_archive(bytes: &[u8], name: &str, options: &ReadOptions) -> Result<Trace, TraceError> {
     let plain = |problem: Problem| Problems::from(problem).into_error(name, None);
     let members = container::untar(bytes).map_err(plain)?;
@@ -191,13 +199,23 @@ fn read_archive(bytes: &[u8], name: &str, options: &ReadOptions) -> Result<Trace
         servegen::read(&members, &mut rows);
         return rows.finish();
     }
+    let of_sessions = members.iter().find(|member| weka::may_hold(&member.name));
+    let is_weka = match options.format {
+        Some(format) => format == Format::Weka,
+        None => of_sessions.is_some_and(|member| format::sniff(&member.bytes) == Ok(Format::Weka)),
+    };
+    if is_weka {
+        let mut rows = Rows::new(name, Format::Weka, options);
+        check_applies(&mut rows);
+        return weka::read_members(&members, rows);
+    }
     match members.as_slice() {
         [only] if !container::is_tar(&only.bytes) => {
             read(&only.bytes, &format!("{name}: {}", only.name), options)
         }
         _ => {
             let what = format!(
-                "is an archive of {} files without ServeGen's chunk-N-trace.csv",
+                "is an archive of {} files without ServeGen's chunk-N-trace.csv or kv-cache-tester's sessions",
                 members.len()
             );
             Err(plain(Problem::new(

@@ -10,9 +10,9 @@ use crate::units::{Picos, ROW_TOKENS_MAX};
 use crate::workload::{Piece, Prompt, Request};
 
 /// First identity of the answers, far above any hash id after renumbering.
-const OUTPUT_SEGMENTS: u64 = 1 << 62;
+pub(super) const OUTPUT_SEGMENTS: u64 = 1 << 62;
 /// First identity of the ends of prompts that no hash id covers.
-const TAIL_SEGMENTS: u64 = 1 << 63;
+pub(super) const TAIL_SEGMENTS: u64 = 1 << 63;
 /// Rates outside these are taken for a mistaken unit, in requests/s.
 const PLAUSIBLE_RATES: std::ops::RangeInclusive<f64> = 0.01..=2_000.0;
 /// Block sizes that are tried where hash ids do not fit the format's own.
@@ -382,6 +382,7 @@ impl<'a> Rows<'a> {
             block: block.map(|(block, _)| block),
             hash_ids: hash_ids.into_iter().map(|(_, id)| id).collect(),
             sessions,
+            conversations: None,
         }
     }
 }
