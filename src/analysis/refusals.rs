@@ -6,7 +6,7 @@
 //! time; an endless loop stays there for ever, and its run is ended.
 
 use crate::sim::{Refusals, Simulation};
-use crate::workload::{Arrivals, Traffic, WorkloadSpec, is_closed};
+use crate::workload::{Arrivals, Prefix, Traffic, WorkloadSpec, is_closed};
 
 /// Refusals at one instant, beside one of each client, that end a run: were any let in, it would be among so many.
 pub const REFUSED_AT_ONCE: u64 = 10_000;
@@ -43,7 +43,10 @@ impl RefusedAgain {
 /// place or user, and all that others send at once. `None` where there is no closed loop.
 pub(super) fn at_once_at_most(workload: &WorkloadSpec) -> Option<u64> {
     let parts = workload.parts();
+    let is_recorded = |part: &WorkloadSpec| matches!(part.prefix, Prefix::Recorded(_));
     let alone = |part: &&WorkloadSpec| match &part.arrivals {
+        // Whoever is refused begins the next conversation, until all have begun.
+        _ if is_recorded(part) => part.listed().map_or(0, |all| all.len() as u64),
         Arrivals::Users { users, .. } => u64::from(*users),
         Arrivals::AllAtOnce => match part.client.max_concurrency {
             Some(places) => u64::from(places),
@@ -53,7 +56,7 @@ pub(super) fn at_once_at_most(workload: &WorkloadSpec) -> Option<u64> {
         Arrivals::Replay { requests, .. } => requests.len() as u64,
         _ => 1,
     };
-    let has_loop = parts.iter().any(|part| is_closed(part));
+    let has_loop = parts.iter().any(|part| is_closed(part) && !is_recorded(part));
     has_loop.then(|| parts.iter().map(alone).sum())
 }
 
@@ -66,7 +69,7 @@ pub(super) fn is_for_ever(refusals: Refusals, at_once: Option<u64>) -> bool {
 mod tests {
     use super::*;
     use crate::units::Picos;
-    use crate::workload::{Client, Draws, Lengths, Prefix};
+    use crate::workload::{Client, Draws, Lengths};
 
     fn spec(arrivals: Arrivals, max_concurrency: Option<u32>) -> WorkloadSpec {
         WorkloadSpec {

@@ -19,7 +19,10 @@ pub(super) fn packed(folder: &Path) -> std::io::Result<Vec<u8>> {
         let is_json = path
             .extension()
             .is_some_and(|end| end == "json" || end == "jsonl");
-        if is_json && path.is_file() {
+        let is_hidden = path
+            .file_name()
+            .is_some_and(|name| name.to_string_lossy().starts_with('.'));
+        if is_json && !is_hidden && path.is_file() {
             files.push(path);
         }
     }

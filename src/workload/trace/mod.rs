@@ -199,10 +199,10 @@ fn read_archive(bytes: &[u8], name: &str, options: &ReadOptions) -> Result<Trace
         servegen::read(&members, &mut rows);
         return rows.finish();
     }
-    let of_sessions = members.iter().find(|member| weka::may_hold(&member.name));
+    let mut of_sessions = members.iter().filter(|member| weka::may_hold(&member.name));
     let is_weka = match options.format {
         Some(format) => format == Format::Weka,
-        None => of_sessions.is_some_and(|member| format::sniff(&member.bytes) == Ok(Format::Weka)),
+        None => of_sessions.any(|member| format::sniff(&member.bytes) == Ok(Format::Weka)),
     };
     if is_weka {
         let mut rows = Rows::new(name, Format::Weka, options);

@@ -205,12 +205,12 @@ impl<'a> Reader<'a> {
             return;
         }
         self.block = Some(block);
-        if conversation.hash_id_scope.as_deref() != Some("global") {
-            self.texts.forget();
-        }
+        self.texts
+            .begin(conversation.hash_id_scope.as_deref() == Some("global"));
         let first = self.requests.len() as u32;
         self.lines.begin(&entries);
-        self.lead(entries, None, 0, place);
+        let line = self.lead(entries, None, 0, place);
+        self.lines.forgotten(&line);
         if self.requests.len() as u32 > first {
             self.plan.starts.push(first);
             self.sessions
@@ -255,14 +255,14 @@ impl<'a> Reader<'a> {
         Some(block)
     }
 
-    /// Takes the requests of a line whose times count from `from`; `parent` is the turn before it began.
+    /// Takes the requests of a line whose times count from `from`, and gives it back; `parent` is the turn before it began.
     fn lead(
         &mut self,
         entries: Vec<Entry>,
         parent: Option<lines::Sent>,
         from: i128,
         place: &str,
-    ) -> Option<lines::Sent> {
+    ) -> lines::Line {
         let mut line = lines::Line::new(parent);
         for (number, mut entry) in (1..).zip(entries) {
             let at = match place.ends_with('.') {
@@ -284,8 +284,8 @@ impl<'a> Reader<'a> {
                     else {
                         continue;
                     };
-                    let last = self.lead(inner, line.before(), span.from, &format!("{at}."));
-                    line.spawned(last, span.end);
+                    let inner = self.lead(inner, line.before(), span.from, &format!("{at}."));
+                    line.spawned(inner, span.end);
                 }
                 other => {
                     let what = match other {
@@ -297,8 +297,7 @@ impl<'a> Reader<'a> {
                 }
             }
         }
-        self.lines.forgotten(&line);
-        line.own()
+        line
     }
 
     /// Takes one request; `None` after a complaint.

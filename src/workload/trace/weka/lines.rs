@@ -87,9 +87,10 @@ impl Line {
         self.own = Some(sent);
     }
 
-    /// A subagent ran beside it until `end`.
-    pub(super) fn spawned(&mut self, last: Option<Sent>, end: i128) {
-        self.beside.extend(last.map(|last| (last.turn, end)));
+    /// A subagent ran beside it until `end`, and perhaps subagents of that one still do.
+    pub(super) fn spawned(&mut self, subagent: Line, end: i128) {
+        self.beside.extend(subagent.own.map(|last| (last.turn, end)));
+        self.beside.extend(subagent.beside);
     }
 }
 
@@ -200,8 +201,6 @@ impl Lines {
                 .filter(|t| (0.0..1e19).contains(t))
         };
         let first = from + picos(times().fold(f64::INFINITY, f64::min).min(1e19));
-        let is_inner = first < told;
-        self.inner_times += u64::from(is_inner);
         let start = match length {
             Some(length) if self.told_at_end => {
                 Some(told - length).filter(|start| *start >= line.before().map_or(0, |before| before.time))
@@ -209,6 +208,10 @@ impl Lines {
             _ => None,
         };
         let start = start.unwrap_or(told);
+        /// Times are told to the hundredth or finer.
+        const GRAIN: i128 = CLOCK / 100;
+        let is_inner = first + GRAIN < start;
+        self.inner_times += u64::from(is_inner);
         let base = if is_inner { start } else { from };
         let last = inner.iter().filter_map(|entry| {
             let t = entry.t.filter(|t| (0.0..1e19).contains(t))?;

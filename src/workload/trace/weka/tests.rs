@@ -149,6 +149,52 @@ fn ids_are_a_conversation_s_own_unless_they_are_global() {
     assert_eq!(pieces(&trace, 2)[0], (1, 0, 192));
 }
 
+/// Where some conversations share ids and others have their own, the one knows nothing of the other.
+#[test]
+fn ids_that_all_share_outlast_a_conversation_of_its_own() {
+    let talk = |scope: &str| {
+        let asks = r#"{"t": 0.0, "type": "n", "in": 128, "out": 5, "hash_ids": [1, 2]}"#;
+        conversation(asks).replace("local", scope) + "\n"
+    };
+    let seen = |scopes: &[&str]| {
+        let text: String = scopes.iter().map(|scope| talk(scope)).collect();
+        describe(&trace(&text)).prefix.unwrap().blocks
+    };
+    assert_eq!(seen(&["local", "global"]), 0.0);
+    assert_eq!(seen(&["global", "global"]), 0.5);
+    assert_eq!(seen(&["global", "local", "global"]), 1.0 / 3.0);
+}
+
+#[test]
+fn times_inside_a_subagent_told_at_its_end_may_count_from_the_conversation() {
+    let trace = trace(&conversation(
+        r#"{"t": 0.0, "type": "n", "in": 64, "out": 5, "api_time": 7.0},
+           {"t": 134.25, "type": "subagent", "duration_ms": 126000, "requests": [
+              {"t": 9.0, "type": "n", "in": 64, "out": 5, "api_time": 3.0}, {"t": 20.0, "type": "n", "in": 64, "out": 5}]},
+           {"t": 153.0, "type": "n", "in": 64, "out": 5, "think_time": 146.0}"#,
+    ));
+    assert_eq!(
+        plan(&trace),
+        [(vec![], 0.0), (vec![0], 2.0), (vec![1], 8.0), (vec![0, 2], 18.75)]
+    );
+}
+
+/// A subagent of a subagent that goes on when its own is done is waited for all the same.
+#[test]
+fn subagents_within_subagents_are_waited_for() {
+    let trace = trace(&conversation(
+        r#"{"t": 0.0, "type": "n", "in": 64, "out": 5, "api_time": 7.0},
+           {"t": 10.0, "type": "subagent", "duration_ms": 16000, "requests": [
+              {"t": 10.0, "type": "n", "in": 64, "out": 5, "api_time": 1.0},
+              {"t": 12.0, "type": "subagent", "duration_ms": 20000, "requests": [
+                 {"t": 12.0, "type": "n", "in": 64, "out": 5}]}]},
+           {"t": 15.0, "type": "n", "in": 64, "out": 5, "think_time": 8.0, "api_time": 1.0},
+           {"t": 40.0, "type": "n", "in": 64, "out": 5, "think_time": 24.0}"#,
+    ));
+    let waits: Vec<Vec<u32>> = plan(&trace).into_iter().map(|(after, _)| after).collect();
+    assert_eq!(waits, [vec![], vec![0], vec![1], vec![0], vec![3, 1, 2]]);
+}
+
 /// Blocks of a text that goes on in two ways are told apart, and each is found again.
 #[test]
 fn a_prompt_that_branches_keeps_what_it_shares() {

@@ -15,16 +15,27 @@ const TEXT_MAX: u32 = 1 << 30;
 /// Where in the texts of all conversations the blocks of prompts are.
 #[derive(Default)]
 pub(super) struct Texts {
-    /// Text and first token of each block, by its id.
-    places: FxHashMap<u64, (u32, u32)>,
+    /// Text and first token of each block, by its id: of this conversation's own ids, and of those that all share.
+    own: FxHashMap<u64, (u32, u32)>,
+    shared: FxHashMap<u64, (u32, u32)>,
+    /// This conversation's ids are those that all share.
+    is_shared: bool,
     /// Tokens of each text.
     lengths: Vec<u32>,
 }
 
 impl Texts {
-    /// Ids that come now are another conversation's.
-    pub(super) fn forget(&mut self) {
-        self.places.clear();
+    /// Ids that come now are another conversation's, of its own or `shared` by all that say so.
+    pub(super) fn begin(&mut self, shared: bool) {
+        self.own.clear();
+        self.is_shared = shared;
+    }
+
+    fn places(&mut self) -> &mut FxHashMap<u64, (u32, u32)> {
+        match self.is_shared {
+            true => &mut self.shared,
+            false => &mut self.own,
+        }
     }
 
     /// A prompt's tokens: its blocks, of which neighbours in one text are one piece, and the end that no id covers.
@@ -34,11 +45,11 @@ impl Texts {
         // Text and token at which the block before ended.
         let mut before: Option<(u32, u32)> = None;
         for id in ids {
-            let (text, start) = match self.places.get(&id.0) {
+            let (text, start) = match self.places().get(&id.0) {
                 Some(place) => *place,
                 None => {
                     let place = self.place(before, block);
-                    self.places.insert(id.0, place);
+                    self.places().insert(id.0, place);
                     place
                 }
             };
