@@ -54,6 +54,14 @@ pub fn stream(seed: u64, purpose: Purpose, entity: u64) -> ChaCha8Rng {
     rng
 }
 
+/// The finalizer of SplitMix64 (Steele, Lea and Flood 2014): a permutation whose every output bit hangs on all input bits.
+#[must_use]
+pub(crate) fn mixed(mut z: u64) -> u64 {
+    z = (z ^ z >> 30).wrapping_mul(0xbf58_476d_1ce4_e5b9);
+    z = (z ^ z >> 27).wrapping_mul(0x94d0_49bb_1331_11eb);
+    z ^ z >> 31
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;

@@ -250,3 +250,6 @@ impl Reader<'_> {
 fn first_word(rest: &str) -> String {
     format!("`{}`", rest.split_whitespace().next().unwrap_or_default())
 }
+
+#[cfg(test)]
+mod tests;

@@ -299,3 +299,26 @@ fn beside(whole: &Value, pointer: &str) -> Vec<String> {
     }
     Vec::new()
 }
+
+#[cfg(test)]
+mod tests {
+    use super::figure;
+
+    #[test]
+    fn whole_numbers_are_whole_and_others_have_three_digits() {
+        for (number, told) in [
+            (1392.0, "1,392"),
+            (32_768.000_000_000_01, "32,768"),
+            (6.0, "6"),
+            (0.0, "0"),
+            (-0.0, "0"),
+            (-13.04, "−13.0"),
+            (1392.4, "1,390"),
+            (2_000_100.0, "2,000,000"),
+            (0.012_34, "0.0123"),
+            (-2.0, "−2"),
+        ] {
+            assert_eq!(figure(number), told, "{number}");
+        }
+    }
+}

@@ -10,6 +10,7 @@
 use super::desk::Span;
 use super::text::{chars_in, name};
 use crate::ids::RequestId;
+use crate::rng::mixed;
 
 /// Words that hold the code.
 const CODED: u32 = 16;
@@ -61,7 +62,7 @@ impl Filler {
         let seed = name("answer", (created, id, prompt_tokens));
         let fields = (id << PROMPT_BITS | u64::from(prompt_tokens) & ((1 << PROMPT_BITS) - 1)) << CHECK_BITS;
         Filler {
-            code: mix(fields | seed >> (64 - CHECK_BITS)),
+            code: mixed(fields | seed >> (64 - CHECK_BITS)),
             seed,
             chars_per_token,
         }
@@ -72,7 +73,7 @@ impl Filler {
         for token in from..to {
             let drawn = match token {
                 coded if coded < CODED => self.code >> (4 * coded),
-                further => mix(self.seed.wrapping_add(further.into())),
+                further => mixed(self.seed.wrapping_add(further.into())),
             };
             word(token.into(), drawn, self.chars_per_token, text);
         }
@@ -111,14 +112,7 @@ fn word(token: u64, drawn: u64, chars_per_token: f64, text: &mut String) {
     }
 }
 
-/// Finalizer of SplitMix64, which has an inverse.
-fn mix(mut z: u64) -> u64 {
-    z = (z ^ z >> 30).wrapping_mul(0xbf58_476d_1ce4_e5b9);
-    z = (z ^ z >> 27).wrapping_mul(0x94d0_49bb_1331_11eb);
-    z ^ z >> 31
-}
-
-/// The inverse of [`mix`].
+/// The inverse of [`mixed`].
 fn unmix(mut z: u64) -> u64 {
     z = (z ^ z >> 31 ^ z >> 62).wrapping_mul(0x3196_42b2_d24d_8ec3);
     z = (z ^ z >> 27 ^ z >> 54).wrapping_mul(0x96de_1b17_3f11_9089);
@@ -159,7 +153,7 @@ fn code(text: &str, chars_per_token: f64) -> Option<u64> {
 
 /// A text of one token that stands for a token id, of which nobody knows the text; the `number`th of its text.
 pub fn stand_in(id: u64, number: u64, chars_per_token: f64, text: &mut String) {
-    word(number, mix(id), chars_per_token, text);
+    word(number, mixed(id), chars_per_token, text);
 }
 
 #[cfg(test)]
@@ -231,7 +225,7 @@ mod tests {
 
         #[test]
         fn mixing_has_an_inverse(z: u64) {
-            prop_assert_eq!(unmix(mix(z)), z);
+            prop_assert_eq!(unmix(mixed(z)), z);
         }
 
         #[test]

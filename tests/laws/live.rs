@@ -160,12 +160,7 @@ fn apart(seed: u64) -> Scenario {
         one_of(&["1GB/s", "50GB/s"]),
     );
     let engine = match one_of(&["vllm", "sglang"]) {
-        "vllm" => format!(
-            "[engine]\nprofile = \"vllm@0.33\"\nmax_model_len = {LONGEST}\nmax_num_seqs = {}\nmax_num_batched_tokens = {}\nnum_gpu_blocks_override = {}\n",
-            one_of(&["2", "64"]),
-            one_of(&["64", "2048"]),
-            one_of(&["30", "5000"]),
-        ),
+        "vllm" => small_vllm(&mut one_of),
         _ => format!(
             "[engine]\nprofile = \"sglang@0.5.23\"\n[sglang]\ncontext_length = {LONGEST}\nmax_running_requests = {}\nchunked_prefill_size = {}\n\
              max_total_tokens = {}\n",
@@ -177,6 +172,16 @@ fn apart(seed: u64) -> Scenario {
     scenario(&(machines + &engine))
 }
 
+/// vLLM with few or many places, small or large steps, and blocks that are short or not.
+fn small_vllm(one_of: &mut impl FnMut(&[&'static str]) -> &'static str) -> String {
+    format!(
+        "[engine]\nprofile = \"vllm@0.33\"\nmax_model_len = {LONGEST}\nmax_num_seqs = {}\nmax_num_batched_tokens = {}\nnum_gpu_blocks_override = {}\n",
+        one_of(&["2", "64"]),
+        one_of(&["64", "2048"]),
+        one_of(&["30", "5000"]),
+    )
+}
+
 /// Ranks of one server that step together.
 fn in_lock_step(seed: u64) -> Scenario {
     let mut dice = stream(seed, Purpose::Jitter, 5);
@@ -186,12 +191,7 @@ fn in_lock_step(seed: u64) -> Scenario {
         one_of(&["2", "4"])
     );
     let engine = match one_of(&["vllm", "sglang"]) {
-        "vllm" => format!(
-            "[engine]\nprofile = \"vllm@0.33\"\nmax_model_len = {LONGEST}\nmax_num_seqs = {}\nmax_num_batched_tokens = {}\nnum_gpu_blocks_override = {}\n",
-            one_of(&["2", "64"]),
-            one_of(&["64", "2048"]),
-            one_of(&["30", "5000"]),
-        ),
+        "vllm" => small_vllm(&mut one_of),
         _ => format!(
             "tensor_parallel_size = 4\n[engine]\nprofile = \"sglang@0.5.23\"\n[sglang]\nenable_dp_attention = true\ncontext_length = {LONGEST}\n\
              max_running_requests = {}\nmax_total_tokens = {}\n",

@@ -7,6 +7,7 @@ use rustc_hash::{FxHashMap, FxHasher};
 
 use super::balance::RoundRobin;
 use super::{Router, View};
+use crate::rng::mixed;
 use crate::units::Picos;
 use crate::workload::{Piece, Prompt, Request};
 
@@ -98,9 +99,5 @@ fn prefix_hash(request: &Request) -> u64 {
 fn hash(value: impl Hash) -> u64 {
     let mut hasher = FxHasher::default();
     value.hash(&mut hasher);
-    // Finalizer of SplitMix64.
-    let mut z = hasher.finish();
-    z = (z ^ (z >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
-    z = (z ^ (z >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);
-    z ^ (z >> 31)
+    mixed(hasher.finish())
 }

@@ -5,6 +5,7 @@
 //! text, which whoever replays the rows finds in the cache only behind the prompt that brought it back first.
 
 use super::super::posted::Span;
+use crate::rng::mixed;
 use crate::units::{PICOS_PER_SECOND, Picos};
 
 /// Tokens of a hash id: vLLM's `block_size`.
@@ -79,7 +80,7 @@ fn hash_ids(prompt: &[Span], salt: u64) -> Vec<u64> {
         while at < piece.tokens {
             let taken = (BLOCK - filled).min(piece.tokens - at);
             for word in [piece.segment.0, u64::from(piece.start + at), u64::from(taken)] {
-                chain = mixed(chain ^ word);
+                chain = step(chain ^ word);
             }
             (at, filled) = (at + taken, filled + taken);
             if filled == BLOCK {
@@ -97,15 +98,12 @@ fn hash_ids(prompt: &[Span], salt: u64) -> Vec<u64> {
 /// The name of a session, mixed with the salt of its file.
 #[must_use]
 pub fn salted(session: u64, salt: u64) -> u64 {
-    mixed(session ^ salt)
+    step(session ^ salt)
 }
 
-/// Steele, Lea and Flood's SplitMix64: the step, then the finalizer.
-fn mixed(word: u64) -> u64 {
-    let mut z = word.wrapping_add(0x9e37_79b9_7f4a_7c15);
-    z = (z ^ z >> 30).wrapping_mul(0xbf58_476d_1ce4_e5b9);
-    z = (z ^ z >> 27).wrapping_mul(0x94d0_49bb_1331_11eb);
-    z ^ z >> 31
+/// A step of SplitMix64 from `word`.
+fn step(word: u64) -> u64 {
+    mixed(word.wrapping_add(0x9e37_79b9_7f4a_7c15))
 }
 
 #[cfg(test)]
