@@ -1,0 +1,81 @@
+// The verdict on top: what the run says first, its state in words and colour, trust, assumptions, problems, the command.
+
+import { byId, copy, h, say, show } from "./dom.js";
+import { signedPercent } from "./format.js";
+import { firstLine, modelErrors, trustOf, verdictOf } from "./reading.js";
+
+/** Wires the parts that have buttons. */
+export function buildVerdict() {
+  byId("copy-command").addEventListener("click", () => copy(byId("copy-command"), byId("command").textContent));
+}
+
+/** Shows an answer to `run`. */
+export function showVerdict(answer) {
+  const { word, slo, tone } = verdictOf(answer.result);
+  const line = firstLine(answer.said);
+  const card = byId("verdict");
+  card.dataset.tone = tone;
+  say(byId("state"), slo ? `${word} · ${slo}` : word);
+  say(byId("headline"), line.head);
+  say(byId("headline-rest"), line.rest);
+  const chip = byId("chip");
+  chip.dataset.tone = tone;
+  say(chip, [line.head, slo].filter(Boolean).join(" · "));
+  showReasons(answer.result.plimsoll);
+  showTrust(answer.result);
+  say(byId("assumed"), (answer.result.plimsoll.assumptions ?? []).join("  ·  "));
+  showCommand(answer.command);
+  say(byId("said"), answer.said ?? "");
+  say(byId("why"), (answer.why ?? "").replace(/^\n+/, ""));
+  show(byId("why"), Boolean(answer.why));
+}
+
+export function showCommand(command) {
+  if (command) say(byId("command"), command);
+}
+
+function showReasons(told) {
+  const lines = [...(told.reasons ?? []), ...(told.notes ?? []).map((note) => `note: ${note}`), ...(told.ignored ?? []).map((one) => `no effect: ${one}`)];
+  const list = byId("reasons");
+  say(byId("reason"), lines[0] ?? "");
+  if (list.dataset.text === lines.join("\n")) return;
+  list.dataset.text = lines.join("\n");
+  list.replaceChildren(...lines.map((line) => h("li", {}, line)));
+}
+
+function showTrust(result) {
+  const trust = trustOf(result);
+  say(byId("trust"), trust.map(({ mark, word, parts }) => `${mark} ${word}: ${parts.join(", ")}`).join("   "));
+  const errors = modelErrors(result).map(({ name, low, high }) => `${name} ${bound(low)} to ${bound(high)}`);
+  say(byId("model-errors"), errors.length ? `model may be off by (90 %): ${errors.join(" · ")}` : "");
+}
+
+function bound(difference) {
+  return difference === Infinity || difference > 9 ? "more than tenfold" : signedPercent(difference);
+}
+
+/** Shows what the server would not take; the last good answer stays, greyed. */
+export function showProblems(answer) {
+  const problems = answer.problems ?? [{ message: "the server gave no reason", help: [] }];
+  byId("problems").replaceChildren(...problems.map((problem) => h("div", { class: "problem" },
+    h("p", {}, h("strong", {}, "Not possible: "), problem.message),
+    (problem.help ?? []).map((help) => h("p", { class: "help" }, help)))));
+  show(byId("problems"), true);
+  document.body.classList.add("stale");
+  const chip = byId("chip");
+  chip.dataset.tone = "alert";
+  say(chip, "not possible: see above the figures");
+  showCommand(answer.command);
+}
+
+export function clearProblems() {
+  show(byId("problems"), false);
+  document.body.classList.remove("stale");
+}
+
+/** Shows that the server has ended. */
+export function showGone(isGone, base) {
+  show(byId("gone"), isGone);
+  document.body.classList.toggle("stale", isGone);
+  if (isGone) say(byId("gone-command"), `plimsoll explore ${base}`.trim());
+}
