@@ -6,7 +6,7 @@ import { interval, percent, significant, time } from "./format.js";
 import { latency, limitOf } from "./reading.js";
 import { linearTicks, logTicks, scale } from "./scale.js";
 
-const MARGIN = { left: 58, right: 96, top: 40, bottom: 40 };
+const MARGIN = { left: 58, right: 96, top: 44, bottom: 44 };
 
 /** Builds the chart; `choose(rate)` is called with where the user clicks. Returns {show(view)}, view: {curve, pinned, answer, load, isStale, note}. */
 export function buildCurve(choose) {
@@ -55,7 +55,7 @@ function draw(picture, { width, height }, view) {
     svg("g", { class: "now" }, curve ? [regions(curve, x, box), limitLines(limits, x, y, box), series(curve, x, y, box, "now"), ends(curve, x, y, box)] : limitLines(limits, x, y, box)),
     here ? marker(here, load, x, y, box) : "",
   );
-  say(byId("curve-title"), titleOf(curve));
+  say(byId("curve-title"), titleOf(view.isStale ? null : curve));
   say(byId("curve-about"), view.note ?? (curve?.limitedBy ? `limited by ${curve.limitedBy.split(":")[0]}` : ""));
   byId("curve-about").title = curve?.limitedBy ?? "";
   return { x, y, box, unit };
@@ -88,7 +88,7 @@ function axes(x, y, domain, box, unit) {
     ticksY.map((tick) => [svg("line", { x1: box.left, x2: box.right, y1: y(tick), y2: y(tick), class: "grid" }), svg("text", { x: box.left - 8, y: y(tick), class: "tick end" }, time(tick).replace(/\.0+ /, " "))]),
     svg("line", { x1: box.left, x2: box.right, y1: box.bottom, y2: box.bottom, class: "axis" }),
     ticksX.map((tick) => [svg("line", { x1: x(tick), x2: x(tick), y1: box.bottom, y2: box.bottom + 4, class: "axis" }), svg("text", { x: x(tick), y: box.bottom + 14, class: "tick middle" }, tick.toLocaleString("en"))]),
-    svg("text", { x: (box.left + box.right) / 2, y: box.bottom + 32, class: "axis-name middle" }, unit === "req/s" ? "offered load, requests per second" : unit === "users" ? "users" : "requests in flight"));
+    svg("text", { x: (box.left + box.right) / 2, y: box.bottom + 34, class: "axis-name middle" }, unit === "req/s" ? "offered load, requests per second" : unit === "users" ? "users" : "requests in flight"));
 }
 
 function regions(curve, x, box) {
@@ -97,7 +97,7 @@ function regions(curve, x, box) {
   const from = unquotedFrom(curve);
   if (from !== null && inside(from) < box.right) {
     parts.push(svg("rect", { x: inside(from), y: box.top, width: box.right - inside(from), height: box.bottom - box.top, class: "unquoted" }));
-    if (box.right - inside(from) > 60) parts.push(svg("text", { x: (inside(from) + box.right) / 2, y: box.bottom - 10, class: "in-region middle" }, "unstable: not quoted"));
+    if (box.right - inside(from) > 60) parts.push(svg("text", { x: box.right - 8, y: box.top + 12, class: "in-region end" }, "unstable: not quoted"));
   }
   for (const [mark, name, align] of [[curve.knee, "knee", "end"], [curve.saturation, "saturates", "start"]]) {
     if (!mark?.value || x(mark.value) > box.right) continue;
@@ -105,8 +105,8 @@ function regions(curve, x, box) {
     const side = align === "end" ? x(mark.value) + 3 : x(mark.value) - 3;
     parts.push(svg("rect", { x: a, y: box.top, width: Math.max(b - a, 1), height: box.bottom - box.top, class: `band ${name}` }),
       svg("line", { x1: x(mark.value), x2: x(mark.value), y1: box.top - 6, y2: box.bottom, class: `mark ${name}` }),
-      svg("text", { x: side, y: box.top - 23, class: `mark-name ${name} ${align}` }, `${name} ${significant(mark.value)}`),
-      svg("text", { x: side, y: box.top - 10, class: `mark-range ${name} ${align}` }, mark.low && mark.high ? interval(mark.low, mark.high) : ""));
+      svg("text", { x: side, y: box.top - 28, class: `mark-name ${name} ${align}` }, `${name} ${significant(mark.value)}`),
+      svg("text", { x: side, y: box.top - 13, class: `mark-range ${name} ${align}` }, mark.low && mark.high ? interval(mark.low, mark.high) : ""));
   }
   return parts;
 }
@@ -114,7 +114,7 @@ function regions(curve, x, box) {
 function limitLines([ttft, tpot], x, y, box) {
   return [[ttft, "TTFT", "ttft99"], [tpot, "TPOT", "tpot99"]].filter(([limit]) => limit !== null && limit !== undefined).map(([limit, name, colour]) => [
     svg("line", { x1: box.left, x2: box.right, y1: y(limit), y2: y(limit), class: `limit ${colour}` }),
-    svg("text", { x: box.left + 6, y: y(limit) - 6, class: `limit-name ${colour}` }, `${name} limit ${time(limit)}`)]);
+    svg("text", { x: box.left + 6, y: y(limit) - 9, class: `limit-name ${colour}` }, `${name} limit ${time(limit)}`)]);
 }
 
 /** Lines through the points that are quoted, with the interval of the 99th percentile behind; critical points are hollow. */
@@ -160,7 +160,7 @@ function marker(here, load, x, y, box) {
     svg("line", { x1: at, x2: at, y1: box.top, y2: box.bottom, class: "here-line" }),
     svg("path", { d: `M${at - 6},${box.bottom + 1}h12l-6,-8z`, class: "here-handle" }),
     range, dots,
-    svg("text", { x: at + (left ? -8 : 8), y: box.bottom - 12, class: `here-name ${left ? "end" : "start"}` }, `now ${significant(load)}${isBeyond ? " →" : ""}`));
+    svg("text", { x: at + (left ? -8 : 8), y: box.top + 10, class: `here-name ${left ? "end" : "start"}` }, `now ${significant(load)}${isBeyond ? " →" : ""}`));
 }
 
 function showTip(tip, frame, { x, box, unit }, { curve, load }, rate) {

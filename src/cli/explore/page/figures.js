@@ -74,7 +74,7 @@ function showLatencies(result, before) {
       beside(parts.pinned, now.value, before && latency(before, key, at).value, time);
     }
   }
-  const note = !isQuotable ? "not quoted: the backlog grows, so any latency is a function of how long one ran"
+  const note = !isQuotable ? "not quoted: the backlog grows"
     : isSteady ? "steady state, [95 % interval]" : "of the whole run: it has no steady state";
   say(byId("latency-note"), note);
 }
@@ -87,9 +87,10 @@ function beside(element, now, before, word) {
 }
 
 function tilesOf(result) {
-  const { figures, isQuotable } = shownOf(result);
+  const { figures, isSteady, isQuotable } = shownOf(result);
   const told = result.plimsoll;
-  const ends = told.intervals_95 ?? {};
+  // Without a steady state the intervals are of what is served once it is full, not of these figures.
+  const ends = isSteady ? told.intervals_95 ?? {} : {};
   const occupancy = figures.occupancy ?? {};
   const most = (name) => (occupancy[name] === undefined ? "" : significant(occupancy[name]));
   const share = figures.request_throughput ? figures.request_goodput / figures.request_throughput : null;

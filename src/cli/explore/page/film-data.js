@@ -126,7 +126,7 @@ class Reel {
   neighbour(t, direction) {
     const now = this.stepAt(t);
     if (!now) return direction > 0 && this.begin.length ? this.begin[0] : t;
-    if (direction < 0 && t - now.begin > 1e-9) return now.begin;
+    if (direction < 0 && t - now.begin > 1e-8) return now.begin;
     const { row } = now;
     const each = (this.end[row] - this.begin[row]) / this.count[row];
     const at = Math.round((now.begin - this.begin[row]) / each) + direction;

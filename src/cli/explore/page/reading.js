@@ -30,9 +30,9 @@ function hasSlo(told) {
   return Object.keys(told.goodput_s ?? {}).length > 0 || Object.keys(told.slo ?? {}).length > 0;
 }
 
-/** The first line of what `run` prints, parted: what it is, and the figures behind the colon. */
+/** The first line of what `run` prints, parted: what it is, and the figures behind the colon. What it says of the SLO is said beside it. */
 export function firstLine(said) {
-  const line = (said ?? "").split("\n")[0].replace(/\s+\(95 % below\)\s*$/, "").trim();
+  const line = (said ?? "").split("\n")[0].replace(/\s+\(95 % below\)\s*$/, "").replace(/; SLO [A-Z ]+$/, "").trim();
   const at = line.indexOf(": ");
   return at < 0 ? { head: line, rest: "" } : { head: line.slice(0, at), rest: line.slice(at + 2) };
 }

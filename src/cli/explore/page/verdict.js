@@ -15,7 +15,9 @@ export function showVerdict(answer) {
   const line = firstLine(answer.said);
   const card = byId("verdict");
   card.dataset.tone = tone;
-  say(byId("state"), slo ? `${word} · ${slo}` : word);
+  // The headline begins with the state's word in most cases; it is not said twice.
+  const isSaid = line.head.toUpperCase().startsWith(word);
+  say(byId("state"), [isSaid ? "" : word, slo].filter(Boolean).join(" · "));
   say(byId("headline"), line.head);
   say(byId("headline-rest"), line.rest);
   const chip = byId("chip");
