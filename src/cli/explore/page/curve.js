@@ -2,7 +2,7 @@
 
 import { byId, h, say, show, svg } from "./dom.js";
 import { SERIES, apart, extents, nearest, quoted, unquotedFrom } from "./curve-layout.js";
-import { interval, percent, significant, time } from "./format.js";
+import { grouped, interval, percent, significant, time } from "./format.js";
 import { latency, limitOf } from "./reading.js";
 import { linearTicks, logTicks, scale } from "./scale.js";
 
@@ -51,7 +51,7 @@ function draw(picture, { width, height }, view) {
   picture.classList.toggle("is-stale", Boolean(view.isStale));
   picture.replaceChildren(
     pattern(), axes(x, y, domain, box, unit),
-    svg("g", { class: "before" }, pinned?.curve ? series(pinned.curve, x, y, box, "before") : []),
+    svg("g", { class: "before" }, pinned?.curve ? before(pinned.curve, x, y, box) : []),
     svg("g", { class: "now" }, curve ? [regions(curve, x, box), limitLines(limits, x, y, box), series(curve, x, y, box, "now"), ends(curve, x, y, box)] : limitLines(limits, x, y, box)),
     here ? marker(here, load, x, y, box) : "",
   );
@@ -64,7 +64,7 @@ function draw(picture, { width, height }, view) {
 function titleOf(curve) {
   if (!curve) return "Latency against load";
   const unit = curve.unit;
-  const parts = [curve.knee ? `${significant(curve.knee.value)} ${unit} within the SLO` : "Latency against load"];
+  const parts = [curve.knee ? `${amount(curve.knee.value)} ${unit} within the SLO` : "Latency against load"];
   if (curve.saturation) parts.push(`saturates at ${significant(curve.saturation.value)} ${unit}`);
   return parts.join(", ");
 }
@@ -105,7 +105,7 @@ function regions(curve, x, box) {
     const side = align === "end" ? x(mark.value) + 3 : x(mark.value) - 3;
     parts.push(svg("rect", { x: a, y: box.top, width: Math.max(b - a, 1), height: box.bottom - box.top, class: `band ${name}` }),
       svg("line", { x1: x(mark.value), x2: x(mark.value), y1: box.top - 6, y2: box.bottom, class: `mark ${name}` }),
-      svg("text", { x: side, y: box.top - 28, class: `mark-name ${name} ${align}` }, `${name} ${significant(mark.value)}`),
+      svg("text", { x: side, y: box.top - 28, class: `mark-name ${name} ${align}` }, `${name} ${amount(mark.value)}`),
       svg("text", { x: side, y: box.top - 13, class: `mark-range ${name} ${align}` }, mark.low && mark.high ? interval(mark.low, mark.high) : ""));
   }
   return parts;
@@ -139,6 +139,17 @@ function series(curve, x, y, box, kind) {
   return parts;
 }
 
+/** The pinned curve: thin lines, its knee as a short mark, and its name where it starts. */
+function before(curve, x, y, box) {
+  const [first] = quoted(curve);
+  const at = curve.knee?.value && x(curve.knee.value) <= box.right ? x(curve.knee.value) : null;
+  return [
+    series(curve, x, y, box, "before"),
+    at === null ? [] : [svg("line", { x1: at, x2: at, y1: box.bottom - 26, y2: box.bottom, class: "mark" }), svg("text", { x: at + 4, y: box.bottom - 18 }, `pinned knee ${significant(curve.knee.value)}`)],
+    first && x(first.x) <= box.right ? svg("text", { x: x(first.x), y: y(first.ttft99) - 9 }, "pinned") : [],
+  ];
+}
+
 /** The names of the lines at their ends. */
 function ends(curve, x, y, box) {
   const points = quoted(curve).filter((point) => x(point.x) <= box.right);
@@ -147,6 +158,11 @@ function ends(curve, x, y, box) {
     return last ? [{ name, colour, y: Math.max(y(last[key]), box.top) }] : [];
   });
   return apart(labels, 15, box.top, box.bottom - 4).map((label) => svg("text", { x: box.right + 8, y: label.y, class: `end-name ${label.colour}` }, label.name));
+}
+
+/** A load: a count whole, a rate in three figures. */
+function amount(load) {
+  return Number.isInteger(load) ? grouped(String(load)) : significant(load);
 }
 
 /** The line that moves with the slider, and this run's own figures on it. */
@@ -160,14 +176,14 @@ function marker(here, load, x, y, box) {
     svg("line", { x1: at, x2: at, y1: box.top, y2: box.bottom, class: "here-line" }),
     svg("path", { d: `M${at - 6},${box.bottom + 1}h12l-6,-8z`, class: "here-handle" }),
     range, dots,
-    svg("text", { x: at + (left ? -8 : 8), y: box.top + 10, class: `here-name ${left ? "end" : "start"}` }, `now ${significant(load)}${isBeyond ? " →" : ""}`));
+    svg("text", { x: at + (left ? -8 : 8), y: box.top + 10, class: `here-name ${left ? "end" : "start"}` }, `now ${amount(load)}${isBeyond ? " →" : ""}`));
 }
 
 function showTip(tip, frame, { x, box, unit }, { curve, load }, rate) {
   const point = nearest(curve, rate);
-  const rows = [["", `${significant(rate)} ${unit}${load === null ? "" : " — click to set"}`]];
+  const rows = [["", `${amount(unit === "req/s" ? rate : Math.max(Math.round(rate), 1))} ${unit}${load === null ? "" : " — click to set"}`]];
   if (point) {
-    rows.push(["simulated at", `${significant(point.x)} ${unit}`]);
+    rows.push(["simulated at", `${amount(point.x)} ${unit}`]);
     if (point.verdict === "unstable") rows.push(["unstable", point.growth ? `backlog grows ${significant(point.growth)} req/s` : "not quoted"]);
     else {
       rows.push(["TTFT p50", time(point.ttft50)], ["TTFT p99", point.low ? `${time(point.ttft99)}, ${point.high ? `to ${time(point.high)}` : "at least"}` : time(point.ttft99)], ["TPOT p99", time(point.tpot99)]);

@@ -64,7 +64,7 @@ function showLatencies(result, before) {
   const { isSteady, isQuotable } = shownOf(result);
   for (const { key } of LATENCIES) {
     const limit = limitOf(result, key);
-    say(cells.get(`${key} limit`), limit === null ? "" : ` · limit ${time(limit)}`);
+    say(cells.get(`${key} limit`), limit === null ? "" : ` · ≤ ${time(limit)}`);
     for (const at of ["p50", "p99"]) {
       const now = latency(result, key, at);
       const parts = cells.get(`${key} ${at}`);
@@ -134,7 +134,8 @@ function showGauges(result, curve, pinned) {
     const full = key === "rho" ? 1.5 : 1;
     const at = (share) => `${Math.min(100, (100 * share) / full)}%`;
     parts.fill.style.width = Number.isFinite(value) ? at(value) : "0";
-    parts.fill.dataset.tone = key === "rho" && value >= 1 ? "alert" : "";
+    parts.fill.classList.toggle("alert", key === "rho" && value >= 1);
+    parts.fill.classList.toggle("beyond", value > full);
     parts.most.style.left = Number.isFinite(most) ? at(most) : key === "rho" ? at(1) : "-1px";
     parts.most.classList.toggle("one", key === "rho");
     show(parts.most, key === "rho" || Number.isFinite(most));

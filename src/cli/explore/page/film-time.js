@@ -80,11 +80,11 @@ function drawLine(c, reel, line, { y, h, width }, [from, to], t, colour) {
   label(c, line.word(valueAt(reel, line.column, t), reel), y + h - 8, colour.ink, "left", width - RIGHT + 8, 600);
 }
 
-/** What a line is at `t`: who runs and who waits to the instant, blocks as of the step's begin. */
+/** What a line is at `t`: who waits to the instant, who runs and blocks as of the step's begin. */
 function valueAt(reel, column, t) {
   if (column === "waiting") return reel.waitingAt(t);
-  if (column === "running") return reel.stays.at(t).length;
   const row = reel.rowAt(t);
+  if (column === "running") return row < 0 || t >= reel.end[row] ? 0 : reel.running[row];
   return row < 0 ? 0 : reel.kv[row];
 }
 
