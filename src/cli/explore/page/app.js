@@ -51,6 +51,7 @@ async function main() {
   byId("reset-all").addEventListener("click", () => { state.isMoving = false; state.set.clear(); moved(); });
   byId("pin").addEventListener("click", pin);
   byId("copy-link").addEventListener("click", () => copy(byId("copy-link"), location.href));
+  byId("copy-knee").addEventListener("click", () => copy(byId("copy-knee"), byId("knee-command").textContent));
   byId("again").addEventListener("click", ask);
   addEventListener("hashchange", readHash);
   readHash();
@@ -144,6 +145,8 @@ function heardRun(answer, body) {
   Object.assign(state, { answer, answerWords: inWords(state.groups, body.flags) });
   if (body.film) view.film.load(answer.film);
   showVerdict(answer);
+  // Spoken when the controls are at rest, not while a slider moves.
+  if (body.film && !view.predict.isHiding()) say(byId("live"), answer.said.split("\n")[0]);
   refresh();
 }
 
@@ -173,11 +176,15 @@ function heardKnee(answer, body) {
   const key = JSON.stringify(body.flags);
   curves.set(key, answer);
   Object.assign(state, { curve: curveOf(answer.knee), kneeOf: key, kneeNote: null });
+  say(byId("knee-command"), answer.command);
+  say(byId("knee-said"), answer.said);
   refresh();
 }
 
 function heardKneeProblems(answer, body) {
   const problem = answer.problems?.[0]?.message ?? "no reason given";
+  say(byId("knee-command"), answer.command ?? "");
+  say(byId("knee-said"), "");
   Object.assign(state, { curve: null, kneeOf: JSON.stringify(body.flags), kneeNote: `no knee: ${problem}` });
   refresh();
 }
@@ -227,11 +234,20 @@ function pin() {
   refresh();
 }
 
-/** Says that a run is under way where it takes long. */
+/** Says that a run is under way where it takes long, and pales the answers before. */
 function busy(isBusy) {
+  if (isBusy) {
+    timers.busy ??= setTimeout(() => tellBusy(true), SLOW_MS);
+    return;
+  }
   clearTimeout(timers.busy);
-  if (isBusy) timers.busy = setTimeout(() => say(byId("busy"), "simulating …"), SLOW_MS);
-  else say(byId("busy"), "");
+  timers.busy = null;
+  tellBusy(false);
+}
+
+function tellBusy(isBusy) {
+  say(byId("busy"), isBusy ? "simulating …" : "");
+  document.body.classList.toggle("waiting", isBusy);
 }
 
 main();

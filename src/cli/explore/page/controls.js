@@ -83,8 +83,8 @@ function build(first, touched) {
     element.classList.toggle("changed", text !== null);
     element.classList.toggle("is-unset", now === null);
     reset.disabled = text === null;
-    reset.setAttribute("aria-label", `${control.name}: back to what it is by itself`);
-    reset.title = "back to what it is by itself";
+    reset.setAttribute("aria-label", `${control.name}: as if not set`);
+    reset.title = "as if not set";
     show(unset, now === null);
     field.put(control, now, now === null ? UNSET : withUnit(now, control.unit));
   };

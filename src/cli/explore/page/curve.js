@@ -97,7 +97,7 @@ function regions(curve, x, box) {
   const from = unquotedFrom(curve);
   if (from !== null && inside(from) < box.right) {
     parts.push(svg("rect", { x: inside(from), y: box.top, width: box.right - inside(from), height: box.bottom - box.top, class: "unquoted" }));
-    if (box.right - inside(from) > 60) parts.push(svg("text", { x: box.right - 8, y: box.top + 12, class: "in-region end" }, "unstable: not quoted"));
+    if (box.right - inside(from) > 60) parts.push(svg("text", { x: box.right - 8, y: box.bottom - 12, class: "in-region end" }, "unstable: not quoted"));
   }
   for (const [mark, name, align] of [[curve.knee, "knee", "end"], [curve.saturation, "saturates", "start"]]) {
     if (!mark?.value || x(mark.value) > box.right) continue;

@@ -34,7 +34,8 @@ export function numberField(first, id, enter) {
     const value = now === "inf" ? Infinity : here();
     const at = value === null ? POSITIONS / 2 : value === Infinity ? POSITIONS : position(control, value);
     // Under the user's hand it stays where the hand is.
-    if (valueAt(control, Number(slider.value)) !== value) slider.value = at;
+    const isHeld = document.activeElement === slider && valueAt(control, Number(slider.value)) === value;
+    if (!isHeld) slider.value = at;
     slider.style.setProperty("--at", `${(100 * Number(slider.value)) / POSITIONS}%`);
     slider.setAttribute("aria-valuetext", words);
     show(beyond, value !== null && isBeyond(control, value));

@@ -48,6 +48,7 @@ function showReasons(told) {
 function showTrust(result) {
   const trust = trustOf(result);
   say(byId("trust"), trust.map(({ mark, word, parts }) => `${mark} ${word}: ${parts.join(", ")}`).join("   "));
+  say(byId("marks"), trust.map(({ mark, word }) => `${mark} ${word}`).join("   "));
   const errors = modelErrors(result).map(({ name, low, high }) => `${name} ${bound(low)} to ${bound(high)}`);
   say(byId("model-errors"), errors.length ? `model may be off by (90 %): ${errors.join(" · ")}` : "");
 }
