@@ -26,6 +26,7 @@ function run(changes = {}) {
 
 const point = (rate, verdict, p99) => ({ request_rate: rate, verdict, attainment: 1, median_ttft_ms: p99 && p99 / 3, p99_ttft_ms: p99, p99_tpot_ms: p99 && p99 / 10, p99_ttft_low_ms: p99 && p99 * 0.9, p99_ttft_high_ms: verdict === "critical" ? null : p99 && p99 * 1.1 });
 const knee = {
+  knee_of: "rate",
   knee: { value: 18.5, low: 18.1, high: 18.8 }, saturation: { value: 20, low: 19, high: 22 }, limited_by: "TPOT p99: a step …", goodput: { ttft_ms: 500, tpot_ms: 50 },
   points: [point(21, "critical", 9000), point(8, "stable", 190), point(24, "unstable", null), point(16, "stable", 310)],
 };
@@ -37,7 +38,8 @@ test("the verdict says state and SLO in words, and its tone is the worse of the 
   assert.deepEqual(of({ slo_decided: false }), ["STABLE", "SLO not decided", "caution"]);
   assert.deepEqual(of({ verdict: "critical" }), ["CRITICAL", "SLO met", "caution"]);
   assert.deepEqual(of({ verdict: "unstable", slo_kept: false }), ["UNSTABLE", "", "alert"], "of an unstable run no SLO is spoken of");
-  assert.deepEqual(of({ verdict: "finite", goodput_s: {} }), ["FINITE", "", "neutral"]);
+  assert.deepEqual(of({ verdict: "finite", slo_kept: null, slo_decided: null }), ["FINITE", "", "neutral"]);
+  assert.deepEqual(of({ goodput_s: {}, slo_kept: false }), ["STABLE", "SLO not met", "alert"], "classes have limits of their own");
 });
 
 test("the first line is parted at its colon, without what is said beside it", () => {
@@ -82,9 +84,9 @@ test("a curve is sorted, and only what is quoted is drawn", () => {
 });
 
 test("a closed loop's knee is a number in flight", () => {
-  const told = { in_flight: { of: "users", within_slo: 325, low: 317, high: 337, limited_by: "x", tried: [{ in_flight: 2, verdict: "finite", attainment: { value: 1 }, p50_ttft_ms: 30, p99_ttft_ms: 115, p99_tpot_ms: 7 }] } };
-  const curve = curveOf(told);
-  assert.deepEqual([curve.of, curve.unit, curve.knee.value, curve.saturation], ["users", "users", 325, null]);
+  const told = { knee_of: "users", knee: { value: 325, low: 317, high: 337 }, saturation: null, points: [{ in_flight: 2, request_rate: 0.2, verdict: "finite", attainment: 1, median_ttft_ms: 30, p99_ttft_ms: 115, p99_tpot_ms: 7 }] };
+  const curve = curveOf(told, "325 users within SLO  (95 % [317, 337])\n  limited by …");
+  assert.deepEqual([curve.of, curve.unit, curve.knee.value, curve.saturation, curve.words], ["users", "users", 325, null, "325 users within SLO"]);
   assert.deepEqual([curve.points[0].x, curve.points[0].ttft50, curve.points[0].attainment], [2, 0.03, 1]);
   assert.equal(rhoOf(run(), curve), null, "a loop has no ρ");
 });

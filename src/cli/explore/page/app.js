@@ -175,7 +175,7 @@ function heardProblems(answer) {
 function heardKnee(answer, body) {
   const key = JSON.stringify(body.flags);
   curves.set(key, answer);
-  Object.assign(state, { curve: curveOf(answer.knee), kneeOf: key, kneeNote: null });
+  Object.assign(state, { curve: curveOf(answer.knee, answer.said), kneeOf: key, kneeNote: null });
   say(byId("knee-command"), answer.command);
   say(byId("knee-said"), answer.said);
   refresh();

@@ -64,7 +64,7 @@ function draw(picture, { width, height }, view) {
 function titleOf(curve) {
   if (!curve) return "Latency against load";
   const unit = curve.unit;
-  const parts = [curve.knee ? `${amount(curve.knee.value)} ${unit} within the SLO` : "Latency against load"];
+  const parts = [curve.knee ? `${amount(curve.knee.value)} ${unit} within the SLO` : curve.words || "Latency against load"];
   if (curve.saturation) parts.push(`saturates at ${significant(curve.saturation.value)} ${unit}`);
   return parts.join(", ");
 }

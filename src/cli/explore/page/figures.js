@@ -2,7 +2,7 @@
 
 import { byId, h, say, show } from "./dom.js";
 import { change, interval, percent, significant, time, timeInterval } from "./format.js";
-import { LATENCIES, latency, limitOf, littleOf, rhoOf, shownOf } from "./reading.js";
+import { LATENCIES, hasSlo, latency, limitOf, littleOf, rhoOf, shownOf } from "./reading.js";
 
 const cells = new Map();
 const tiles = new Map();
@@ -94,12 +94,12 @@ function tilesOf(result) {
   const occupancy = figures.occupancy ?? {};
   const most = (name) => (occupancy[name] === undefined ? "" : significant(occupancy[name]));
   const share = figures.request_throughput ? figures.request_goodput / figures.request_throughput : null;
-  const hasLimits = Object.keys(told.goodput_s ?? {}).length > 0;
+  const isAsked = hasSlo(told);
   return {
     requests: { value: figures.request_throughput, ends: ends.throughput, word: (v) => `${significant(v)} req/s` },
     output: { value: figures.output_throughput, ends: ends.output_throughput, word: (v) => `${significant(v)} tok/s` },
     input: { value: figures.input_throughput, word: (v) => `${significant(v)} tok/s` },
-    good: { value: hasLimits && isQuotable ? share : null, range: hasLimits ? (ends.attainment && isQuotable ? `[${percent(ends.attainment[0])}, ${percent(ends.attainment[1])}]` : " ") : "no SLO", word: percent },
+    good: { value: isAsked && isQuotable ? share : null, range: isAsked ? (ends.attainment && isQuotable ? `[${percent(ends.attainment[0])}, ${percent(ends.attainment[1])}]` : " ") : "no SLO", word: percent },
     inside: { value: occupancy.running, range: `most ${most("running_max")} · ${most("waiting_max")}`, word: () => `${significant(occupancy.running)} · ${significant(occupancy.waiting)}` },
     cost: { value: told.cost?.usd_per_million_output_tokens, range: told.cost?.usd_per_hour ? `${significant(told.cost.usd_per_hour)} $/h` : " ", word: (v) => `${significant(v)} $` },
   };
