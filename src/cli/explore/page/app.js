@@ -21,6 +21,7 @@ const SLOW_MS = 300;
 /** Everything that changes. */
 const state = {
   base: "", groups: [], set: new Map(), unknown: new Map(),
+  last: null, probe: null,
   answer: null, answerWords: "", curve: null, kneeOf: null, kneeNote: null, pinned: null, isMoving: false,
 };
 const curves = new Map();
@@ -68,6 +69,7 @@ function showSubject(subject) {
 function changed(flag, text) {
   if (text === null) state.set.delete(flag);
   else state.set.set(flag, text);
+  state.last = flag;
   moved();
 }
 
@@ -139,6 +141,10 @@ function kneeKey() {
 
 function heardRun(answer, body) {
   showGone(false);
+  if (body === state.probe?.body) {
+    heardProbe(answer);
+    return;
+  }
   clearProblems();
   if (answer.groups) heardGroups(answer.groups, body.flags);
   if (answer.subject) showSubject(answer.subject);
@@ -167,9 +173,24 @@ function heardGroups(groups, asked) {
   else view.controls.show(state.groups, state.set);
 }
 
-function heardProblems(answer) {
+function heardProblems(answer, body) {
   showGone(false);
-  showProblems(answer);
+  const { last, probe } = state;
+  const isProbe = body === probe?.body;
+  showProblems(isProbe ? probe.answer : answer);
+  // Another engine or model may not know what was set for the one before: its controls tell, asked for without the rest.
+  state.last = null;
+  state.probe = null;
+  if (isProbe || !(last in body.flags) || Object.keys(body.flags).length === 1) return;
+  state.probe = { answer, body: { flags: { [last]: body.flags[last] }, film: false } };
+  clearTimeout(timers.film);
+  view.run.ask(state.probe.body);
+}
+
+/** The controls with the last change alone: what they do not have is let go, and if that is nothing the problem stands. */
+function heardProbe(answer) {
+  state.probe = null;
+  if (answer.groups && dropped(answer.groups, flags()).length > 0) heardGroups(answer.groups, flags());
 }
 
 function heardKnee(answer, body) {

@@ -14,7 +14,7 @@ const TILES = [
   ["good", "", "requests within SLO"], ["inside", "", "running · waiting"], ["cost", "", "per M output tokens"],
 ];
 const GAUGES = [
-  ["rho", "ρ", "offered rate over the rate at which it saturates"], ["kv", "KV", "blocks in use, mean; the tick is the most"],
+  ["rho", "ρ", "offered rate over the rate at which it saturates; a closed loop has none"], ["kv", "KV", "blocks in use, mean; the tick is the most"],
   ["mfu", "MFU", "arithmetic done over the datasheet's peak, while busy"], ["bandwidth", "HBM", "memory traffic over the datasheet's bandwidth, while busy"],
 ];
 
@@ -120,7 +120,7 @@ function gaugesOf(result, curve) {
   const used = result.plimsoll.utilisation ?? {};
   const rho = rhoOf(result, curve);
   return {
-    rho: { value: rho?.value, word: rho ? significant(rho.value) : "?" },
+    rho: { value: rho?.value, word: rho ? significant(rho.value) : curve && curve.of !== "rate" ? "–" : "?" },
     kv: { value: figures.occupancy?.kv_usage, most: figures.occupancy?.kv_usage_max },
     mfu: { value: used.mfu }, bandwidth: { value: used.memory_bandwidth },
   };

@@ -7,6 +7,7 @@ import { linearTicks } from "./scale.js";
 
 export const LEFT = 74;
 export const RIGHT = 60;
+const FOOT = 24;
 const LINE_HIGH = 40;
 const LINES = [
   { name: "running", column: "running", colour: "decode", word: (value) => grouped(String(value)) },
@@ -21,24 +22,46 @@ export function windowAt(film, t, span) {
   return [from, from + span];
 }
 
-/** Draws all of it; `pinned` is left to other charts. */
-export function drawTime({ context: c, width, height }, film, reel, t, [from, to], colour) {
+/**
+ * Draws all of it at `t`. What does not depend on the cursor is kept in `kept`, an object that is the caller's, and painted
+ * anew only where film, window, size or colours are others.
+ */
+export function drawTime({ context: c, width, height }, film, reel, t, [from, to], colour, kept = {}) {
   const x = (time) => LEFT + ((time - from) / (to - from)) * (width - LEFT - RIGHT);
-  let y = 4;
-  for (const line of LINES) {
-    drawLine(c, reel, line, { y, h: LINE_HIGH, width }, [from, to], t, colour);
-    y += LINE_HIGH + 10;
+  const parts = [film, reel, from, to, width, height, c.canvas.width, colour];
+  if (!kept.parts || parts.some((part, i) => part !== kept.parts[i])) {
+    kept.canvas ??= document.createElement("canvas");
+    Object.assign(kept.canvas, { width: c.canvas.width, height: c.canvas.height });
+    const under = kept.canvas.getContext("2d");
+    under.setTransform(c.getTransform());
+    paint(under, { width, height }, film, reel, [from, to], x, colour);
+    kept.parts = parts;
   }
-  const bottom = height - 24;
-  drawRequests(c, film, reel, { y, h: bottom - y, width }, [from, to], x, colour);
-  drawAxis(c, width, bottom, [from, to], x, colour);
+  c.drawImage(kept.canvas, 0, 0, width, height);
   c.strokeStyle = colour.ink;
   c.lineWidth = 1.5;
   c.beginPath();
   c.moveTo(x(t), 0);
-  c.lineTo(x(t), bottom + 4);
+  c.lineTo(x(t), height - FOOT + 4);
   c.stroke();
   c.lineWidth = 1;
+  LINES.forEach((line, i) => {
+    const word = line.word(valueAt(reel, line.column, t), reel);
+    label(c, word, topOf(i) + LINE_HIGH - 8, colour.ink, "left", width - RIGHT + 8, 600);
+  });
+}
+
+function topOf(line) {
+  return 4 + line * (LINE_HIGH + 10);
+}
+
+/** All but the cursor and the values at it. */
+function paint(c, { width, height }, film, reel, [from, to], x, colour) {
+  LINES.forEach((line, i) => drawLine(c, reel, line, { y: topOf(i), h: LINE_HIGH, width }, [from, to], colour));
+  const top = topOf(LINES.length);
+  const bottom = height - FOOT;
+  drawRequests(c, film, reel, { y: top, h: bottom - top, width }, [from, to], x, colour);
+  drawAxis(c, width, bottom, [from, to], x, colour);
 }
 
 function label(c, name, y, colour, align = "right", x = LEFT - 8, weight = 400) {
@@ -50,7 +73,7 @@ function label(c, name, y, colour, align = "right", x = LEFT - 8, weight = 400) 
 }
 
 /** One quantity as steps filled to the ground; of the rows in a pixel the most is drawn. */
-function drawLine(c, reel, line, { y, h, width }, [from, to], t, colour) {
+function drawLine(c, reel, line, { y, h, width }, [from, to], colour) {
   const most = Math.max(reel.most[line.column], 1);
   const inner = width - LEFT - RIGHT;
   c.strokeStyle = colour.line;
@@ -77,7 +100,6 @@ function drawLine(c, reel, line, { y, h, width }, [from, to], t, colour) {
   c.lineWidth = 1;
   label(c, line.name, y + h - 8, colour.ink, "right", LEFT - 8, 600);
   label(c, `to ${line.word(most, reel)}`, y + 7, colour.muted);
-  label(c, line.word(valueAt(reel, line.column, t), reel), y + h - 8, colour.ink, "left", width - RIGHT + 8, 600);
 }
 
 /** What a line is at `t`: who waits to the instant, who runs and blocks as of the step's begin. */

@@ -18,6 +18,7 @@ export function buildFilm() {
     speed: byId("film-speed"), replica: byId("film-replica"), stage: byId("film-stage"), time: byId("film-time"), done: byId("film-done"),
   };
   let colour = colours();
+  const kept = {};
   const reel = () => at.film.reels[at.replica];
 
   const draw = () => {
@@ -25,7 +26,7 @@ export function buildFilm() {
     if (!at.film) return;
     at.window = at.dragWindow ?? windowAt(at.film, at.t, at.span);
     drawStage(sharp(parts.stage), at.film, reel(), at.t, colour);
-    drawTime(sharp(parts.time), at.film, reel(), at.t, at.window, colour);
+    drawTime(sharp(parts.time), at.film, reel(), at.t, at.window, colour, kept);
     parts.scrub.value = Math.round((SCRUB * at.t) / at.film.until);
     parts.scrub.setAttribute("aria-valuetext", clock(at.t));
     say(parts.clock, `${clock(at.t)} of ${at.film.until.toFixed(1)} s`);

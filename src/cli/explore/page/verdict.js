@@ -37,7 +37,7 @@ export function showCommand(command) {
 }
 
 function showReasons(told) {
-  const lines = [...(told.reasons ?? []), ...(told.notes ?? []).map((note) => `note: ${note}`), ...(told.ignored ?? []).map((one) => `no effect: ${one}`)];
+  const lines = [...(told.violations ?? []), ...(told.reasons ?? []), ...(told.notes ?? []).map((note) => `note: ${note}`), ...(told.ignored ?? []).map((one) => `no effect: ${one}`)];
   const list = byId("reasons");
   say(byId("reason"), lines[0] ?? "");
   if (list.dataset.text === lines.join("\n")) return;
@@ -61,14 +61,19 @@ function bound(difference) {
 export function showProblems(answer) {
   const problems = answer.problems ?? [{ message: "the server gave no reason", help: [] }];
   byId("problems").replaceChildren(...problems.map((problem) => h("div", { class: "problem" },
-    h("p", {}, h("strong", {}, "Not possible: "), problem.message),
-    (problem.help ?? []).map((help) => h("p", { class: "help" }, help)))));
+    h("p", {}, h("strong", {}, "Not possible: "), quoted(problem.message)),
+    (problem.help ?? []).map((help) => h("p", { class: "help" }, quoted(help))))));
   show(byId("problems"), true);
   document.body.classList.add("stale");
   const chip = byId("chip");
   chip.dataset.tone = "alert";
   say(chip, "not possible: see above the figures");
   showCommand(answer.command);
+}
+
+/** A text with what stands between backticks as code. */
+function quoted(text) {
+  return text.split("`").map((part, i) => (i % 2 ? h("code", {}, part) : part));
 }
 
 export function clearProblems() {
