@@ -38,11 +38,13 @@ export function buildCurve(choose) {
 
 function draw(picture, { width, height }, view) {
   if (width < 50) return null;
-  const { curve, pinned, answer, load } = view;
+  const { curve, answer, load } = view;
+  // A curve over another kind of load has no place on this axis.
+  const pinned = view.pinned?.curve && (!curve || curve.unit === view.pinned.curve.unit) ? view.pinned.curve : null;
   const result = answer?.result;
   const limits = ["ttft", "tpot"].map((key) => (result && limitOf(result, key)) ?? curve?.goodput[key] ?? null);
   const here = load === null ? null : hereOf(result, load);
-  const domain = extents([curve, pinned?.curve], here, limits.filter((limit) => limit !== null));
+  const domain = extents([curve, pinned], here, limits.filter((limit) => limit !== null));
   const x = scale("linear", domain.x, [MARGIN.left, width - MARGIN.right]);
   const y = scale("log", domain.y, [height - MARGIN.bottom, MARGIN.top]);
   const box = { left: MARGIN.left, right: width - MARGIN.right, top: MARGIN.top, bottom: height - MARGIN.bottom };
@@ -51,7 +53,7 @@ function draw(picture, { width, height }, view) {
   picture.classList.toggle("is-stale", Boolean(view.isStale));
   picture.replaceChildren(
     pattern(), axes(x, y, domain, box, unit),
-    svg("g", { class: "before" }, pinned?.curve ? before(pinned.curve, x, y, box) : []),
+    svg("g", { class: "before" }, pinned ? before(pinned, x, y, box) : []),
     svg("g", { class: "now" }, curve ? [regions(curve, x, box), limitLines(limits, x, y, box), series(curve, x, y, box, "now"), ends(curve, x, y, box)] : limitLines(limits, x, y, box)),
     here ? marker(here, load, x, y, box) : "",
   );

@@ -121,7 +121,7 @@ function drawBatch(c, box, film, reel, t, colour) {
   const most = reel.replica.max_num_seqs;
   const elsewhere = reel.lives.items.length === 0 && reel.begin.length > 0;
   const row = reel.rowAt(t);
-  const number = elsewhere && row >= 0 && t < reel.end[row] ? reel.running[row] : stays.length;
+  const number = row >= 0 && t < reel.end[row] ? reel.running[row] : stays.length;
   title(c, box, "running", `${grouped(String(number))}${most ? ` of at most ${grouped(String(most))}` : ""}`, colour);
   drawStep(c, box, reel, t, colour);
   const area = { ...box, y: box.y + 10, h: box.h - 10 };

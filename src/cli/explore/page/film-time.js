@@ -8,7 +8,8 @@ import { linearTicks } from "./scale.js";
 export const LEFT = 74;
 export const RIGHT = 60;
 const FOOT = 24;
-const LINE_HIGH = 40;
+const LINE_HIGH = 38;
+const STRIP_HIGH = 14;
 const LINES = [
   { name: "running", column: "running", colour: "decode", word: (value) => grouped(String(value)) },
   { name: "waiting", column: "waiting", colour: "wait", word: (value) => grouped(String(value)) },
@@ -58,8 +59,10 @@ function topOf(line) {
 /** All but the cursor and the values at it. */
 function paint(c, { width, height }, film, reel, [from, to], x, colour) {
   LINES.forEach((line, i) => drawLine(c, reel, line, { y: topOf(i), h: LINE_HIGH, width }, [from, to], colour));
-  const top = topOf(LINES.length);
+  const strip = topOf(LINES.length);
+  const top = strip + STRIP_HIGH + 10;
   const bottom = height - FOOT;
+  drawSteps(c, reel, { y: strip, h: STRIP_HIGH, width }, [from, to], x, colour);
   drawRequests(c, film, reel, { y: top, h: bottom - top, width }, [from, to], x, colour);
   drawAxis(c, width, bottom, [from, to], x, colour);
 }
@@ -100,6 +103,31 @@ function drawLine(c, reel, line, { y, h, width }, [from, to], colour) {
   c.lineWidth = 1;
   label(c, line.name, y + h - 8, colour.ink, "right", LEFT - 8, 600);
   label(c, `to ${line.word(most, reel)}`, y + 7, colour.muted);
+}
+
+/** Every step as a block: above what it computes of prompts, below who decodes. Steps that would be thinner than a pixel are left out. */
+function drawSteps(c, reel, { y, h, width }, [from, to], x, colour) {
+  const right = width - RIGHT;
+  let drawn = -1;
+  for (let row = Math.max(reel.rowAt(from), 0); row <= reel.rowAt(to); row += 1) {
+    const each = (reel.end[row] - reel.begin[row]) / reel.count[row];
+    const isApart = x(from + each) - x(from) >= 3;
+    const parts = isApart ? reel.count[row] : 1;
+    const long = (reel.end[row] - reel.begin[row]) / parts;
+    const [prefills, decodes] = [reel.prefillTokens[row] > 0, reel.decodes[row] > 0];
+    for (let part = 0; part < parts; part += 1) {
+      const begin = reel.begin[row] + part * long;
+      const [a, b] = [Math.max(x(begin), LEFT), Math.min(x(begin + long), right)];
+      if (b <= LEFT || a >= right || (b <= drawn && !prefills)) continue;
+      drawn = Math.ceil(b);
+      const wide = Math.max(b - a - (isApart ? 1 : 0), 0.8);
+      c.fillStyle = colour.prefill;
+      if (prefills) c.fillRect(a, y, wide, decodes ? h / 2 : h);
+      c.fillStyle = colour.decode;
+      if (decodes) c.fillRect(a, prefills ? y + h / 2 : y, wide, prefills ? h / 2 : h);
+    }
+  }
+  label(c, "steps", y + h / 2, colour.ink, "right", LEFT - 8, 600);
 }
 
 /** What a line is at `t`: who waits to the instant, who runs and blocks as of the step's begin. */
