@@ -10,7 +10,7 @@ import { curveOf } from "./reading.js";
 import { Asker, start as askStart } from "./server.js";
 import { dropped, flagsOf, fromHash, inWords, kneeFlags, loadControl, ownText, settled, toHash } from "./settings.js";
 import { buildTheme } from "./theme.js";
-import { buildVerdict, clearProblems, showCommand, showGone, showProblems, showVerdict } from "./verdict.js";
+import { buildVerdict, clearProblems, showGone, showProblems, showVerdict } from "./verdict.js";
 
 /** After so long without a change the film is asked for, and after so long the knee. */
 const FILM_MS = 180;

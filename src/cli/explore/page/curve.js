@@ -99,7 +99,8 @@ function regions(curve, x, box) {
   const from = unquotedFrom(curve);
   if (from !== null && inside(from) < box.right) {
     parts.push(svg("rect", { x: inside(from), y: box.top, width: box.right - inside(from), height: box.bottom - box.top, class: "unquoted" }));
-    if (box.right - inside(from) > 60) parts.push(svg("text", { x: box.right - 8, y: box.bottom - 12, class: "in-region end" }, "unstable: not quoted"));
+    const words = box.right - inside(from) > 90 ? ["unstable:", "not quoted"] : [];
+    words.forEach((word, i) => parts.push(svg("text", { x: box.right - 8, y: box.bottom - 30 + 17 * i, class: "in-region end" }, word)));
   }
   for (const [mark, name, align] of [[curve.knee, "knee", "end"], [curve.saturation, "saturates", "start"]]) {
     if (!mark?.value || x(mark.value) > box.right) continue;

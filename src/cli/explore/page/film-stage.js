@@ -63,7 +63,7 @@ function drawQueue(c, box, film, reel, t, colour) {
   const inner = { x: box.x + 5, y: box.y + 5, w: box.w - 10, h: box.h - 28 };
   c.fillStyle = colour.muted;
   c.font = font(11);
-  c.fillText(`${grouped(String(front))} in the front end`, inner.x + 1, box.y + box.h - 7);
+  c.fillText(`front end ${grouped(String(front))}`, inner.x + 1, box.y + box.h - 7);
   // As large as they all find room; then drawn in order until the box is full.
   const largest = [34, 26, 20, 15, 11, 8, 6].find((side) => fits(waiting, film, side, inner)) ?? 5;
   let [x, y, rowHigh] = [inner.x + inner.w, inner.y, 0];

@@ -206,7 +206,7 @@ function drawAxis(c, width, bottom, [from, to], x, colour) {
   for (const tick of linearTicks(from, to, Math.max(Math.floor((width - LEFT - RIGHT) / 90), 2))) {
     label(c, tick === 0 ? "0" : trimmed(tick, to - from), bottom + 13, colour.muted, "center", x(tick));
   }
-  label(c, "seconds", bottom + 13, colour.muted, "left", width - RIGHT + 8);
+  label(c, "seconds", bottom + 13, colour.muted);
 }
 
 /** A tick in as many decimals as tell it from its neighbours. */

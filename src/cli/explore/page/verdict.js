@@ -32,7 +32,7 @@ export function showVerdict(answer) {
   show(byId("why"), Boolean(answer.why));
 }
 
-export function showCommand(command) {
+function showCommand(command) {
   if (command) say(byId("command"), command);
 }
 
