@@ -22,7 +22,7 @@ const SLOW_MS = 300;
 const state = {
   base: "", groups: [], set: new Map(), unknown: new Map(),
   last: null, probe: null,
-  answer: null, answerWords: "", curve: null, kneeOf: null, kneeNote: null, pinned: null, isMoving: false,
+  answer: null, answerWords: "", answerLoad: null, curve: null, kneeOf: null, kneeNote: null, pinned: null, isMoving: false,
 };
 const curves = new Map();
 const view = {};
@@ -140,6 +140,7 @@ function kneeKey() {
 }
 
 function heardRun(answer, body) {
+  busy(false);
   showGone(false);
   if (body === state.probe?.body) {
     heardProbe(answer);
@@ -148,7 +149,7 @@ function heardRun(answer, body) {
   clearProblems();
   if (answer.groups) heardGroups(answer.groups, body.flags);
   if (answer.subject) showSubject(answer.subject);
-  Object.assign(state, { answer, answerWords: inWords(state.groups, body.flags) });
+  Object.assign(state, { answer, answerWords: inWords(state.groups, body.flags), answerLoad: loadOf(body.flags) });
   if (body.film) view.film.load(answer.film);
   showVerdict(answer);
   // Spoken when the controls are at rest, not while a slider moves.
@@ -174,6 +175,7 @@ function heardGroups(groups, asked) {
 }
 
 function heardProblems(answer, body) {
+  busy(false);
   showGone(false);
   const { last, probe } = state;
   const isProbe = body === probe?.body;
@@ -231,13 +233,19 @@ function refresh() {
 
 function showCurve() {
   const control = loadControl(state.groups);
-  const text = control ? state.set.get(control.flag) ?? ownText(control) : null;
-  const load = text === null || !Number.isFinite(Number(text)) ? null : Number(text);
+  const load = loadOf(flags());
   const isOurs = isCurveOurs();
   view.curve.show({
-    curve: state.curve, pinned: state.pinned, answer: state.answer, load, unit: control?.unit || control?.name.toLowerCase(),
+    curve: state.curve, pinned: state.pinned, answer: state.answer, answerLoad: state.answerLoad, load, unit: control?.unit || control?.name.toLowerCase(),
     isStale: !isOurs, note: isOurs ? state.kneeNote : state.curve ? "searching for the knee … (pale: before the change)" : "searching for the knee …",
   });
+}
+
+/** The load with such flags; null where it has no number. */
+function loadOf(flags) {
+  const control = loadControl(state.groups);
+  const text = control ? flags[control.flag] ?? ownText(control) : null;
+  return text === null || !Number.isFinite(Number(text)) ? null : Number(text);
 }
 
 /** A click on the curve sets the load that it is drawn over. */
@@ -255,7 +263,7 @@ function pin() {
   refresh();
 }
 
-/** Says that a run is under way where it takes long, and pales the answers before. */
+/** Says that a run is under way where no answer has come for long, and pales the ones before. */
 function busy(isBusy) {
   if (isBusy) {
     timers.busy ??= setTimeout(() => tellBusy(true), SLOW_MS);

@@ -8,7 +8,7 @@ import { linearTicks, logTicks, scale } from "./scale.js";
 
 const MARGIN = { left: 58, right: 96, top: 44, bottom: 44 };
 
-/** Builds the chart; `choose(rate)` is called with where the user clicks. Returns {show(view)}, view: {curve, pinned, answer, load, isStale, note}. */
+/** Builds the chart; `choose(rate)` is called with where the user clicks. Returns {show(view)}, view: {curve, pinned, answer, answerLoad, load, unit, isStale, note}. */
 export function buildCurve(choose) {
   const frame = byId("curve");
   const picture = svg("svg", { role: "img", "aria-labelledby": "curve-title curve-about" });
@@ -43,7 +43,7 @@ function draw(picture, { width, height }, view) {
   const pinned = view.pinned?.curve && (!curve || curve.unit === view.pinned.curve.unit) ? view.pinned.curve : null;
   const result = answer?.result;
   const limits = ["ttft", "tpot"].map((key) => (result && limitOf(result, key)) ?? curve?.goodput[key] ?? null);
-  const here = load === null ? null : hereOf(result, load);
+  const here = load === null ? null : { ...hereOf(result, view.answerLoad), x: load };
   const domain = extents([curve, pinned], here, limits.filter((limit) => limit !== null));
   const x = scale("linear", domain.x, [MARGIN.left, width - MARGIN.right]);
   const y = scale("log", domain.y, [height - MARGIN.bottom, MARGIN.top]);
@@ -55,7 +55,7 @@ function draw(picture, { width, height }, view) {
     pattern(), axes(x, y, domain, box, unit),
     svg("g", { class: "before" }, pinned ? before(pinned, x, y, box) : []),
     svg("g", { class: "now" }, curve ? [regions(curve, x, box), limitLines(limits, x, y, box), series(curve, x, y, box, "now"), ends(curve, x, y, box)] : limitLines(limits, x, y, box)),
-    here ? marker(here, load, x, y, box) : "",
+    here ? marker(here, unit, x, y, box) : "",
   );
   say(byId("curve-title"), titleOf(view.isStale ? null : curve));
   say(byId("curve-about"), view.note ?? (curve?.limitedBy ? `limited by ${curve.limitedBy.split(":")[0]}` : ""));
@@ -66,16 +66,16 @@ function draw(picture, { width, height }, view) {
 function titleOf(curve) {
   if (!curve) return "Latency against load";
   const unit = curve.unit;
-  const parts = [curve.knee ? `${amount(curve.knee.value)} ${unit} within the SLO` : curve.words || "Latency against load"];
+  const parts = [curve.knee ? `${amount(curve.knee.value, unit)} ${unit} within the SLO` : curve.words || "Latency against load"];
   if (curve.saturation) parts.push(`saturates at ${significant(curve.saturation.value)} ${unit}`);
   return parts.join(", ");
 }
 
-/** Where the controls are now, with the figures of this very run. */
+/** The figures of the run that was answered last, and the load that it had: the controls may be further already. */
 function hereOf(result, load) {
   const at = (key, part) => (result ? latency(result, key, part) : { value: null, low: null, high: null });
   const [p99, p50, tpot] = [at("ttft", "p99"), at("ttft", "p50"), at("tpot", "p99")];
-  return { x: load, ttft99: p99.value, low: p99.low, high: p99.high, ttft50: p50.value, tpot99: tpot.value };
+  return { dotsAt: load, ttft99: p99.value, low: p99.low, high: p99.high, ttft50: p50.value, tpot99: tpot.value };
 }
 
 function pattern() {
@@ -100,7 +100,7 @@ function regions(curve, x, box) {
   if (from !== null && inside(from) < box.right) {
     parts.push(svg("rect", { x: inside(from), y: box.top, width: box.right - inside(from), height: box.bottom - box.top, class: "unquoted" }));
     const words = box.right - inside(from) > 90 ? ["unstable:", "not quoted"] : [];
-    words.forEach((word, i) => parts.push(svg("text", { x: box.right - 8, y: box.bottom - 30 + 17 * i, class: "in-region end" }, word)));
+    words.forEach((word, i) => parts.push(svg("text", { x: inside(from) + 8, y: box.bottom - 30 + 17 * i, class: "in-region" }, word)));
   }
   for (const [mark, name, align] of [[curve.knee, "knee", "end"], [curve.saturation, "saturates", "start"]]) {
     if (!mark?.value || x(mark.value) > box.right) continue;
@@ -108,7 +108,7 @@ function regions(curve, x, box) {
     const side = align === "end" ? x(mark.value) + 3 : x(mark.value) - 3;
     parts.push(svg("rect", { x: a, y: box.top, width: Math.max(b - a, 1), height: box.bottom - box.top, class: `band ${name}` }),
       svg("line", { x1: x(mark.value), x2: x(mark.value), y1: box.top - 6, y2: box.bottom, class: `mark ${name}` }),
-      svg("text", { x: side, y: box.top - 28, class: `mark-name ${name} ${align}` }, `${name} ${amount(mark.value)}`),
+      svg("text", { x: side, y: box.top - 28, class: `mark-name ${name} ${align}` }, `${name} ${amount(mark.value, curve.unit)}`),
       svg("text", { x: side, y: box.top - 13, class: `mark-range ${name} ${align}` }, mark.low && mark.high ? interval(mark.low, mark.high) : ""));
   }
   return parts;
@@ -148,7 +148,7 @@ function before(curve, x, y, box) {
   const at = curve.knee?.value && x(curve.knee.value) <= box.right ? x(curve.knee.value) : null;
   return [
     series(curve, x, y, box, "before"),
-    at === null ? [] : [svg("line", { x1: at, x2: at, y1: box.bottom - 26, y2: box.bottom, class: "mark" }), svg("text", { x: at + 4, y: box.bottom - 18 }, `pinned knee ${significant(curve.knee.value)}`)],
+    at === null ? [] : [svg("line", { x1: at, x2: at, y1: box.bottom - 26, y2: box.bottom, class: "mark" }), svg("text", { x: at + 4, y: box.bottom - 18 }, `pinned knee ${amount(curve.knee.value, curve.unit)}`)],
     first && x(first.x) <= box.right ? svg("text", { x: x(first.x), y: y(first.ttft99) - 9 }, "pinned") : [],
   ];
 }
@@ -163,30 +163,31 @@ function ends(curve, x, y, box) {
   return apart(labels, 15, box.top, box.bottom - 4).map((label) => svg("text", { x: box.right + 8, y: label.y, class: `end-name ${label.colour}` }, label.name));
 }
 
-/** A load: a count whole, a rate in three figures. */
-function amount(load) {
-  return Number.isInteger(load) ? grouped(String(load)) : significant(load);
+/** A load: a rate in three figures, a number of users or of requests whole. */
+function amount(load, unit) {
+  return unit === "req/s" ? significant(load) : grouped(String(Math.round(load)));
 }
 
-/** The line that moves with the slider, and this run's own figures on it. */
-function marker(here, load, x, y, box) {
+/** The line that moves with the slider, and the last run's own figures where it was. */
+function marker(here, unit, x, y, box) {
   const at = Math.min(Math.max(x(here.x), box.left), box.right);
   const isBeyond = x(here.x) > box.right + 0.5;
-  const dots = SERIES.flatMap(({ key, colour }) => (here[key] > 0 && !isBeyond ? [svg("circle", { cx: at, cy: y(here[key]), r: 5, class: `here-dot ${colour}` })] : []));
-  const range = here.low > 0 && here.high > 0 && !isBeyond ? [svg("line", { x1: at, x2: at, y1: y(here.low), y2: y(here.high), class: "here-range" })] : [];
+  const dot = here.dotsAt !== null && x(here.dotsAt) <= box.right + 0.5 ? x(here.dotsAt) : null;
+  const dots = SERIES.flatMap(({ key, colour }) => (here[key] > 0 && dot !== null ? [svg("circle", { cx: dot, cy: y(here[key]), r: 5, class: `here-dot ${colour}` })] : []));
+  const range = here.low > 0 && here.high > 0 && dot !== null ? [svg("line", { x1: dot, x2: dot, y1: y(here.low), y2: Math.max(y(here.high), box.top), class: "here-range" })] : [];
   const left = at > (box.left + box.right) / 2;
   return svg("g", { class: "here" },
     svg("line", { x1: at, x2: at, y1: box.top, y2: box.bottom, class: "here-line" }),
     svg("path", { d: `M${at - 6},${box.bottom + 1}h12l-6,-8z`, class: "here-handle" }),
     range, dots,
-    svg("text", { x: at + (left ? -8 : 8), y: box.top + 10, class: `here-name ${left ? "end" : "start"}` }, `now ${amount(load)}${isBeyond ? " →" : ""}`));
+    svg("text", { x: at + (left ? -8 : 8), y: box.top + 10, class: `here-name ${left ? "end" : "start"}` }, `now ${amount(here.x, unit)}${isBeyond ? " →" : ""}`));
 }
 
 function showTip(tip, frame, { x, box, unit }, { curve, load }, rate) {
   const point = nearest(curve, rate);
-  const rows = [["", `${amount(unit === "req/s" ? rate : Math.max(Math.round(rate), 1))} ${unit}${load === null ? "" : " — click to set"}`]];
+  const rows = [["", `${amount(rate, unit)} ${unit}${load === null ? "" : " — click to set"}`]];
   if (point) {
-    rows.push(["simulated at", `${amount(point.x)} ${unit}`]);
+    rows.push(["simulated at", `${amount(point.x, unit)} ${unit}`]);
     if (point.verdict === "unstable") rows.push(["unstable", point.growth ? `backlog grows ${significant(point.growth)} req/s` : "not quoted"]);
     else {
       rows.push(["TTFT p50", time(point.ttft50)], ["TTFT p99", point.low ? `${time(point.ttft99)}, ${point.high ? `to ${time(point.high)}` : "at least"}` : time(point.ttft99)], ["TPOT p99", time(point.tpot99)]);

@@ -49,7 +49,7 @@ export function trustOf(result) {
 
 /** How far the model may be off, 90 %: [{name, low, high}] as relative differences. */
 export function modelErrors(result) {
-  const names = { mean_ttft_ms: "TTFT mean", p99_ttft_ms: "TTFT p99", mean_tpot_ms: "TPOT mean", mean_e2el_ms: "E2E mean", output_throughput: "tok/s" };
+  const names = { mean_ttft_ms: "TTFT mean", p99_ttft_ms: "TTFT p99", mean_tpot_ms: "TPOT mean", mean_e2el_ms: "E2EL mean", output_throughput: "tok/s" };
   return Object.entries(names).flatMap(([key, name]) => {
     const factors = result.plimsoll.model_interval?.[key]?.factors_90;
     return factors ? [{ name, low: factors[0] - 1, high: factors[1] === null ? Infinity : factors[1] - 1 }] : [];
@@ -66,7 +66,7 @@ export const LATENCIES = [
   { key: "ttft", name: "TTFT", long: "time to first token" },
   { key: "tpot", name: "TPOT", long: "time per output token" },
   { key: "itl", name: "ITL", long: "gap between tokens" },
-  { key: "e2el", name: "E2E", long: "whole answer" },
+  { key: "e2el", name: "E2EL", long: "end to end, the whole answer" },
 ];
 
 /** One latency in seconds: {value, low, high}; nulls where it is not known or not quoted. */
