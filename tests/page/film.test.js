@@ -106,6 +106,11 @@ test("a request fills by prefill, then by decode", () => {
   assert.equal(film.progress(reel, second, 1).tokens, 6);
 });
 
+test("bars have room for answers that the film does not see end", () => {
+  const film = example();
+  assert.deepEqual(film.longest, { prompt: 900, output: 16 }, "fifteen steps after its first token");
+});
+
 test("the stretch of time shown holds the cursor and stays inside the film", () => {
   const film = { until: 75 };
   assert.deepEqual(windowAt(film, 0, 10), [0, 10]);
