@@ -8,9 +8,9 @@ import { buildFilm } from "./film.js";
 import { buildPredict } from "./predict.js";
 import { curveOf } from "./reading.js";
 import { Asker, start as askStart } from "./server.js";
-import { changedFlags, controlsOf, fromHash, initialValues, kneeFlags, loadControl, toHash } from "./settings.js";
+import { dropped, flagsOf, fromHash, inWords, kneeFlags, loadControl, ownText, settled, toHash } from "./settings.js";
 import { buildTheme } from "./theme.js";
-import { buildVerdict, clearProblems, showCommand, showGone, showProblems, showVerdict } from "./verdict.js";
+import { buildVerdict, clearProblems, showGone, showProblems, showVerdict } from "./verdict.js";
 
 /** After so long without a change the film is asked for, and after so long the knee. */
 const FILM_MS = 180;
@@ -19,90 +19,105 @@ const KNEE_MS = 600;
 const SLOW_MS = 300;
 
 /** Everything that changes. */
-const state = { start: null, values: new Map(), answer: null, curve: null, kneeOf: null, kneeNote: null, pinned: null, isMoving: false };
+const state = {
+  base: "", groups: [], set: new Map(), unknown: new Map(),
+  last: null, probe: null,
+  answer: null, answerWords: "", answerLoad: null, curve: null, kneeOf: null, kneeNote: null, pinned: null, isMoving: false,
+};
 const curves = new Map();
 const view = {};
 const timers = {};
 
 async function main() {
+  let start;
   try {
-    state.start = await askStart();
+    start = await askStart();
   } catch {
     showGone(true, "");
+    byId("again").addEventListener("click", () => location.reload());
     return;
   }
-  const { subject, version } = state.start;
-  say(byId("subject"), subject);
-  say(byId("version"), `plimsoll ${version}`);
-  document.title = `${subject} · plimsoll explore`;
-  state.values = initialValues(state.start);
-  view.controls = buildControls(byId("groups"), state.start, changed);
+  Object.assign(state, { base: start.base, groups: start.groups });
+  say(byId("version"), `plimsoll ${start.version}`);
+  showSubject(start.subject);
+  view.controls = buildControls(byId("groups"), changed);
   buildVerdict();
   buildFigures();
   view.film = buildFilm();
   view.curve = buildCurve(setLoad);
-  view.predict = buildPredict(settingInWords, () => {});
+  view.predict = buildPredict(() => inWords(state.groups, flags()));
   buildTheme(() => { view.film.recolour(); view.curve.redraw(); });
-  view.run = new Asker("/api/run", false, { answer: heardRun, problems: heardProblems, gone, busy: busy("run") });
-  view.knee = new Asker("/api/knee", true, { answer: heardKnee, problems: heardKneeProblems, gone, busy: busy("knee") });
-  byId("reset-all").addEventListener("click", () => settle(initialValues(state.start)));
+  view.run = new Asker("/api/run", false, { answer: heardRun, problems: heardProblems, gone, busy });
+  view.knee = new Asker("/api/knee", true, { answer: heardKnee, problems: heardKneeProblems, gone, busy: () => {} });
+  byId("reset-all").addEventListener("click", () => { state.isMoving = false; state.set.clear(); moved(); });
   byId("pin").addEventListener("click", pin);
   byId("copy-link").addEventListener("click", () => copy(byId("copy-link"), location.href));
+  byId("copy-knee").addEventListener("click", () => copy(byId("copy-knee"), byId("knee-command").textContent));
   byId("again").addEventListener("click", ask);
-  addEventListener("hashchange", () => readHash());
+  addEventListener("hashchange", readHash);
   readHash();
   if (!matchMedia("(prefers-reduced-motion: reduce)").matches) view.film.play();
 }
 
-/** A control was changed by the user. */
+function showSubject(subject) {
+  say(byId("subject"), subject);
+  const title = `${subject} · plimsoll explore`;
+  if (document.title !== title) document.title = title;
+}
+
+/** The user set a control, or put it back (null). */
 function changed(flag, text) {
-  state.values.set(flag, text);
+  if (text === null) state.set.delete(flag);
+  else state.set.set(flag, text);
+  state.last = flag;
   moved();
 }
 
-/** The address and the questions follow the values. The first of a row of changes is a new entry of the history, so that Back goes to where it rested. */
+/** The address and the questions follow. The first of a row of changes is a new entry of the history, so that Back goes to where it rested. */
 function moved() {
-  const hash = toHash(flags());
-  const address = hash ? `#${hash}` : location.pathname;
+  const address = addressOf(flags());
   if (state.isMoving) history.replaceState(null, "", address);
-  else if (`#${hash}` !== location.hash) history.pushState(null, "", address);
+  else if (address !== location.hash) history.pushState(null, "", address);
   state.isMoving = true;
-  show(byId("ignored"), false);
+  state.unknown.clear();
+  tell([]);
   view.predict.moved();
   ask();
 }
 
 function flags() {
-  return changedFlags(state.start, state.values);
+  return flagsOf(state.groups, state.set);
 }
 
-/** Puts all controls to these values, as one change. */
-function settle(values) {
-  state.isMoving = false;
-  put(values);
-  moved();
+function addressOf(flags) {
+  const hash = toHash(flags);
+  return hash ? `#${hash}` : location.pathname;
 }
 
-function put(values) {
-  state.values = values;
-  for (const [flag, text] of values) view.controls.set(flag, text);
-}
-
-/** The address says the values; what of it cannot be read is named. */
+/** The address says what is set; what of it cannot be read is named. */
 function readHash() {
-  const { values, ignored } = fromHash(state.start, location.hash);
-  put(values);
-  byId("ignored-list").replaceChildren(...ignored.map((one) => h("li", {}, one)));
-  show(byId("ignored"), ignored.length > 0);
-  state.isMoving = false;
+  const { set, unknown, ignored } = fromHash(state.groups, location.hash);
+  Object.assign(state, { set, unknown, isMoving: false });
+  tell(ignored);
   view.predict.moved();
   ask();
 }
 
+/** Names what is not taken. */
+function tell(lines) {
+  byId("ignored-list").replaceChildren(...lines.map((line) => h("li", {}, line)));
+  show(byId("ignored"), lines.length > 0);
+}
+
+function told() {
+  return [...byId("ignored-list").children].map((item) => item.textContent);
+}
+
 /** Asks for the run now, for its film and for the knee when the controls have come to rest. */
 function ask() {
-  const number = Object.keys(flags()).length;
-  say(byId("changes"), number ? `${number} changed` : "as the scenario has it");
+  const number = state.set.size;
+  say(byId("changes"), number ? `${number} set` : "as the scenario has it");
+  view.controls.show(state.groups, state.set);
   byId("reset-all").disabled = number === 0;
   view.run.ask({ flags: flags(), film: false });
   showCurve();
@@ -125,28 +140,74 @@ function kneeKey() {
 }
 
 function heardRun(answer, body) {
+  busy(false);
   showGone(false);
+  if (body === state.probe?.body) {
+    heardProbe(answer);
+    return;
+  }
   clearProblems();
-  state.answer = answer;
+  if (answer.groups) heardGroups(answer.groups, body.flags);
+  if (answer.subject) showSubject(answer.subject);
+  Object.assign(state, { answer, answerWords: inWords(state.groups, body.flags), answerLoad: loadOf(body.flags) });
   if (body.film) view.film.load(answer.film);
   showVerdict(answer);
+  // Spoken when the controls are at rest, not while a slider moves.
+  if (body.film && !view.predict.isHiding()) say(byId("live"), answer.said.split("\n")[0]);
   refresh();
 }
 
-function heardProblems(answer) {
+/** The controls as they are with these flags: other defaults, perhaps other controls. What there is no control for any more is let go, and named. */
+function heardGroups(groups, asked) {
+  state.groups = groups;
+  const gone = dropped(groups, asked).filter((flag) => state.set.has(flag));
+  for (const flag of gone) {
+    tell([...told(), `${flag}=${state.set.get(flag)}: let go, there is no such control with these settings`]);
+    state.set.delete(flag);
+  }
+  const { set, ignored } = settled(groups, state.unknown);
+  state.unknown.clear();
+  if (ignored.length > 0) tell([...told(), ...ignored]);
+  for (const [flag, text] of set) state.set.set(flag, text);
+  if (gone.length > 0) history.replaceState(null, "", addressOf(flags()));
+  if (gone.length + set.size > 0) ask();
+  else view.controls.show(state.groups, state.set);
+}
+
+function heardProblems(answer, body) {
+  busy(false);
   showGone(false);
-  showProblems(answer);
+  const { last, probe } = state;
+  const isProbe = body === probe?.body;
+  showProblems(isProbe ? probe.answer : answer);
+  // Another engine or model may not know what was set for the one before: its controls tell, asked for without the rest.
+  state.last = null;
+  state.probe = null;
+  if (isProbe || !(last in body.flags) || Object.keys(body.flags).length === 1) return;
+  state.probe = { answer, body: { flags: { [last]: body.flags[last] }, film: false } };
+  clearTimeout(timers.film);
+  view.run.ask(state.probe.body);
+}
+
+/** The controls with the last change alone: what they do not have is let go, and if that is nothing the problem stands. */
+function heardProbe(answer) {
+  state.probe = null;
+  if (answer.groups && dropped(answer.groups, flags()).length > 0) heardGroups(answer.groups, flags());
 }
 
 function heardKnee(answer, body) {
   const key = JSON.stringify(body.flags);
   curves.set(key, answer);
-  Object.assign(state, { curve: curveOf(answer.knee), kneeOf: key, kneeNote: null });
+  Object.assign(state, { curve: curveOf(answer.knee, answer.said), kneeOf: key, kneeNote: null });
+  say(byId("knee-command"), answer.command);
+  say(byId("knee-said"), answer.said);
   refresh();
 }
 
 function heardKneeProblems(answer, body) {
   const problem = answer.problems?.[0]?.message ?? "no reason given";
+  say(byId("knee-command"), answer.command ?? "");
+  say(byId("knee-said"), "");
   Object.assign(state, { curve: null, kneeOf: JSON.stringify(body.flags), kneeNote: `no knee: ${problem}` });
   refresh();
 }
@@ -154,7 +215,7 @@ function heardKneeProblems(answer, body) {
 function gone() {
   clearTimeout(timers.film);
   clearTimeout(timers.knee);
-  showGone(true, state.start.base);
+  showGone(true, state.base);
 }
 
 /** The curve belongs to the controls as they are, but for the load. */
@@ -171,55 +232,51 @@ function refresh() {
 }
 
 function showCurve() {
-  const control = loadControl(state.start);
-  const text = control ? state.values.get(control.flag) : null;
-  const load = text === null || text === undefined || !Number.isFinite(Number(text)) ? null : Number(text);
+  const control = loadControl(state.groups);
+  const load = loadOf(flags());
   const isOurs = isCurveOurs();
   view.curve.show({
-    curve: state.curve, pinned: state.pinned, answer: state.answer, load, unit: control?.unit || control?.name.toLowerCase(),
-    isStale: !isOurs, note: isOurs ? state.kneeNote : "searching for the knee …",
+    curve: state.curve, pinned: state.pinned, answer: state.answer, answerLoad: state.answerLoad, load, unit: control?.unit || control?.name.toLowerCase(),
+    isStale: !isOurs, note: isOurs ? state.kneeNote : state.curve ? "searching for the knee … (pale: before the change)" : "searching for the knee …",
   });
+}
+
+/** The load with such flags; null where it has no number. */
+function loadOf(flags) {
+  const control = loadControl(state.groups);
+  const text = control ? flags[control.flag] ?? ownText(control) : null;
+  return text === null || !Number.isFinite(Number(text)) ? null : Number(text);
 }
 
 /** A click on the curve sets the load that it is drawn over. */
 function setLoad(rate) {
-  const control = loadControl(state.start);
-  if (!control) return;
-  const text = String(control.whole ? Math.max(Math.round(rate), 1) : Number(rate.toPrecision(3)));
-  view.controls.set(control.flag, text);
-  changed(control.flag, text);
+  const control = loadControl(state.groups);
+  if (control) changed(control.flag, String(control.whole ? Math.max(Math.round(rate), 1) : Number(rate.toPrecision(3))));
 }
 
 /** Keeps the answer beside those to come, or lets it go. */
 function pin() {
-  state.pinned = state.pinned || !state.answer ? null : { answer: state.answer, curve: isCurveOurs() ? state.curve : null, words: settingInWords() };
+  state.pinned = state.pinned || !state.answer ? null : { answer: state.answer, curve: isCurveOurs() ? state.curve : null, words: state.answerWords };
   byId("pin").setAttribute("aria-pressed", String(Boolean(state.pinned)));
   show(byId("pinned"), Boolean(state.pinned));
   if (state.pinned) say(byId("pinned-words"), state.pinned.words);
   refresh();
 }
 
-/** The changed controls in words. */
-function settingInWords() {
-  const changes = flags();
-  const load = loadControl(state.start);
-  const words = controlsOf(state.start).filter((control) => control.flag in changes || control === load)
-    .flatMap((control) => {
-      const text = state.values.get(control.flag);
-      return text === null ? [] : [control.unit ? `${control.name} ${text} ${control.unit}` : `${control.name} ${text}`];
-    });
-  return words.join(", ") || "as the scenario has it";
+/** Says that a run is under way where no answer has come for long, and pales the ones before. */
+function busy(isBusy) {
+  if (isBusy) {
+    timers.busy ??= setTimeout(() => tellBusy(true), SLOW_MS);
+    return;
+  }
+  clearTimeout(timers.busy);
+  timers.busy = null;
+  tellBusy(false);
 }
 
-/** Says that something is under way where it takes long. */
-function busy(kind) {
-  const words = { run: "simulating …", knee: "searching for the knee …" };
-  return (isBusy) => {
-    clearTimeout(timers[`${kind} busy`]);
-    const element = byId(`busy-${kind}`);
-    if (isBusy) timers[`${kind} busy`] = setTimeout(() => say(element, words[kind]), SLOW_MS);
-    else say(element, "");
-  };
+function tellBusy(isBusy) {
+  say(byId("busy"), isBusy ? "simulating …" : "");
+  document.body.classList.toggle("waiting", isBusy);
 }
 
 main();

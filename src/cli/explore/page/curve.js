@@ -2,13 +2,13 @@
 
 import { byId, h, say, show, svg } from "./dom.js";
 import { SERIES, apart, extents, nearest, quoted, unquotedFrom } from "./curve-layout.js";
-import { interval, percent, significant, time } from "./format.js";
+import { grouped, interval, percent, significant, time } from "./format.js";
 import { latency, limitOf } from "./reading.js";
 import { linearTicks, logTicks, scale } from "./scale.js";
 
-const MARGIN = { left: 58, right: 96, top: 40, bottom: 40 };
+const MARGIN = { left: 58, right: 96, top: 44, bottom: 44 };
 
-/** Builds the chart; `choose(rate)` is called with where the user clicks. Returns {show(view)}, view: {curve, pinned, answer, load, isStale, note}. */
+/** Builds the chart; `choose(rate)` is called with where the user clicks. Returns {show(view)}, view: {curve, pinned, answer, answerLoad, load, unit, isStale, note}. */
 export function buildCurve(choose) {
   const frame = byId("curve");
   const picture = svg("svg", { role: "img", "aria-labelledby": "curve-title curve-about" });
@@ -38,11 +38,13 @@ export function buildCurve(choose) {
 
 function draw(picture, { width, height }, view) {
   if (width < 50) return null;
-  const { curve, pinned, answer, load } = view;
+  const { curve, answer, load } = view;
+  // A curve over another kind of load has no place on this axis.
+  const pinned = view.pinned?.curve && (!curve || curve.unit === view.pinned.curve.unit) ? view.pinned.curve : null;
   const result = answer?.result;
   const limits = ["ttft", "tpot"].map((key) => (result && limitOf(result, key)) ?? curve?.goodput[key] ?? null);
-  const here = load === null ? null : hereOf(result, load);
-  const domain = extents([curve, pinned?.curve], here, limits.filter((limit) => limit !== null));
+  const here = load === null ? null : { ...hereOf(result, view.answerLoad), x: load };
+  const domain = extents([curve, pinned], here, limits.filter((limit) => limit !== null));
   const x = scale("linear", domain.x, [MARGIN.left, width - MARGIN.right]);
   const y = scale("log", domain.y, [height - MARGIN.bottom, MARGIN.top]);
   const box = { left: MARGIN.left, right: width - MARGIN.right, top: MARGIN.top, bottom: height - MARGIN.bottom };
@@ -51,11 +53,11 @@ function draw(picture, { width, height }, view) {
   picture.classList.toggle("is-stale", Boolean(view.isStale));
   picture.replaceChildren(
     pattern(), axes(x, y, domain, box, unit),
-    svg("g", { class: "before" }, pinned?.curve ? series(pinned.curve, x, y, box, "before") : []),
+    svg("g", { class: "before" }, pinned ? before(pinned, x, y, box) : []),
     svg("g", { class: "now" }, curve ? [regions(curve, x, box), limitLines(limits, x, y, box), series(curve, x, y, box, "now"), ends(curve, x, y, box)] : limitLines(limits, x, y, box)),
-    here ? marker(here, load, x, y, box) : "",
+    here ? marker(here, unit, x, y, box) : "",
   );
-  say(byId("curve-title"), titleOf(curve));
+  say(byId("curve-title"), titleOf(view.isStale ? null : curve));
   say(byId("curve-about"), view.note ?? (curve?.limitedBy ? `limited by ${curve.limitedBy.split(":")[0]}` : ""));
   byId("curve-about").title = curve?.limitedBy ?? "";
   return { x, y, box, unit };
@@ -64,16 +66,16 @@ function draw(picture, { width, height }, view) {
 function titleOf(curve) {
   if (!curve) return "Latency against load";
   const unit = curve.unit;
-  const parts = [curve.knee ? `${significant(curve.knee.value)} ${unit} within the SLO` : "Latency against load"];
+  const parts = [curve.knee ? `${amount(curve.knee.value, unit)} ${unit} within the SLO` : curve.words || "Latency against load"];
   if (curve.saturation) parts.push(`saturates at ${significant(curve.saturation.value)} ${unit}`);
   return parts.join(", ");
 }
 
-/** Where the controls are now, with the figures of this very run. */
+/** The figures of the run that was answered last, and the load that it had: the controls may be further already. */
 function hereOf(result, load) {
   const at = (key, part) => (result ? latency(result, key, part) : { value: null, low: null, high: null });
   const [p99, p50, tpot] = [at("ttft", "p99"), at("ttft", "p50"), at("tpot", "p99")];
-  return { x: load, ttft99: p99.value, low: p99.low, high: p99.high, ttft50: p50.value, tpot99: tpot.value };
+  return { dotsAt: load, ttft99: p99.value, low: p99.low, high: p99.high, ttft50: p50.value, tpot99: tpot.value };
 }
 
 function pattern() {
@@ -88,7 +90,7 @@ function axes(x, y, domain, box, unit) {
     ticksY.map((tick) => [svg("line", { x1: box.left, x2: box.right, y1: y(tick), y2: y(tick), class: "grid" }), svg("text", { x: box.left - 8, y: y(tick), class: "tick end" }, time(tick).replace(/\.0+ /, " "))]),
     svg("line", { x1: box.left, x2: box.right, y1: box.bottom, y2: box.bottom, class: "axis" }),
     ticksX.map((tick) => [svg("line", { x1: x(tick), x2: x(tick), y1: box.bottom, y2: box.bottom + 4, class: "axis" }), svg("text", { x: x(tick), y: box.bottom + 14, class: "tick middle" }, tick.toLocaleString("en"))]),
-    svg("text", { x: (box.left + box.right) / 2, y: box.bottom + 32, class: "axis-name middle" }, unit === "req/s" ? "offered load, requests per second" : unit === "users" ? "users" : "requests in flight"));
+    svg("text", { x: (box.left + box.right) / 2, y: box.bottom + 34, class: "axis-name middle" }, unit === "req/s" ? "offered load, requests per second" : unit === "users" ? "users" : "requests in flight"));
 }
 
 function regions(curve, x, box) {
@@ -97,7 +99,8 @@ function regions(curve, x, box) {
   const from = unquotedFrom(curve);
   if (from !== null && inside(from) < box.right) {
     parts.push(svg("rect", { x: inside(from), y: box.top, width: box.right - inside(from), height: box.bottom - box.top, class: "unquoted" }));
-    if (box.right - inside(from) > 60) parts.push(svg("text", { x: (inside(from) + box.right) / 2, y: box.bottom - 10, class: "in-region middle" }, "unstable: not quoted"));
+    const words = box.right - inside(from) > 90 ? ["unstable:", "not quoted"] : [];
+    words.forEach((word, i) => parts.push(svg("text", { x: inside(from) + 8, y: box.bottom - 30 + 17 * i, class: "in-region" }, word)));
   }
   for (const [mark, name, align] of [[curve.knee, "knee", "end"], [curve.saturation, "saturates", "start"]]) {
     if (!mark?.value || x(mark.value) > box.right) continue;
@@ -105,8 +108,8 @@ function regions(curve, x, box) {
     const side = align === "end" ? x(mark.value) + 3 : x(mark.value) - 3;
     parts.push(svg("rect", { x: a, y: box.top, width: Math.max(b - a, 1), height: box.bottom - box.top, class: `band ${name}` }),
       svg("line", { x1: x(mark.value), x2: x(mark.value), y1: box.top - 6, y2: box.bottom, class: `mark ${name}` }),
-      svg("text", { x: side, y: box.top - 23, class: `mark-name ${name} ${align}` }, `${name} ${significant(mark.value)}`),
-      svg("text", { x: side, y: box.top - 10, class: `mark-range ${name} ${align}` }, mark.low && mark.high ? interval(mark.low, mark.high) : ""));
+      svg("text", { x: side, y: box.top - 28, class: `mark-name ${name} ${align}` }, `${name} ${amount(mark.value, curve.unit)}`),
+      svg("text", { x: side, y: box.top - 13, class: `mark-range ${name} ${align}` }, mark.low && mark.high ? interval(mark.low, mark.high) : ""));
   }
   return parts;
 }
@@ -114,7 +117,7 @@ function regions(curve, x, box) {
 function limitLines([ttft, tpot], x, y, box) {
   return [[ttft, "TTFT", "ttft99"], [tpot, "TPOT", "tpot99"]].filter(([limit]) => limit !== null && limit !== undefined).map(([limit, name, colour]) => [
     svg("line", { x1: box.left, x2: box.right, y1: y(limit), y2: y(limit), class: `limit ${colour}` }),
-    svg("text", { x: box.left + 6, y: y(limit) - 6, class: `limit-name ${colour}` }, `${name} limit ${time(limit)}`)]);
+    svg("text", { x: box.left + 6, y: y(limit) - 9, class: `limit-name ${colour}` }, `${name} limit ${time(limit)}`)]);
 }
 
 /** Lines through the points that are quoted, with the interval of the 99th percentile behind; critical points are hollow. */
@@ -139,6 +142,17 @@ function series(curve, x, y, box, kind) {
   return parts;
 }
 
+/** The pinned curve: thin lines, its knee as a short mark, and its name where it starts. */
+function before(curve, x, y, box) {
+  const [first] = quoted(curve);
+  const at = curve.knee?.value && x(curve.knee.value) <= box.right ? x(curve.knee.value) : null;
+  return [
+    series(curve, x, y, box, "before"),
+    at === null ? [] : [svg("line", { x1: at, x2: at, y1: box.bottom - 26, y2: box.bottom, class: "mark" }), svg("text", { x: at + 4, y: box.bottom - 18 }, `pinned knee ${amount(curve.knee.value, curve.unit)}`)],
+    first && x(first.x) <= box.right ? svg("text", { x: x(first.x), y: y(first.ttft99) - 9 }, "pinned") : [],
+  ];
+}
+
 /** The names of the lines at their ends. */
 function ends(curve, x, y, box) {
   const points = quoted(curve).filter((point) => x(point.x) <= box.right);
@@ -149,25 +163,31 @@ function ends(curve, x, y, box) {
   return apart(labels, 15, box.top, box.bottom - 4).map((label) => svg("text", { x: box.right + 8, y: label.y, class: `end-name ${label.colour}` }, label.name));
 }
 
-/** The line that moves with the slider, and this run's own figures on it. */
-function marker(here, load, x, y, box) {
+/** A load: a rate in three figures, a number of users or of requests whole. */
+function amount(load, unit) {
+  return unit === "req/s" ? significant(load) : grouped(String(Math.round(load)));
+}
+
+/** The line that moves with the slider, and the last run's own figures where it was. */
+function marker(here, unit, x, y, box) {
   const at = Math.min(Math.max(x(here.x), box.left), box.right);
   const isBeyond = x(here.x) > box.right + 0.5;
-  const dots = SERIES.flatMap(({ key, colour }) => (here[key] > 0 && !isBeyond ? [svg("circle", { cx: at, cy: y(here[key]), r: 5, class: `here-dot ${colour}` })] : []));
-  const range = here.low > 0 && here.high > 0 && !isBeyond ? [svg("line", { x1: at, x2: at, y1: y(here.low), y2: y(here.high), class: "here-range" })] : [];
+  const dot = here.dotsAt !== null && x(here.dotsAt) <= box.right + 0.5 ? x(here.dotsAt) : null;
+  const dots = SERIES.flatMap(({ key, colour }) => (here[key] > 0 && dot !== null ? [svg("circle", { cx: dot, cy: y(here[key]), r: 5, class: `here-dot ${colour}` })] : []));
+  const range = here.low > 0 && here.high > 0 && dot !== null ? [svg("line", { x1: dot, x2: dot, y1: y(here.low), y2: Math.max(y(here.high), box.top), class: "here-range" })] : [];
   const left = at > (box.left + box.right) / 2;
   return svg("g", { class: "here" },
     svg("line", { x1: at, x2: at, y1: box.top, y2: box.bottom, class: "here-line" }),
     svg("path", { d: `M${at - 6},${box.bottom + 1}h12l-6,-8z`, class: "here-handle" }),
     range, dots,
-    svg("text", { x: at + (left ? -8 : 8), y: box.bottom - 12, class: `here-name ${left ? "end" : "start"}` }, `now ${significant(load)}${isBeyond ? " →" : ""}`));
+    svg("text", { x: at + (left ? -8 : 8), y: box.top + 10, class: `here-name ${left ? "end" : "start"}` }, `now ${amount(here.x, unit)}${isBeyond ? " →" : ""}`));
 }
 
 function showTip(tip, frame, { x, box, unit }, { curve, load }, rate) {
   const point = nearest(curve, rate);
-  const rows = [["", `${significant(rate)} ${unit}${load === null ? "" : " — click to set"}`]];
+  const rows = [["", `${amount(rate, unit)} ${unit}${load === null ? "" : " — click to set"}`]];
   if (point) {
-    rows.push(["simulated at", `${significant(point.x)} ${unit}`]);
+    rows.push(["simulated at", `${amount(point.x, unit)} ${unit}`]);
     if (point.verdict === "unstable") rows.push(["unstable", point.growth ? `backlog grows ${significant(point.growth)} req/s` : "not quoted"]);
     else {
       rows.push(["TTFT p50", time(point.ttft50)], ["TTFT p99", point.low ? `${time(point.ttft99)}, ${point.high ? `to ${time(point.high)}` : "at least"}` : time(point.ttft99)], ["TPOT p99", time(point.tpot99)]);

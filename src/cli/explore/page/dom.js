@@ -46,16 +46,22 @@ export function colours() {
   return Object.fromEntries(names.map((name) => [name, style.getPropertyValue(`--${name}`).trim()]));
 }
 
-/** A canvas as sharp as the screen, drawn in CSS pixels: its context, width and height. */
+/** The root's font size over that of a laptop: what is drawn grows with the text around it. */
+export function em() {
+  return parseFloat(getComputedStyle(document.documentElement).fontSize) / 14;
+}
+
+/** A canvas as sharp as the screen, cleared: its context, and its width and height in the units that are drawn in. */
 export function sharp(canvas) {
   const { width, height } = canvas.getBoundingClientRect();
   const ratio = window.devicePixelRatio || 1;
   const [wide, high] = [Math.round(width * ratio), Math.round(height * ratio)];
   if (canvas.width !== wide || canvas.height !== high) Object.assign(canvas, { width: wide, height: high });
   const context = canvas.getContext("2d");
-  context.setTransform(ratio, 0, 0, ratio, 0, 0);
-  context.clearRect(0, 0, width, height);
-  return { context, width, height };
+  const unit = em();
+  context.setTransform(ratio * unit, 0, 0, ratio * unit, 0, 0);
+  context.clearRect(0, 0, width / unit, height / unit);
+  return { context, width: width / unit, height: height / unit };
 }
 
 /** Puts a text on the clipboard and says so on the button for a moment. */

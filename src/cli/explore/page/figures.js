@@ -2,7 +2,7 @@
 
 import { byId, h, say, show } from "./dom.js";
 import { change, interval, percent, significant, time, timeInterval } from "./format.js";
-import { LATENCIES, latency, limitOf, littleOf, rhoOf, shownOf } from "./reading.js";
+import { LATENCIES, hasSlo, latency, limitOf, littleOf, rhoOf, shownOf } from "./reading.js";
 
 const cells = new Map();
 const tiles = new Map();
@@ -14,7 +14,7 @@ const TILES = [
   ["good", "", "requests within SLO"], ["inside", "", "running · waiting"], ["cost", "", "per M output tokens"],
 ];
 const GAUGES = [
-  ["rho", "ρ", "offered rate over the rate at which it saturates"], ["kv", "KV", "blocks in use, mean; the tick is the most"],
+  ["rho", "ρ", "offered rate over the rate at which it saturates; a closed loop has none"], ["kv", "KV", "blocks in use, mean; the tick is the most"],
   ["mfu", "MFU", "arithmetic done over the datasheet's peak, while busy"], ["bandwidth", "HBM", "memory traffic over the datasheet's bandwidth, while busy"],
 ];
 
@@ -64,7 +64,7 @@ function showLatencies(result, before) {
   const { isSteady, isQuotable } = shownOf(result);
   for (const { key } of LATENCIES) {
     const limit = limitOf(result, key);
-    say(cells.get(`${key} limit`), limit === null ? "" : ` · limit ${time(limit)}`);
+    say(cells.get(`${key} limit`), limit === null ? "" : ` · ≤ ${time(limit)}`);
     for (const at of ["p50", "p99"]) {
       const now = latency(result, key, at);
       const parts = cells.get(`${key} ${at}`);
@@ -74,7 +74,7 @@ function showLatencies(result, before) {
       beside(parts.pinned, now.value, before && latency(before, key, at).value, time);
     }
   }
-  const note = !isQuotable ? "not quoted: the backlog grows, so any latency is a function of how long one ran"
+  const note = !isQuotable ? "not quoted: the backlog grows"
     : isSteady ? "steady state, [95 % interval]" : "of the whole run: it has no steady state";
   say(byId("latency-note"), note);
 }
@@ -87,18 +87,19 @@ function beside(element, now, before, word) {
 }
 
 function tilesOf(result) {
-  const { figures, isQuotable } = shownOf(result);
+  const { figures, isSteady, isQuotable } = shownOf(result);
   const told = result.plimsoll;
-  const ends = told.intervals_95 ?? {};
+  // Without a steady state the intervals are of what is served once it is full, not of these figures.
+  const ends = isSteady ? told.intervals_95 ?? {} : {};
   const occupancy = figures.occupancy ?? {};
   const most = (name) => (occupancy[name] === undefined ? "" : significant(occupancy[name]));
   const share = figures.request_throughput ? figures.request_goodput / figures.request_throughput : null;
-  const hasLimits = Object.keys(told.goodput_s ?? {}).length > 0;
+  const isAsked = hasSlo(told);
   return {
     requests: { value: figures.request_throughput, ends: ends.throughput, word: (v) => `${significant(v)} req/s` },
     output: { value: figures.output_throughput, ends: ends.output_throughput, word: (v) => `${significant(v)} tok/s` },
     input: { value: figures.input_throughput, word: (v) => `${significant(v)} tok/s` },
-    good: { value: hasLimits && isQuotable ? share : null, range: hasLimits ? (ends.attainment && isQuotable ? `[${percent(ends.attainment[0])}, ${percent(ends.attainment[1])}]` : " ") : "no SLO", word: percent },
+    good: { value: isAsked && isQuotable ? share : null, range: isAsked ? (ends.attainment && isQuotable ? `[${percent(ends.attainment[0])}, ${percent(ends.attainment[1])}]` : " ") : "no SLO", word: percent },
     inside: { value: occupancy.running, range: `most ${most("running_max")} · ${most("waiting_max")}`, word: () => `${significant(occupancy.running)} · ${significant(occupancy.waiting)}` },
     cost: { value: told.cost?.usd_per_million_output_tokens, range: told.cost?.usd_per_hour ? `${significant(told.cost.usd_per_hour)} $/h` : " ", word: (v) => `${significant(v)} $` },
   };
@@ -119,7 +120,7 @@ function gaugesOf(result, curve) {
   const used = result.plimsoll.utilisation ?? {};
   const rho = rhoOf(result, curve);
   return {
-    rho: { value: rho?.value, word: rho ? significant(rho.value) : "?" },
+    rho: { value: rho?.value, word: rho ? significant(rho.value) : curve && curve.of !== "rate" ? "–" : "?" },
     kv: { value: figures.occupancy?.kv_usage, most: figures.occupancy?.kv_usage_max },
     mfu: { value: used.mfu }, bandwidth: { value: used.memory_bandwidth },
   };
@@ -133,7 +134,8 @@ function showGauges(result, curve, pinned) {
     const full = key === "rho" ? 1.5 : 1;
     const at = (share) => `${Math.min(100, (100 * share) / full)}%`;
     parts.fill.style.width = Number.isFinite(value) ? at(value) : "0";
-    parts.fill.dataset.tone = key === "rho" && value >= 1 ? "alert" : "";
+    parts.fill.classList.toggle("alert", key === "rho" && value >= 1);
+    parts.fill.classList.toggle("beyond", value > full);
     parts.most.style.left = Number.isFinite(most) ? at(most) : key === "rho" ? at(1) : "-1px";
     parts.most.classList.toggle("one", key === "rho");
     show(parts.most, key === "rho" || Number.isFinite(most));

@@ -126,7 +126,7 @@ class Reel {
   neighbour(t, direction) {
     const now = this.stepAt(t);
     if (!now) return direction > 0 && this.begin.length ? this.begin[0] : t;
-    if (direction < 0 && t - now.begin > 1e-9) return now.begin;
+    if (direction < 0 && t - now.begin > 1e-8) return now.begin;
     const { row } = now;
     const each = (this.end[row] - this.begin[row]) / this.count[row];
     const at = Math.round((now.begin - this.begin[row]) / each) + direction;
@@ -161,7 +161,12 @@ export class Film {
     this.replicas = film.replicas;
     this.reels = film.replicas.map((_, index) => new Reel(film, index));
     const longest = (values) => values.reduce((most, value) => Math.max(most, value ?? 0), 1);
-    this.longest = { prompt: longest(film.requests.prompt), output: longest(film.requests.output) };
+    // Of an answer that the film does not see end: the tokens that it has by then.
+    const soFar = this.reels.flatMap((reel) => reel.lives.items.map(({ request }) => {
+      const first = film.requests.first_token[request];
+      return first === null || film.requests.output[request] !== null ? 0 : reel.stepsBy(film.until) - reel.stepsBy(first) + 1;
+    }));
+    this.longest = { prompt: longest(film.requests.prompt), output: Math.max(longest(film.requests.output), longest(soFar)) };
   }
 
   /** How far a request in the batch is at `t`: shares of its prompt and of its answer (null: how long it will be is not in the film), and tokens out. */

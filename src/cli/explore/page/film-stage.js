@@ -25,13 +25,17 @@ export function drawStage({ context: c, width, height }, film, reel, t, colour) 
 function title(c, box, name, value, colour, tone) {
   c.textBaseline = "alphabetic";
   c.textAlign = "left";
+  c.font = font(13, 600);
+  const valueWide = c.measureText(value).width;
   c.font = font(12);
+  const nameWide = c.measureText(`${name} `).width + 2;
+  // What is wider than its box ends where the box ends.
+  const x = box.x + Math.min(0, box.w - nameWide - valueWide);
   c.fillStyle = colour.muted;
-  c.fillText(name, box.x, box.y - 9);
-  const after = c.measureText(`${name} `).width;
+  c.fillText(name, x, box.y - 9);
   c.font = font(13, 600);
   c.fillStyle = tone ?? colour.ink;
-  c.fillText(value, box.x + after + 2, box.y - 9);
+  c.fillText(value, x + nameWide, box.y - 9);
 }
 
 export function font(size, weight = 400) {
@@ -53,10 +57,13 @@ function drawArrow(c, x, y, colour) {
 function drawQueue(c, box, film, reel, t, colour) {
   const waiting = reel.waits.at(t);
   const front = reel.fronts.at(t).length;
-  title(c, box, "waiting", grouped(String(waiting.length)) + (front ? ` · front end ${front}` : ""), colour, waiting.length ? colour.wait : colour.ink);
+  title(c, box, "waiting", grouped(String(waiting.length)), colour, waiting.length ? colour.wait : colour.ink);
   c.strokeStyle = colour.line;
   c.strokeRect(box.x + 0.5, box.y + 0.5, box.w - 1, box.h - 1);
-  const inner = { x: box.x + 5, y: box.y + 5, w: box.w - 10, h: box.h - 10 };
+  const inner = { x: box.x + 5, y: box.y + 5, w: box.w - 10, h: box.h - 28 };
+  c.fillStyle = colour.muted;
+  c.font = font(11);
+  c.fillText(`front end ${grouped(String(front))}`, inner.x + 1, box.y + box.h - 7);
   // As large as they all find room; then drawn in order until the box is full.
   const largest = [34, 26, 20, 15, 11, 8, 6].find((side) => fits(waiting, film, side, inner)) ?? 5;
   let [x, y, rowHigh] = [inner.x + inner.w, inner.y, 0];
@@ -112,13 +119,21 @@ export function grid(slots, width, height) {
 function drawBatch(c, box, film, reel, t, colour) {
   const stays = reel.stays.at(t);
   const most = reel.replica.max_num_seqs;
-  title(c, box, "running", `${grouped(String(stays.length))}${most ? ` of at most ${grouped(String(most))}` : ""}`, colour);
+  const elsewhere = reel.lives.items.length === 0 && reel.begin.length > 0;
+  const row = reel.rowAt(t);
+  const number = row >= 0 && t < reel.end[row] ? reel.running[row] : stays.length;
+  title(c, box, "running", `${grouped(String(number))}${most ? ` of at most ${grouped(String(most))}` : ""}`, colour);
   drawStep(c, box, reel, t, colour);
   const area = { ...box, y: box.y + 10, h: box.h - 10 };
   const { rows, high, wide } = grid(reel.slots, area.w, area.h);
   const bar = Math.max(high - (high > 6 ? 3 : 1), 1.5);
   const room = wide - 10;
   const full = Math.sqrt(film.longest.prompt) + Math.sqrt(film.longest.output);
+  if (elsewhere) {
+    c.fillStyle = colour.muted;
+    c.font = font(12);
+    c.fillText("requests are shown at the replica that they end on", area.x, area.y + 18);
+  }
   for (const stay of stays) {
     const x = area.x + Math.floor(stay.row / rows) * wide;
     const y = area.y + (stay.row % rows) * high;

@@ -7,7 +7,9 @@ import { linearTicks } from "./scale.js";
 
 export const LEFT = 74;
 export const RIGHT = 60;
-const LINE_HIGH = 40;
+const FOOT = 24;
+const LINE_HIGH = 38;
+const STRIP_HIGH = 14;
 const LINES = [
   { name: "running", column: "running", colour: "decode", word: (value) => grouped(String(value)) },
   { name: "waiting", column: "waiting", colour: "wait", word: (value) => grouped(String(value)) },
@@ -21,24 +23,48 @@ export function windowAt(film, t, span) {
   return [from, from + span];
 }
 
-/** Draws all of it; `pinned` is left to other charts. */
-export function drawTime({ context: c, width, height }, film, reel, t, [from, to], colour) {
+/**
+ * Draws all of it at `t`. What does not depend on the cursor is kept in `kept`, an object that is the caller's, and painted
+ * anew only where film, window, size or colours are others.
+ */
+export function drawTime({ context: c, width, height }, film, reel, t, [from, to], colour, kept = {}) {
   const x = (time) => LEFT + ((time - from) / (to - from)) * (width - LEFT - RIGHT);
-  let y = 4;
-  for (const line of LINES) {
-    drawLine(c, reel, line, { y, h: LINE_HIGH, width }, [from, to], t, colour);
-    y += LINE_HIGH + 10;
+  const parts = [film, reel, from, to, width, height, c.canvas.width, colour];
+  if (!kept.parts || parts.some((part, i) => part !== kept.parts[i])) {
+    kept.canvas ??= document.createElement("canvas");
+    Object.assign(kept.canvas, { width: c.canvas.width, height: c.canvas.height });
+    const under = kept.canvas.getContext("2d");
+    under.setTransform(c.getTransform());
+    paint(under, { width, height }, film, reel, [from, to], x, colour);
+    kept.parts = parts;
   }
-  const bottom = height - 24;
-  drawRequests(c, film, reel, { y, h: bottom - y, width }, [from, to], x, colour);
-  drawAxis(c, width, bottom, [from, to], x, colour);
+  c.drawImage(kept.canvas, 0, 0, width, height);
   c.strokeStyle = colour.ink;
   c.lineWidth = 1.5;
   c.beginPath();
   c.moveTo(x(t), 0);
-  c.lineTo(x(t), bottom + 4);
+  c.lineTo(x(t), height - FOOT + 4);
   c.stroke();
   c.lineWidth = 1;
+  LINES.forEach((line, i) => {
+    const word = line.word(valueAt(reel, line.column, t), reel);
+    label(c, word, topOf(i) + LINE_HIGH - 8, colour.ink, "left", width - RIGHT + 8, 600);
+  });
+}
+
+function topOf(line) {
+  return 4 + line * (LINE_HIGH + 10);
+}
+
+/** All but the cursor and the values at it. */
+function paint(c, { width, height }, film, reel, [from, to], x, colour) {
+  LINES.forEach((line, i) => drawLine(c, reel, line, { y: topOf(i), h: LINE_HIGH, width }, [from, to], colour));
+  const strip = topOf(LINES.length);
+  const top = strip + STRIP_HIGH + 10;
+  const bottom = height - FOOT;
+  drawSteps(c, reel, { y: strip, h: STRIP_HIGH, width }, [from, to], x, colour);
+  drawRequests(c, film, reel, { y: top, h: bottom - top, width }, [from, to], x, colour);
+  drawAxis(c, width, bottom, [from, to], x, colour);
 }
 
 function label(c, name, y, colour, align = "right", x = LEFT - 8, weight = 400) {
@@ -50,7 +76,7 @@ function label(c, name, y, colour, align = "right", x = LEFT - 8, weight = 400) 
 }
 
 /** One quantity as steps filled to the ground; of the rows in a pixel the most is drawn. */
-function drawLine(c, reel, line, { y, h, width }, [from, to], t, colour) {
+function drawLine(c, reel, line, { y, h, width }, [from, to], colour) {
   const most = Math.max(reel.most[line.column], 1);
   const inner = width - LEFT - RIGHT;
   c.strokeStyle = colour.line;
@@ -77,14 +103,38 @@ function drawLine(c, reel, line, { y, h, width }, [from, to], t, colour) {
   c.lineWidth = 1;
   label(c, line.name, y + h - 8, colour.ink, "right", LEFT - 8, 600);
   label(c, `to ${line.word(most, reel)}`, y + 7, colour.muted);
-  label(c, line.word(valueAt(reel, line.column, t), reel), y + h - 8, colour.ink, "left", width - RIGHT + 8, 600);
 }
 
-/** What a line is at `t`: who runs and who waits to the instant, blocks as of the step's begin. */
+/** Every step as a block: above what it computes of prompts, below who decodes. Steps that would be thinner than a pixel are left out. */
+function drawSteps(c, reel, { y, h, width }, [from, to], x, colour) {
+  const right = width - RIGHT;
+  let drawn = -1;
+  for (let row = Math.max(reel.rowAt(from), 0); row <= reel.rowAt(to); row += 1) {
+    const each = (reel.end[row] - reel.begin[row]) / reel.count[row];
+    const isApart = x(from + each) - x(from) >= 3;
+    const parts = isApart ? reel.count[row] : 1;
+    const long = (reel.end[row] - reel.begin[row]) / parts;
+    const [prefills, decodes] = [reel.prefillTokens[row] > 0, reel.decodes[row] > 0];
+    for (let part = 0; part < parts; part += 1) {
+      const begin = reel.begin[row] + part * long;
+      const [a, b] = [Math.max(x(begin), LEFT), Math.min(x(begin + long), right)];
+      if (b <= LEFT || a >= right || (b <= drawn && !prefills)) continue;
+      drawn = Math.ceil(b);
+      const wide = Math.max(b - a - (isApart ? 1 : 0), 0.8);
+      c.fillStyle = colour.prefill;
+      if (prefills) c.fillRect(a, y, wide, decodes ? h / 2 : h);
+      c.fillStyle = colour.decode;
+      if (decodes) c.fillRect(a, prefills ? y + h / 2 : y, wide, prefills ? h / 2 : h);
+    }
+  }
+  label(c, "steps", y + h / 2, colour.ink, "right", LEFT - 8, 600);
+}
+
+/** What a line is at `t`: who waits to the instant, who runs and blocks as of the step's begin. */
 function valueAt(reel, column, t) {
   if (column === "waiting") return reel.waitingAt(t);
-  if (column === "running") return reel.stays.at(t).length;
   const row = reel.rowAt(t);
+  if (column === "running") return row < 0 || t >= reel.end[row] ? 0 : reel.running[row];
   return row < 0 ? 0 : reel.kv[row];
 }
 
@@ -156,7 +206,7 @@ function drawAxis(c, width, bottom, [from, to], x, colour) {
   for (const tick of linearTicks(from, to, Math.max(Math.floor((width - LEFT - RIGHT) / 90), 2))) {
     label(c, tick === 0 ? "0" : trimmed(tick, to - from), bottom + 13, colour.muted, "center", x(tick));
   }
-  label(c, "seconds", bottom + 13, colour.muted, "left", width - RIGHT + 8);
+  label(c, "seconds", bottom + 13, colour.muted);
 }
 
 /** A tick in as many decimals as tell it from its neighbours. */

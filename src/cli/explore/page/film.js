@@ -1,6 +1,6 @@
 // The player of the film: play, pause, speed, scrubbing, single steps, replicas; it asks stage and charts to draw the same instant.
 
-import { byId, colours, h, say, sharp, show } from "./dom.js";
+import { byId, colours, em, h, say, sharp, show } from "./dom.js";
 import { Film, stepInWords } from "./film-data.js";
 import { drawStage } from "./film-stage.js";
 import { drawTime, endedBy, timeAt, windowAt } from "./film-time.js";
@@ -18,6 +18,7 @@ export function buildFilm() {
     speed: byId("film-speed"), replica: byId("film-replica"), stage: byId("film-stage"), time: byId("film-time"), done: byId("film-done"),
   };
   let colour = colours();
+  const kept = {};
   const reel = () => at.film.reels[at.replica];
 
   const draw = () => {
@@ -25,7 +26,7 @@ export function buildFilm() {
     if (!at.film) return;
     at.window = at.dragWindow ?? windowAt(at.film, at.t, at.span);
     drawStage(sharp(parts.stage), at.film, reel(), at.t, colour);
-    drawTime(sharp(parts.time), at.film, reel(), at.t, at.window, colour);
+    drawTime(sharp(parts.time), at.film, reel(), at.t, at.window, colour, kept);
     parts.scrub.value = Math.round((SCRUB * at.t) / at.film.until);
     parts.scrub.setAttribute("aria-valuetext", clock(at.t));
     say(parts.clock, `${clock(at.t)} of ${at.film.until.toFixed(1)} s`);
@@ -73,7 +74,7 @@ export function buildFilm() {
     show(byId("film-none"), !told);
     show(byId("film-body"), Boolean(told));
     if (!told) return;
-    at.replica = Math.min(at.replica, told.replicas.length - 1);
+    if (!at.film.reels[at.replica]?.lives.items.length) at.replica = Math.max(at.film.reels.findIndex((one) => one.lives.items.length > 0), 0);
     at.t = Math.min(at.t, at.film.until);
     say(byId("film-caption"), `the first ${at.film.until.toFixed(1)} s of the simulated run, from an empty server on, ${grouped(String(told.requests.arrival.length))} requests; areas of squares as prompts, lengths of bars as roots of tokens`);
     showReplicas(parts.replica, told.replicas, at.replica);
@@ -88,7 +89,7 @@ export function buildFilm() {
 
 function showReplicas(select, replicas, chosen) {
   show(byId("film-replica-label"), replicas.length > 1);
-  const names = replicas.map((replica) => `replica ${replica.name}${replica.role === "serves" ? "" : `, ${replica.role}`}`);
+  const names = replicas.map((replica) => replica.name);
   if (select.dataset.names !== names.join()) {
     select.dataset.names = names.join();
     select.replaceChildren(...names.map((name, index) => h("option", { value: index }, name)));
@@ -117,7 +118,7 @@ function wire(parts, at, { play, go, step, redraw }) {
   let isDragged = false;
   const drag = (event) => {
     const box = parts.time.getBoundingClientRect();
-    go(timeAt(event.clientX - box.left, box.width, at.dragWindow ?? at.window));
+    go(timeAt((event.clientX - box.left) / em(), box.width / em(), at.dragWindow ?? at.window));
   };
   parts.time.addEventListener("pointerdown", (event) => {
     isDragged = true;

@@ -4,8 +4,8 @@ import { byId, h, say, show } from "./dom.js";
 import { interval, significant } from "./format.js";
 import { judged, nextQuestion } from "./questions.js";
 
-/** Builds the card. `setting()` names the setting of the controls in words; `shown(isShown)` is told when answers may be seen. */
-export function buildPredict(setting, shown) {
+/** Builds the card. `setting()` names the setting of the controls in words. */
+export function buildPredict(setting) {
   const at = { isOn: false, turn: 0, asked: null, isOpen: false, answer: null, curve: null, scores: [] };
   const [toggle, card, form, field] = [byId("predict"), byId("predict-card"), byId("predict-form"), byId("predict-field")];
 
@@ -14,7 +14,6 @@ export function buildPredict(setting, shown) {
     document.body.classList.toggle("veiled", isHidden);
     byId("answers").inert = isHidden;
     show(card, at.isOn);
-    shown(!isHidden);
   };
   const pose = () => {
     at.isOpen = false;

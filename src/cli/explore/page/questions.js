@@ -111,7 +111,8 @@ export function nextQuestion(turn, result, curve) {
 export function judged(predicted, { value, low, high }) {
   const error = value === 0 ? (predicted === 0 ? 0 : Infinity) : (predicted - value) / Math.abs(value);
   const isInside = Number.isFinite(low) && Number.isFinite(high) && predicted >= low && predicted <= high;
-  const size = Math.abs(error);
-  const words = isInside ? "inside the 95 % interval" : size <= 0.05 ? "very near" : size <= 0.2 ? "near" : size <= 1 ? "the right order of magnitude" : "far off";
+  // Half of it is as far off as twice of it.
+  const ratio = predicted === value ? 1 : predicted * value > 0 ? Math.max(predicted / value, value / predicted) : Infinity;
+  const words = isInside ? "inside the 95 % interval" : ratio <= 1.05 ? "very near" : ratio <= 1.25 ? "near" : ratio <= 3 ? "the right order of magnitude" : "far off";
   return { error, text: error === Infinity ? "–" : signedPercent(error), words };
 }

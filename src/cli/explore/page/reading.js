@@ -13,9 +13,8 @@ const VERDICTS = {
 export function verdictOf(result) {
   const told = result.plimsoll;
   let [word, tone] = VERDICTS[told.verdict] ?? [String(told.verdict).toUpperCase(), "neutral"];
-  const asked = hasSlo(told);
   let slo = "";
-  if (asked && told.verdict !== "unstable") {
+  if (hasSlo(told) && told.verdict !== "unstable") {
     if (told.slo_decided === false) slo = "SLO not decided";
     else if (told.slo_kept === false) slo = "SLO not met";
     else if (told.slo_kept === true) slo = "SLO met";
@@ -26,13 +25,14 @@ export function verdictOf(result) {
   return { word, slo, tone };
 }
 
-function hasSlo(told) {
-  return Object.keys(told.goodput_s ?? {}).length > 0 || Object.keys(told.slo ?? {}).length > 0;
+/** Whether an SLO is set, for all requests or for each class. */
+export function hasSlo(told) {
+  return typeof told.slo_kept === "boolean" || told.slo_decided === false;
 }
 
-/** The first line of what `run` prints, parted: what it is, and the figures behind the colon. */
+/** The first line of what `run` prints, parted: what it is, and the figures behind the colon. What it says of the SLO is said beside it. */
 export function firstLine(said) {
-  const line = (said ?? "").split("\n")[0].replace(/\s+\(95 % below\)\s*$/, "").trim();
+  const line = (said ?? "").split("\n")[0].replace(/\s+\(95 % below\)\s*$/, "").replace(/; SLO [A-Z ]+$/, "").trim();
   const at = line.indexOf(": ");
   return at < 0 ? { head: line, rest: "" } : { head: line.slice(0, at), rest: line.slice(at + 2) };
 }
@@ -49,7 +49,7 @@ export function trustOf(result) {
 
 /** How far the model may be off, 90 %: [{name, low, high}] as relative differences. */
 export function modelErrors(result) {
-  const names = { mean_ttft_ms: "TTFT mean", p99_ttft_ms: "TTFT p99", mean_tpot_ms: "TPOT mean", mean_e2el_ms: "E2E mean", output_throughput: "tok/s" };
+  const names = { mean_ttft_ms: "TTFT mean", p99_ttft_ms: "TTFT p99", mean_tpot_ms: "TPOT mean", mean_e2el_ms: "E2EL mean", output_throughput: "tok/s" };
   return Object.entries(names).flatMap(([key, name]) => {
     const factors = result.plimsoll.model_interval?.[key]?.factors_90;
     return factors ? [{ name, low: factors[0] - 1, high: factors[1] === null ? Infinity : factors[1] - 1 }] : [];
@@ -66,7 +66,7 @@ export const LATENCIES = [
   { key: "ttft", name: "TTFT", long: "time to first token" },
   { key: "tpot", name: "TPOT", long: "time per output token" },
   { key: "itl", name: "ITL", long: "gap between tokens" },
-  { key: "e2el", name: "E2E", long: "whole answer" },
+  { key: "e2el", name: "E2EL", long: "end to end, the whole answer" },
 ];
 
 /** One latency in seconds: {value, low, high}; nulls where it is not known or not quoted. */
@@ -99,20 +99,16 @@ export function rhoOf(result, curve) {
   return { value: offered / full.value, low: full.high ? offered / full.high : null, high: full.low ? offered / full.low : null };
 }
 
-/** The curve of a knee's answer, whether it looks for a rate or for what a closed loop has in flight. */
-export function curveOf(knee) {
-  if (knee.in_flight) {
-    const sought = knee.in_flight;
-    return {
-      of: sought.of, unit: sought.of === "users" ? "users" : "in flight",
-      knee: sought.within_slo === null ? null : { value: sought.within_slo, low: sought.low, high: sought.high },
-      saturation: null, limitedBy: sought.limited_by, goodput: goodputOf(knee),
-      points: (sought.tried ?? []).map((point) => pointOf(point, point.in_flight, "p50")).sort((a, b) => a.x - b.x),
-    };
-  }
+const UNITS = { rate: "req/s", users: "users", requests: "in flight" };
+
+/** The curve of a knee's answer: over the rate, or over what a closed loop has in flight. `said` is what `knee` prints. */
+export function curveOf(knee, said = "") {
+  const isRate = knee.knee_of === "rate";
+  const points = (knee.points ?? []).map((point) => pointOf(point, isRate ? point.request_rate : point.in_flight));
   return {
-    of: "rate", unit: "req/s", knee: knee.knee, saturation: knee.saturation, limitedBy: knee.limited_by, goodput: goodputOf(knee),
-    points: (knee.points ?? []).map((point) => pointOf(point, point.request_rate, "median")).sort((a, b) => a.x - b.x),
+    of: knee.knee_of, unit: UNITS[knee.knee_of] ?? knee.knee_of, knee: knee.knee, saturation: knee.saturation,
+    limitedBy: knee.limited_by, goodput: goodputOf(knee), words: said.split("\n")[0].split(/\s{2,}/)[0],
+    points: points.filter(({ x }) => Number.isFinite(x)).sort((a, b) => a.x - b.x),
   };
 }
 
@@ -121,11 +117,11 @@ function goodputOf(knee) {
   return { ttft: told.ttft_ms ? told.ttft_ms / 1e3 : null, tpot: told.tpot_ms ? told.tpot_ms / 1e3 : null };
 }
 
-function pointOf(point, x, middle) {
+function pointOf(point, x) {
   const s = (ms) => (ms === null || ms === undefined ? null : ms / 1e3);
   return {
-    x, verdict: point.verdict, attainment: point.attainment?.value ?? (typeof point.attainment === "number" ? point.attainment : null),
-    ttft50: s(point[`${middle}_ttft_ms`]), ttft99: s(point.p99_ttft_ms), low: s(point.p99_ttft_low_ms), high: s(point.p99_ttft_high_ms),
+    x, verdict: point.verdict, attainment: point.attainment ?? null,
+    ttft50: s(point.median_ttft_ms), ttft99: s(point.p99_ttft_ms), low: s(point.p99_ttft_low_ms), high: s(point.p99_ttft_high_ms),
     tpot99: s(point.p99_tpot_ms), running: point.running, kv: point.kv_usage, output: point.output_throughput, growth: point.growth_per_s ?? null,
   };
 }

@@ -1,73 +1,88 @@
-// What the controls say: values by flag, which of them differ from the start's, and the same in the address. Without DOM.
+// What the user set: texts by flag, which of them there are controls for, and the same in the address. Without DOM.
+//
+// A control's own value can depend on others (another GPU, another default), and another engine has other controls. So what
+// the user set is kept as a map of flags, and never told from a comparison of values.
 
-/** All controls of the start's groups, in order. */
-export function controlsOf(start) {
-  return start.groups.flatMap((group) => group.controls);
+/** All controls of the groups, in order. */
+export function controlsOf(groups) {
+  return groups.flatMap((group) => group.controls);
 }
 
-/** The text that a control starts with, as the server wants it; null: it has none of its own. */
-export function initial(control) {
+/** The control of a flag, or null. */
+export function controlOf(groups, flag) {
+  return controlsOf(groups).find((control) => control.flag === flag) ?? null;
+}
+
+/** The text of a control's own value; null: it has none. */
+export function ownText(control) {
   return control.value === null || control.value === undefined ? null : String(control.value);
 }
 
+/** From so many choices on a list is searched by typing, and what is not on it may be typed too. */
+export const SEARCHABLE = 15;
+
 /** Why a text will not do for a control, or null. Limits are the server's to know: only what is no value at all is refused here. */
 export function fault(control, text) {
+  const trimmed = text.trim();
+  if (trimmed === "") return control.kind === "number" ? "a number is needed" : "a value is needed";
   if (control.kind === "number") {
-    const trimmed = text.trim();
-    if (trimmed === "") return "a number is needed";
     const isNumber = /^[+-]?(\d+\.?\d*|\.\d+)(e[+-]?\d+)?$/i.test(trimmed) || trimmed === "inf";
     if (!isNumber) return `“${trimmed}” is not a number`;
     if (control.whole && trimmed !== "inf" && !Number.isInteger(Number(trimmed))) return `“${trimmed}” is not a whole number`;
     return null;
   }
   if (control.kind === "switch") return ["true", "false"].includes(text) ? null : `“${text}” is neither true nor false`;
-  return control.choices.some((choice) => choice.value === text) ? null : `“${text}” is not among the choices`;
+  const isOpen = control.choices.length >= SEARCHABLE;
+  return isOpen || control.choices.some((choice) => choice.value === text) ? null : `“${text}” is not among the choices`;
 }
 
-/** Whether two texts mean the same value of a control. */
-export function isSame(control, one, other) {
-  if (one === other) return true;
-  if (one === null || other === null || control.kind !== "number") return false;
-  return one !== "" && other !== "" && Number(one) === Number(other);
+/** The flags to send, in the order of their controls. `set` is a map by flag of what the user set. */
+export function flagsOf(groups, set) {
+  const order = controlsOf(groups).map((control) => control.flag);
+  const flags = [...set.keys()].sort((a, b) => order.indexOf(a) - order.indexOf(b));
+  return Object.fromEntries(flags.map((flag) => [flag, set.get(flag)]));
 }
 
-/** The flags to send: those whose value differs from the start's, in the start's order. `values` is a map by flag. */
-export function changedFlags(start, values) {
-  const flags = {};
-  for (const control of controlsOf(start)) {
-    const text = values.get(control.flag) ?? null;
-    if (text !== null && !isSame(control, text, initial(control))) flags[control.flag] = text;
-  }
-  return flags;
-}
-
-/** Every control's first value. */
-export function initialValues(start) {
-  return new Map(controlsOf(start).map((control) => [control.flag, initial(control)]));
+/** Of the flags that were asked with: those for which the answer has no control any more. */
+export function dropped(groups, flags) {
+  return Object.keys(flags).filter((flag) => !controlOf(groups, flag));
 }
 
 /** The address's part behind #: `request-rate=12&gpu=L40S-48GB`. */
 export function toHash(flags) {
-  const escape = (text) => encodeURIComponent(text).replace(/%40/g, "@").replace(/%3A/gi, ":");
+  const escape = (text) => encodeURIComponent(text).replace(/%40/g, "@").replace(/%3A/gi, ":").replace(/%2F/gi, "/");
   return Object.entries(flags).map(([flag, text]) => `${escape(flag)}=${escape(text)}`).join("&");
 }
 
-/** Reads an address's part behind #: the values, and what of it is ignored and why. */
-export function fromHash(start, hash) {
-  const values = initialValues(start);
-  const ignored = [];
-  const controls = new Map(controlsOf(start).map((control) => [control.flag, control]));
+/**
+ * Reads an address's part behind #: what it sets, and what of it is ignored and why. `unknown` are flags without a control
+ * here: other settings may bring one, and the answer to them tells.
+ */
+export function fromHash(groups, hash) {
+  const [set, unknown, ignored] = [new Map(), new Map(), []];
   for (const part of hash.replace(/^#/, "").split("&").filter((piece) => piece !== "")) {
     const at = part.indexOf("=");
     const [flag, text] = [decode(at < 0 ? part : part.slice(0, at)), at < 0 ? null : decode(part.slice(at + 1))];
-    const control = controls.get(flag);
+    const control = controlOf(groups, flag);
     if (flag === null || (at >= 0 && text === null)) ignored.push(`${part}: not readable`);
-    else if (!control) ignored.push(`${part}: there is no such control here`);
     else if (text === null) ignored.push(`${part}: no value`);
+    else if (!control) unknown.set(flag, text);
     else if (fault(control, text)) ignored.push(`${part}: ${fault(control, text)}`);
-    else values.set(flag, text);
+    else set.set(flag, text);
   }
-  return { values, ignored };
+  return { set, unknown, ignored };
+}
+
+/** Flags that had no control, against the groups of an answer: those that have one now, and what is wrong with the others. */
+export function settled(groups, unknown) {
+  const [set, ignored] = [new Map(), []];
+  for (const [flag, text] of unknown) {
+    const control = controlOf(groups, flag);
+    const wrong = control ? fault(control, text) : "there is no such control here";
+    if (wrong) ignored.push(`${flag}=${text}: ${wrong}`);
+    else set.set(flag, text);
+  }
+  return { set, ignored };
 }
 
 function decode(text) {
@@ -87,6 +102,16 @@ export function kneeFlags(flags) {
 }
 
 /** The control that says how strong the load is, or null (a replayed trace). */
-export function loadControl(start) {
-  return controlsOf(start).find((control) => LOADS.includes(control.flag)) ?? null;
+export function loadControl(groups) {
+  return controlsOf(groups).find((control) => LOADS.includes(control.flag)) ?? null;
+}
+
+/** A setting in words: the load, and what is set. */
+export function inWords(groups, flags) {
+  const load = loadControl(groups);
+  const words = controlsOf(groups).filter((control) => control.flag in flags || control === load).flatMap((control) => {
+    const text = flags[control.flag] ?? ownText(control);
+    return text === null ? [] : [`${control.name} ${text}${control.unit && ` ${control.unit}`}`];
+  });
+  return words.join(", ") || "as the scenario has it";
 }

@@ -15,7 +15,9 @@ export function showVerdict(answer) {
   const line = firstLine(answer.said);
   const card = byId("verdict");
   card.dataset.tone = tone;
-  say(byId("state"), slo ? `${word} · ${slo}` : word);
+  // The headline begins with the state's word in most cases; it is not said twice.
+  const isSaid = line.head.toUpperCase().startsWith(word);
+  say(byId("state"), [isSaid ? "" : word, slo].filter(Boolean).join(" · "));
   say(byId("headline"), line.head);
   say(byId("headline-rest"), line.rest);
   const chip = byId("chip");
@@ -30,12 +32,12 @@ export function showVerdict(answer) {
   show(byId("why"), Boolean(answer.why));
 }
 
-export function showCommand(command) {
+function showCommand(command) {
   if (command) say(byId("command"), command);
 }
 
 function showReasons(told) {
-  const lines = [...(told.reasons ?? []), ...(told.notes ?? []).map((note) => `note: ${note}`), ...(told.ignored ?? []).map((one) => `no effect: ${one}`)];
+  const lines = [...(told.violations ?? []), ...(told.reasons ?? []), ...(told.notes ?? []).map((note) => `note: ${note}`), ...(told.ignored ?? []).map((one) => `no effect: ${one}`)];
   const list = byId("reasons");
   say(byId("reason"), lines[0] ?? "");
   if (list.dataset.text === lines.join("\n")) return;
@@ -46,6 +48,7 @@ function showReasons(told) {
 function showTrust(result) {
   const trust = trustOf(result);
   say(byId("trust"), trust.map(({ mark, word, parts }) => `${mark} ${word}: ${parts.join(", ")}`).join("   "));
+  say(byId("marks"), trust.map(({ mark, word }) => `${mark} ${word}`).join("   "));
   const errors = modelErrors(result).map(({ name, low, high }) => `${name} ${bound(low)} to ${bound(high)}`);
   say(byId("model-errors"), errors.length ? `model may be off by (90 %): ${errors.join(" · ")}` : "");
 }
@@ -58,14 +61,19 @@ function bound(difference) {
 export function showProblems(answer) {
   const problems = answer.problems ?? [{ message: "the server gave no reason", help: [] }];
   byId("problems").replaceChildren(...problems.map((problem) => h("div", { class: "problem" },
-    h("p", {}, h("strong", {}, "Not possible: "), problem.message),
-    (problem.help ?? []).map((help) => h("p", { class: "help" }, help)))));
+    h("p", {}, h("strong", {}, "Not possible: "), quoted(problem.message)),
+    (problem.help ?? []).map((help) => h("p", { class: "help" }, quoted(help))))));
   show(byId("problems"), true);
   document.body.classList.add("stale");
   const chip = byId("chip");
   chip.dataset.tone = "alert";
   say(chip, "not possible: see above the figures");
   showCommand(answer.command);
+}
+
+/** A text with what stands between backticks as code. */
+function quoted(text) {
+  return text.split("`").map((part, i) => (i % 2 ? h("code", {}, part) : part));
 }
 
 export function clearProblems() {
