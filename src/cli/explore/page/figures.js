@@ -142,7 +142,7 @@ function showGauges(result, curve, pinned) {
     const before = was?.[key].value;
     show(parts.was, Number.isFinite(before));
     if (Number.isFinite(before)) parts.was.style.left = at(before);
-    say(parts.value, word ?? (Number.isFinite(value) ? percent(value) : "?"));
+    say(parts.value, word ?? (Number.isFinite(value) ? percent(value) : "–"));
   }
 }
 
