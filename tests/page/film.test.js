@@ -111,6 +111,12 @@ test("bars have room for answers that the film does not see end", () => {
   assert.deepEqual(film.longest, { prompt: 900, output: 16 }, "fifteen steps after its first token");
 });
 
+test("the most inside of any stretch", () => {
+  const [reel] = example().reels;
+  assert.equal(reel.mostWithin(2), 2);
+  assert.equal(reel.mostWithin(0.01), 2, "around 1 s both are inside");
+});
+
 test("the stretch of time shown holds the cursor and stays inside the film", () => {
   const film = { until: 75 };
   assert.deepEqual(windowAt(film, 0, 10), [0, 10]);

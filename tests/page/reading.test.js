@@ -10,7 +10,7 @@ import { curveOf, firstLine, latency, limitOf, littleOf, modelErrors, rhoOf, sho
 function run(changes = {}) {
   const figures = {
     request_throughput: 10, output_throughput: 2000, output_tokens: 200000, completed: 1000, p99_queue_time_ms: 40,
-    p99_ttft_ms: 240, mean_ttft_ms: 80, mean_itl_ms: 9.6, mean_tpot_ms: 10, mean_e2el_ms: 2000, occupancy: { running: 19.8, waiting: 0.2, kv_usage: 0.05 },
+    p99_ttft_ms: 240, p50_ttft_ms: 60, mean_ttft_ms: 80, mean_itl_ms: 9.6, mean_tpot_ms: 10, mean_e2el_ms: 2000, occupancy: { running: 19.8, waiting: 0.2, kv_usage: 0.05, kv_usage_max: 0.2 },
   };
   return {
     request_rate: 10,
@@ -113,7 +113,7 @@ test("each question has an answer and a formula with its numbers", () => {
   const [result, curve] = [run(), curveOf(knee)];
   for (const question of QUESTIONS) {
     assert.ok(Number.isFinite(question.answer(result, curve).value), question.id);
-    assert.doesNotMatch(question.formula(result, curve), /NaN|undefined|–/, question.id);
+    for (const words of [question.formula(result, curve), question.hint(result, curve)]) assert.doesNotMatch(words, /NaN|undefined|–/, question.id);
   }
   const formula = (id) => QUESTIONS.find((question) => question.id === id).formula(result, curve);
   assert.equal(formula("inside"), "L = λ · W = 10.0/s × 2.00 s = 20.0");
@@ -130,6 +130,9 @@ test("what cannot be answered is not asked", () => {
     turn = next.turn + 1;
   }
   assert.ok(!ids.includes("knee") && !ids.includes("rho") && ids.includes("inside") && ids.includes("kv"));
+  const unstable = run({ verdict: "unstable", steady: null });
+  const asked = QUESTIONS.filter((question) => question.answer(unstable, curveOf(knee))).map(({ id }) => id);
+  assert.deepEqual(asked, ["output", "knee", "rho"], "without a steady state numbers inside are a matter of how long one ran");
 });
 
 test("a prediction inside the interval is as good as can be", () => {

@@ -54,6 +54,11 @@ async function main() {
   byId("copy-link").addEventListener("click", () => copy(byId("copy-link"), location.href));
   byId("copy-knee").addEventListener("click", () => copy(byId("copy-knee"), byId("knee-command").textContent));
   byId("again").addEventListener("click", ask);
+  byId("skip").addEventListener("click", (event) => {
+    // The address is the controls': it must not follow the link.
+    event.preventDefault();
+    byId("answers").focus();
+  });
   addEventListener("hashchange", readHash);
   readHash();
   if (!matchMedia("(prefers-reduced-motion: reduce)").matches) view.film.play();

@@ -54,7 +54,7 @@ function draw(picture, { width, height }, view) {
   picture.replaceChildren(
     pattern(), axes(x, y, domain, box, unit),
     svg("g", { class: "before" }, pinned ? before(pinned, x, y, box) : []),
-    svg("g", { class: "now" }, curve ? [regions(curve, x, box), limitLines(limits, x, y, box), series(curve, x, y, box, "now"), ends(curve, x, y, box)] : limitLines(limits, x, y, box)),
+    svg("g", { class: "now" }, curve ? regions(curve, x, box) : [], limitLines(limits, y, box), curve ? [series(curve, x, y, box, "now"), ends(curve, x, y, box)] : [], limitNames(limits, curve, x, y, box)),
     here ? marker(here, unit, x, y, box) : "",
   );
   say(byId("curve-title"), titleOf(view.isStale ? null : curve));
@@ -114,10 +114,18 @@ function regions(curve, x, box) {
   return parts;
 }
 
-function limitLines([ttft, tpot], x, y, box) {
-  return [[ttft, "TTFT", "ttft99"], [tpot, "TPOT", "tpot99"]].filter(([limit]) => limit !== null && limit !== undefined).map(([limit, name, colour]) => [
-    svg("line", { x1: box.left, x2: box.right, y1: y(limit), y2: y(limit), class: `limit ${colour}` }),
-    svg("text", { x: box.left + 6, y: y(limit) - 9, class: `limit-name ${colour}` }, `${name} limit ${time(limit)}`)]);
+const LIMITS = [["TTFT", "ttft99"], ["TPOT", "tpot99"]];
+
+function limitLines(limits, y, box) {
+  return LIMITS.map(([, colour], i) => limits[i] !== null && svg("line", { x1: box.left, x2: box.right, y1: y(limits[i]), y2: y(limits[i]), class: `limit ${colour}` }));
+}
+
+/** The names of the limits, at the end that the lines leave free. */
+function limitNames(limits, curve, x, y, box) {
+  const full = curve?.saturation?.value ?? curve?.knee?.value;
+  const isLeft = !full || x(full) > (box.left + box.right) / 2;
+  const place = isLeft ? { x: box.left + 6 } : { x: box.right - 6 };
+  return LIMITS.map(([name, colour], i) => limits[i] !== null && svg("text", { ...place, y: y(limits[i]) - 9, class: `limit-name ${colour}${isLeft ? "" : " end"}` }, `${name} limit ${time(limits[i])}`));
 }
 
 /** Lines through the points that are quoted, with the interval of the 99th percentile behind; critical points are hollow. */

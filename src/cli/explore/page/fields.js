@@ -29,6 +29,9 @@ export function numberField(first, id, enter) {
   field.addEventListener("change", () => {
     if (field.value.trim() !== (text ?? "")) enter(field.value.trim());
   });
+  field.addEventListener("keydown", (event) => {
+    if (event.key === "Escape") field.value = text ?? "";
+  });
   const put = (next, now, words) => {
     [control, text] = [next, now];
     const value = now === "inf" ? Infinity : here();
@@ -40,7 +43,7 @@ export function numberField(first, id, enter) {
     slider.setAttribute("aria-valuetext", words);
     show(beyond, value !== null && isBeyond(control, value));
     say(beyond, value !== null && value < control.low ? "⇤" : "⇥");
-    if (document.activeElement !== field || field.value.trim() !== now) field.value = now ?? "";
+    field.value = now ?? "";
   };
   const unit = control.unit ? h("span", { class: "unit" }, control.unit) : null;
   return { element: h("div", { class: "body" }, slider, beyond, field, unit), put, focus: () => slider.focus() };

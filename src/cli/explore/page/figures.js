@@ -96,9 +96,9 @@ function tilesOf(result) {
   const share = figures.request_throughput ? figures.request_goodput / figures.request_throughput : null;
   const isAsked = hasSlo(told);
   return {
-    requests: { value: figures.request_throughput, ends: ends.throughput, word: (v) => `${significant(v)} req/s` },
-    output: { value: figures.output_throughput, ends: ends.output_throughput, word: (v) => `${significant(v)} tok/s` },
-    input: { value: figures.input_throughput, word: (v) => `${significant(v)} tok/s` },
+    requests: { value: figures.request_throughput, ends: ends.throughput, word: significant },
+    output: { value: figures.output_throughput, ends: ends.output_throughput, word: significant },
+    input: { value: figures.input_throughput, word: significant },
     good: { value: isAsked && isQuotable ? share : null, range: isAsked ? (ends.attainment && isQuotable ? `[${percent(ends.attainment[0])}, ${percent(ends.attainment[1])}]` : " ") : "no SLO", word: percent },
     inside: { value: occupancy.running, range: `most ${most("running_max")} · ${most("waiting_max")}`, word: () => `${significant(occupancy.running)} · ${significant(occupancy.waiting)}` },
     cost: { value: told.cost?.usd_per_million_output_tokens, range: told.cost?.usd_per_hour ? `${significant(told.cost.usd_per_hour)} $/h` : " ", word: (v) => `${significant(v)} $` },
@@ -109,7 +109,7 @@ function showTiles(result, before) {
   const [now, was] = [tilesOf(result), before ? tilesOf(before) : null];
   for (const [key, parts] of tiles) {
     const { value, ends, range, word } = now[key];
-    say(parts.value, Number.isFinite(value) ? word(value) : "–");
+    say(parts.value, Number.isFinite(value) ? `${word(value)} ${parts.unit}`.trim() : "–");
     say(parts.range, range ?? (ends ? interval(ends[0], ends[1]) : " "));
     beside(parts.pinned, value, was?.[key].value, was?.[key].word);
   }
@@ -142,7 +142,7 @@ function showGauges(result, curve, pinned) {
     const before = was?.[key].value;
     show(parts.was, Number.isFinite(before));
     if (Number.isFinite(before)) parts.was.style.left = at(before);
-    say(parts.value, word ?? (Number.isFinite(value) ? percent(value) : "?"));
+    say(parts.value, word ?? (Number.isFinite(value) ? percent(value) : "–"));
   }
 }
 

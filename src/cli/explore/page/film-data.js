@@ -71,6 +71,8 @@ class Reel {
   constructor(film, index) {
     const { requests, waits, steps } = film;
     this.replica = film.replicas[index];
+    this.until = film.until;
+    this.within = new Map();
     const rows = steps.begin.flatMap((_, i) => (steps.replica[i] === index ? [i] : []));
     const column = (name) => Float64Array.from(rows, (i) => steps[name][i]);
     Object.assign(this, { begin: column("begin"), end: column("end"), count: column("count"), running: column("running") });
@@ -90,6 +92,16 @@ class Reel {
     this.ends = mine.map((i) => requests.end[i]).filter((end) => end !== null).sort((a, b) => a - b);
     const most = (values) => values.reduce((a, b) => Math.max(a, b), 0);
     this.most = { running: most(this.running), waiting: most(this.queue.number), kv: most(this.kv) };
+  }
+
+  /** The most requests that are inside at some time of a stretch of `span` seconds, wherever in the film it lies. */
+  mostWithin(span) {
+    const key = span.toPrecision(6);
+    if (!this.within.has(key)) {
+      const places = Array.from({ length: 61 }, (_, i) => (i * Math.max(this.until - span, 0)) / 60);
+      this.within.set(key, Math.max(...places.map((from) => this.lives.within(from, from + span).length)));
+    }
+    return this.within.get(key);
   }
 
   /** How many wait at `t`. */

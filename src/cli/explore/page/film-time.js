@@ -162,9 +162,18 @@ function heightsOf(stretches, perPixel, from, pixels) {
   return heights;
 }
 
-/** The requests: each keeps its lane from arrival to end. */
+/** From so many waiting on a queue is what there is to see. */
+const MANY_WAIT = 20;
+
+/**
+ * The requests, one row each. Few: a row is free again when its request has ended, so that rows are high. Where many wait: in
+ * order of arrival, so that one sees the queue move up.
+ */
 function drawRequests(c, film, reel, { y, h, width }, [from, to], x, colour) {
-  const lane = h / Math.max(reel.lanes, 12);
+  const lives = reel.lives.within(from, to);
+  const byArrival = reel.most.waiting >= MANY_WAIT;
+  const rows = byArrival ? Math.max(reel.mostWithin(to - from), lives.length) : reel.lanes;
+  const lane = h / Math.max(rows, 12);
   const bar = Math.max(lane - (lane > 4 ? 1 : 0), 0.6);
   c.save();
   c.beginPath();
@@ -177,8 +186,8 @@ function drawRequests(c, film, reel, { y, h, width }, [from, to], x, colour) {
     c.fillRect(x(Math.max(a, from)), top, Math.max(x(Math.min(b, to)) - x(Math.max(a, from)), 0.7), bar);
   };
   const { admitted, first_token: first, queued } = film.requests;
-  for (const life of reel.lives.within(from, to)) {
-    const top = y + life.row * lane;
+  for (const [rank, life] of lives.entries()) {
+    const top = y + (byArrival ? rank : life.row) * lane;
     const i = life.request;
     part(life.from, queued[i] ?? admitted[i] ?? life.to, top, colour.faint);
     if (admitted[i] !== null) {
@@ -190,7 +199,7 @@ function drawRequests(c, film, reel, { y, h, width }, [from, to], x, colour) {
   c.restore();
   c.globalAlpha = 1;
   label(c, "requests", y + 8, colour.ink, "right", LEFT - 8, 600);
-  label(c, `${grouped(String(reel.lanes))} lanes`, y + 23, colour.muted);
+  label(c, byArrival ? "by arrival" : `in ${grouped(String(reel.lanes))} rows`, y + 23, colour.muted);
 }
 
 function drawAxis(c, width, bottom, [from, to], x, colour) {

@@ -6,7 +6,7 @@ import { judged, nextQuestion } from "./questions.js";
 
 /** Builds the card. `setting()` names the setting of the controls in words. */
 export function buildPredict(setting) {
-  const at = { isOn: false, turn: 0, asked: null, isOpen: false, answer: null, curve: null, scores: [] };
+  const at = { isOn: false, turn: 0, asked: null, isOpen: false, isHinted: false, answer: null, curve: null, scores: [] };
   const [toggle, card, form, field] = [byId("predict"), byId("predict-card"), byId("predict-form"), byId("predict-field")];
 
   const veil = () => {
@@ -16,7 +16,10 @@ export function buildPredict(setting) {
     show(card, at.isOn);
   };
   const pose = () => {
-    at.isOpen = false;
+    Object.assign(at, { isOpen: false, isHinted: false });
+    say(byId("predict-fault"), "");
+    say(byId("predict-hint-said"), "");
+    byId("predict-hint").disabled = false;
     at.asked = at.answer ? nextQuestion(at.turn, at.answer.result, at.curve) : null;
     const question = at.asked?.question;
     say(byId("predict-ask"), question?.ask ?? "waiting for the simulation …");
@@ -43,7 +46,7 @@ export function buildPredict(setting) {
     at.turn = turn + 1;
     const unit = question.unitOf?.(at.curve) ?? question.unit;
     const { text: error, words } = judged(predicted, simulated);
-    at.scores.unshift({ name: question.name, setting: setting(), predicted, simulated: simulated.value, unit, error, words });
+    at.scores.unshift({ name: question.name, setting: setting(), predicted, simulated: simulated.value, unit, error, words: at.isHinted ? `${words}, with a hint` : words });
     say(byId("predict-said"), `${question.name}: you said ${significant(predicted)}${unit && ` ${unit}`}, simulated ${significant(simulated.value)}${unit && ` ${unit}`}`
       + `${simulated.low && simulated.high ? `, 95 % ${interval(simulated.low, simulated.high)}` : ""}: ${error}, ${words}`);
     say(byId("predict-formula"), question.formula?.(at.answer.result, at.curve) ?? "");
@@ -64,6 +67,13 @@ export function buildPredict(setting) {
   form.addEventListener("submit", (event) => {
     event.preventDefault();
     reveal();
+  });
+  byId("predict-hint").addEventListener("click", () => {
+    if (!at.asked || !at.answer) return;
+    at.isHinted = true;
+    byId("predict-hint").disabled = true;
+    say(byId("predict-hint-said"), `given: ${at.asked.question.hint(at.answer.result, at.curve)}`);
+    field.focus();
   });
   byId("predict-next").addEventListener("click", () => { pose(); field.focus(); });
   byId("predict-skip").addEventListener("click", () => { at.turn = (at.asked?.turn ?? at.turn) + 1; pose(); field.focus(); });

@@ -3,25 +3,31 @@
 import { percent, significant, signedPercent, time } from "./format.js";
 import { latency, littleOf, rhoOf, shownOf } from "./reading.js";
 
-/** The questions in turn. `answer(result, curve)` is {value, low, high} in the unit that is asked for, or null where it cannot be asked. */
+/**
+ * The questions in turn. `answer(result, curve)` is {value, low, high} in the unit that is asked for, or null where it cannot be
+ * asked; `hint` is a given figure from which it follows, or nearly; `formula` is how it does.
+ */
 export const QUESTIONS = [
   {
     id: "inside", name: "mean number in the system", ask: "How many requests are inside the system on average?", unit: "requests",
     answer: (result) => (system(result) ? { value: system(result).l } : null),
+    hint: (result) => `a request stays ${time(system(result).w)} on average`,
     formula: (result) => `L = λ · W = ${significant(system(result).lambda)}/s × ${time(system(result).w)} = ${significant(system(result).product)}`,
   },
   {
     id: "output", name: "output tokens/s", ask: "How many output tokens a second does it deliver?", unit: "tok/s",
     answer: (result) => bounded(shownOf(result).figures.output_throughput, result.plimsoll.intervals_95?.output_throughput),
+    hint: (result) => `an answer has ${significant(answerTokens(result))} tokens on average`,
     formula: (result) => {
       const { figures } = shownOf(result);
-      const mean = figures.output_tokens / figures.completed;
+      const mean = answerTokens(result);
       return `tokens/s = requests completed a second × mean answer = ${significant(figures.request_throughput)}/s × ${significant(mean)} = ${significant(figures.request_throughput * mean)}`;
     },
   },
   {
     id: "ttft99", name: "p99 of TTFT", ask: "What is the 99th percentile of TTFT?", unit: "ms",
     answer: (result) => milliseconds(latency(result, "ttft", "p99")),
+    hint: (result) => `its p50 is ${time(latency(result, "ttft", "p50").value)}`,
     formula: (result) => {
       const wait = shownOf(result).figures.p99_queue_time_ms;
       return `no closed form: it holds the wait for the step under way, the queue and the own prefill${wait ? ` (the wait in the queue alone has a p99 of ${time(wait / 1e3)})` : ""}`;
@@ -31,11 +37,13 @@ export const QUESTIONS = [
     id: "knee", name: "the knee", ask: "Up to which load is the SLO kept?", unit: "",
     answer: (_, curve) => (curve?.knee?.value ? { value: curve.knee.value, low: curve.knee.low, high: curve.knee.high } : null),
     unitOf: (curve) => curve?.unit ?? "req/s",
+    hint: (result, curve) => (curve.saturation ? `it saturates at ${significant(curve.saturation.value)} req/s` : `TPOT has a mean of ${time(latency(result, "tpot", "mean").value)} here`),
     formula: (_, curve) => (curve.limitedBy ? `searched, not computed: limited by ${curve.limitedBy.split(":")[0]}` : "searched, not computed"),
   },
   {
     id: "tpot", name: "mean TPOT", ask: "What is the mean time per output token?", unit: "ms",
     answer: (result) => milliseconds(latency(result, "tpot", "mean")),
+    hint: (result) => `${significant(shownOf(result).figures.occupancy.running)} are in the batch on average`,
     formula: (result) => {
       const floor = result.plimsoll.utilisation?.bandwidth_bound_tpot_ms;
       const running = shownOf(result).figures.occupancy?.running;
@@ -45,11 +53,13 @@ export const QUESTIONS = [
   {
     id: "waiting", name: "mean number waiting", ask: "How many requests wait in the queue on average?", unit: "requests",
     answer: (result) => (queue(result) ? { value: queue(result).l } : null),
+    hint: (result) => `a request waits ${time(queue(result).w)} there on average`,
     formula: (result) => `L = λ · W, of the queue alone: ${significant(queue(result).lambda)}/s × ${time(queue(result).w)} = ${significant(queue(result).product)}`,
   },
   {
     id: "rho", name: "ρ", ask: "What is ρ, the offered rate over the rate at which it saturates?", unit: "",
     answer: (result, curve) => rhoOf(result, curve),
+    hint: (_, curve) => `it saturates at ${significant(curve.saturation.value)} req/s`,
     formula: (result, curve) => {
       const rho = rhoOf(result, curve);
       return `ρ = λ / λ_max = ${significant(rho.value * curve.saturation.value)} / ${significant(curve.saturation.value)} = ${significant(rho.value)}`;
@@ -61,9 +71,9 @@ export const QUESTIONS = [
       const mean = latency(result, "e2el", "mean");
       return mean.value === null ? null : mean;
     },
+    hint: (result) => `an answer has ${significant(answerTokens(result))} tokens on average, ${time(latency(result, "itl", "mean").value)} apart`,
     formula: (result) => {
-      const { figures } = shownOf(result);
-      const tokens = figures.output_tokens / figures.completed;
+      const tokens = answerTokens(result);
       const [ttft, itl] = [latency(result, "ttft", "mean").value, latency(result, "itl", "mean").value];
       return `W ≈ TTFT + (answer − 1) × ITL = ${time(ttft)} + ${significant(tokens - 1)} × ${time(itl)} = ${time(ttft + (tokens - 1) * itl)}`;
     },
@@ -71,9 +81,10 @@ export const QUESTIONS = [
   {
     id: "kv", name: "mean use of the KV pool", ask: "How much of the KV pool is in use on average?", unit: "%",
     answer: (result) => {
-      const used = shownOf(result).figures.occupancy?.kv_usage;
+      const used = steady(result)?.occupancy?.kv_usage;
       return Number.isFinite(used) ? { value: used * 100 } : null;
     },
+    hint: (result) => `${significant(shownOf(result).figures.occupancy.running)} are in the batch on average, and at most ${percent(shownOf(result).figures.occupancy.kv_usage_max)} of the pool was in use`,
     formula: (result) => {
       const { figures } = shownOf(result);
       return `blocks = running × mean tokens held by each / block size: ${significant(figures.occupancy.running)} running fill ${percent(figures.occupancy.kv_usage)}`;
@@ -81,12 +92,23 @@ export const QUESTIONS = [
   },
 ];
 
+/** The figures of the steady state; without one numbers inside are a matter of how long one ran, and nobody is asked for them. */
+function steady(result) {
+  const { figures, isQuotable } = shownOf(result);
+  return isQuotable ? figures : null;
+}
+
 function system(result) {
-  return littleOf(result).find((row) => row.name === "system");
+  return steady(result) && littleOf(result).find((row) => row.name === "system");
 }
 
 function queue(result) {
-  return littleOf(result).find((row) => row.name === "queue");
+  return steady(result) && littleOf(result).find((row) => row.name === "queue");
+}
+
+function answerTokens(result) {
+  const { figures } = shownOf(result);
+  return figures.output_tokens / figures.completed;
 }
 
 function bounded(value, ends) {
