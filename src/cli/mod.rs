@@ -16,6 +16,8 @@ pub mod course;
 pub mod diff;
 pub mod disk;
 mod exit;
+#[cfg(feature = "serve")]
+pub mod explore;
 mod failures;
 pub mod figures;
 mod files;
@@ -160,6 +162,9 @@ pub enum Command {
     /// Answer real clients with the timing of a simulated server: OpenAI's API, vLLM's metrics
     #[cfg(feature = "serve")]
     Serve(Box<serve::Args>),
+    /// Turn a scenario's knobs in the browser, and see queue, batch and latencies move
+    #[cfg(feature = "serve")]
+    Explore(Box<explore::Args>),
     /// How large a prefix cache can the prompts use? Hit rate over size, in one pass
     WorkingSet(Box<working_set::Args>),
     /// Describe a request trace, or fit a shareable workload to it
@@ -184,7 +189,7 @@ pub enum Command {
 }
 
 /// Commands whose flags are vLLM's, in all of vLLM's spellings.
-const SPEAK_VLLM: [&str; 8] = [
+const SPEAK_VLLM: [&str; 9] = [
     "fit",
     "run",
     "knee",
@@ -193,6 +198,7 @@ const SPEAK_VLLM: [&str; 8] = [
     "working-set",
     "calibrate",
     "serve",
+    "explore",
 ];
 
 /// The forms of a command whose first is `text`, for people; `table` is another word for it, as everywhere.
@@ -322,7 +328,7 @@ fn parse(args: &[String]) -> Result<Parsed, clap::Error> {
     let args = args.as_slice();
     let speaking = name.filter(|name| SPEAK_VLLM.contains(&name.as_str()));
     let normal = match speaking.as_deref() {
-        Some("serve") => argv::normalise_beside(args, &argv::SERVING),
+        Some("serve" | "explore") => argv::normalise_beside(args, &argv::SERVING),
         Some(_) => argv::normalise(args),
         None => argv::with_plain_signs(args),
     };
@@ -379,6 +385,11 @@ fn parse(args: &[String]) -> Result<Parsed, clap::Error> {
     // Run says them itself, in its report.
     match &mut cli.command {
         Command::Run(args) => args.scenario.ignored = ignored,
+        #[cfg(feature = "serve")]
+        Command::Explore(explore) => {
+            explore.typed = explore::typed(args);
+            terminal.notes(&ignored);
+        }
         _ => terminal.notes(&ignored),
     }
     let problems = (!normal.problems.is_empty()).then_some(Diagnostics(normal.problems));
@@ -402,6 +413,8 @@ fn command(cli: &Cli, out: &mut dyn Write, terminal: &Terminal) -> anyhow::Resul
         Command::Lab(args) => lab::run(args, out, terminal),
         #[cfg(feature = "serve")]
         Command::Serve(args) => serve::run(args, out, terminal),
+        #[cfg(feature = "serve")]
+        Command::Explore(args) => explore::run(args, out, terminal),
         Command::WorkingSet(args) => working_set::run(args, out, terminal),
         Command::Trace(args) => trace::run(args, out, terminal),
         Command::Hw(args) => hw::run(args, out, terminal.width()),

@@ -1,11 +1,13 @@
 //! `plimsoll run`: one scenario, simulated once.
 
+mod told;
 mod watchers;
 
 use std::io::Write;
 use std::process::ExitCode;
 use std::sync::atomic::{AtomicBool, Ordering};
 
+pub(super) use self::told::told;
 use self::watchers::{Watchers, over_time};
 use super::Exit;
 use super::disk::Disk;
@@ -194,6 +196,7 @@ fn execute(
         waits: (outputs.why || watches_waits(&resolved.scenario))
             .then(|| Waits::new(caches_prefixes(&resolved.scenario))),
         over_time: outputs.charts.as_ref().and_then(|_| over_time(resolved)),
+        filming: None,
     };
     // Of a run that was stopped or stuck no interval is told.
     let is_lost = AtomicBool::new(false);

@@ -3,6 +3,7 @@
 //! Left out: promises and step times, which a scenario may hold and memory does not depend on, and all of its traffic but the mean lengths.
 
 use super::base::underlay;
+use super::carried_over;
 use super::cluster::{self, REPLICAS_MAX};
 use super::diagnostic::Diagnostics;
 use super::document::{Document, Source};
@@ -114,9 +115,10 @@ pub(super) fn first_server(document: Document) -> (Document, Role) {
 pub(super) fn count(mut document: Document, role: Role, files: &dyn Files) -> Result<Capacity, Diagnostics> {
     document.remove("sweep");
     let has_role = role != Role::Both;
+    let carried = carried_over::settle(&mut document);
     let fitted = longest::settle(&mut document, files);
     let (mut judge, raw) = Judge::new(document);
-    judge.notes.extend(fitted);
+    judge.notes.extend(carried.into_iter().chain(fitted));
     let (model, device) = server::model_and_device(&mut judge, &raw, files);
     let (tensor_parallel, pipeline_parallel) = layout(&mut judge, &raw, model.as_ref());
     let of_role = (tensor_parallel, role);

@@ -162,6 +162,14 @@ impl Document {
         }
     }
 
+    /// Puts a value under another key; whoever gave it still gave it, at the same place.
+    pub(super) fn rename(&mut self, from: &str, to: &str) {
+        if let (Some(value), Some(origin)) = (self.get(from).cloned(), self.origin(from).cloned()) {
+            self.remove(from);
+            self.put(to, value, origin);
+        }
+    }
+
     /// Removes a value.
     pub fn remove(&mut self, key: &str) {
         match key.rsplit_once('.') {

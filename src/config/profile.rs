@@ -27,6 +27,18 @@ const SHIPPED: [&str; 2] = [
 /// What can be asked for.
 const KNOWN: &str = "modelled are vllm@0.33, vllm@0.11, vllm@0.6, sglang@0.5.23, sglang@0.5.4, tensorrt-llm@1.2, static and hf-cb";
 
+/// The same, one by one.
+pub const ENGINES: [&str; 8] = [
+    "vllm@0.33",
+    "vllm@0.11",
+    "vllm@0.6",
+    "sglang@0.5.23",
+    "sglang@0.5.4",
+    "tensorrt-llm@1.2",
+    "static",
+    "hf-cb",
+];
+
 /// Engines of which there is one kind.
 const UNVERSIONED: [&str; 2] = ["static", "hf-cb"];
 
@@ -421,6 +433,19 @@ pub(super) fn decode_sizes(most: u64, drafts: u32, max: u64) -> Vec<u32> {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn the_engines_that_are_listed_are_those_that_are_modelled() {
+        let told: Vec<&str> = KNOWN
+            .trim_start_matches("modelled are ")
+            .split([',', ' '])
+            .collect();
+        let told: Vec<&str> = told
+            .into_iter()
+            .filter(|word| !["", "and"].contains(word))
+            .collect();
+        assert_eq!(told, ENGINES);
+    }
 
     #[test]
     fn shipped_profiles_are_whole() {

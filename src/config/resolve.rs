@@ -2,9 +2,12 @@
 
 use std::collections::BTreeMap;
 
+use toml::Value;
+
 use super::admission;
 use super::assumed;
 use super::base;
+use super::carried_over;
 use super::cluster;
 use super::diagnostic::Diagnostics;
 use super::disaggregation;
@@ -87,6 +90,18 @@ impl Resolved {
         self.provenance
             .iter()
             .filter(|provenance| provenance.is_assumed())
+    }
+
+    /// A value of the input, every assumed one spelt out, by its dotted key: `engine.max_num_seqs`.
+    #[must_use]
+    pub fn value(&self, key: &str) -> Option<&Value> {
+        self.document.get(key)
+    }
+
+    /// Tokens of a prompt, shared ones included, and of an answer, in the mean.
+    #[must_use]
+    pub fn mean_lengths(&self) -> (f64, f64) {
+        workload::mean_request(&self.scenario.workload, |_| true)
     }
 
     /// What the scenario is called that the run is of, as it was given or ships; `None` where all of it is spelt out in flags.
@@ -198,6 +213,7 @@ pub fn resolve(mut document: Document, files: &dyn Files) -> Result<Resolved, Di
     let mut notes = Vec::new();
     base::underlay(&mut document, files, &mut notes)?;
     document.remove("sweep");
+    notes.extend(carried_over::settle(&mut document));
     notes.extend(document.roles_give_way());
     document.roles_become_pools()?;
     notes.extend(longest::settle(&mut document, files));

@@ -12,6 +12,7 @@ pub mod csv;
 pub mod diffed;
 pub mod drafts;
 pub mod figures;
+pub mod film;
 pub mod in_flight;
 pub mod json;
 mod knee_limit;

@@ -5,12 +5,16 @@ mod axes;
 mod classes;
 mod conversations;
 mod costs;
+#[cfg(feature = "serve")]
+mod explore;
 mod frontier;
 mod ideal;
 mod input;
 mod knees;
 mod labs;
 mod limits;
+#[cfg(feature = "serve")]
+mod listening;
 mod loops;
 mod metrics;
 mod pasted;

@@ -4,106 +4,23 @@
 
 use std::io::{BufRead, BufReader, Read, Write};
 use std::net::TcpStream;
-use std::process::{Child, ChildStdout, Command, Stdio};
+use std::process::{Command, Stdio};
 use std::time::Instant;
 
 use serde_json::{Value, json};
 
+use crate::listening::{Listening, status};
 use crate::{Desk, text};
 
-/// A server that runs, until it is dropped.
-struct Serving {
-    child: Child,
-    stdout: BufReader<ChildStdout>,
-    /// What it says of itself first.
-    opening: String,
-    address: String,
-}
-
-impl Serving {
-    fn start(words: &str) -> Serving {
-        let mut child = command(words).spawn().unwrap();
-        let mut stdout = BufReader::new(child.stdout.take().unwrap());
-        let mut opening = String::new();
-        stdout.read_line(&mut opening).unwrap();
-        let (_, rest) = opening.split_once("http://").expect(&opening);
-        let address = rest.split_whitespace().next().unwrap().to_owned();
-        Serving {
-            child,
-            stdout,
-            opening,
-            address,
-        }
-    }
-
-    /// Status and body of what it answers.
-    fn ask(&self, method: &str, path: &str, body: &str) -> (u16, String) {
-        let (head, body) = self.exchange(method, path, body);
-        (status(&head), body)
-    }
-
-    /// The head and the body of what it answers.
-    fn exchange(&self, method: &str, path: &str, body: &str) -> (String, String) {
-        let mut socket = TcpStream::connect(&self.address).unwrap();
-        let head = format!(
-            "{method} {path} HTTP/1.1\r\nhost: x\r\nconnection: close\r\ncontent-type: application/json\r\ncontent-length: {}\r\n\r\n",
-            body.len()
-        );
-        socket.write_all((head + body).as_bytes()).unwrap();
-        let mut answer = String::new();
-        socket.read_to_string(&mut answer).unwrap();
-        let (head, body) = answer.split_once("\r\n\r\n").unwrap();
-        (head.to_owned(), body.to_owned())
-    }
-
-    fn post(&self, path: &str, body: &Value) -> Value {
-        let (status, answer) = self.ask("POST", path, &body.to_string());
-        assert_eq!(status, 200, "{answer}");
-        serde_json::from_str(&answer).unwrap()
-    }
-
-    /// Ctrl-C; its exit code and the rest of what it prints.
-    fn end(mut self) -> (Option<i32>, String) {
-        let pid = self.child.id().to_string();
-        assert!(
-            Command::new("kill")
-                .args(["-INT", &pid])
-                .status()
-                .unwrap()
-                .success()
-        );
-        let mut rest = String::new();
-        self.stdout.read_to_string(&mut rest).unwrap();
-        (self.child.wait().unwrap().code(), rest)
-    }
-}
-
-fn status(head: &str) -> u16 {
-    head.split(' ').nth(1).unwrap().parse().unwrap()
-}
-
-impl Drop for Serving {
-    fn drop(&mut self) {
-        let _ = self.child.kill();
-        let _ = self.child.wait();
-    }
-}
-
-fn command(words: &str) -> Command {
-    let mut command = Command::new(env!("CARGO_BIN_EXE_plimsoll"));
-    command
-        .arg("serve")
-        .args(words.split_whitespace())
-        .stdout(Stdio::piped())
-        .stderr(Stdio::null());
-    command
+fn start(words: &str) -> Listening {
+    Listening::start(&format!("serve {words}"))
 }
 
 const MODEL: &str = "meta-llama/Llama-3.1-8B-Instruct --gpu H100-SXM-80GB --port 0";
 
 #[test]
 fn it_opens_as_the_readme_shows() {
-    let server = Serving::start(MODEL);
+    let server = start(MODEL);
     let shown = include_str!("../../README.md");
     let line = shown
         .lines()
@@ -124,7 +41,7 @@ fn it_opens_as_the_readme_shows() {
 #[test]
 fn an_answer_takes_as_long_as_it_was_simulated_to() {
     // Every step takes 20 ms: the prompt one, each further token one.
-    let server = Serving::start(&format!("{MODEL} --step-time 20ms"));
+    let server = start(&format!("{MODEL} --step-time 20ms"));
     let begun = Instant::now();
     let answer = server.post(
         "/v1/completions",
@@ -155,7 +72,7 @@ fn an_answer_takes_as_long_as_it_was_simulated_to() {
 
 #[test]
 fn a_stream_has_an_event_for_each_token_and_then_its_end() {
-    let server = Serving::start(&format!("{MODEL} --step-time 2ms --served-model-name one other"));
+    let server = start(&format!("{MODEL} --step-time 2ms --served-model-name one other"));
     let body = json!({"model": "other", "messages": [{"role": "user", "content": "count"}], "max_tokens": 30,
         "ignore_eos": true, "stream": true, "stream_options": {"include_usage": true}});
     let (status, answer) = server.ask("POST", "/v1/chat/completions", &body.to_string());
@@ -204,7 +121,7 @@ fn a_stream_has_an_event_for_each_token_and_then_its_end() {
 
 #[test]
 fn who_is_inside_as_it_closes_is_told() {
-    let server = Serving::start(&format!("{MODEL} --step-time 100s"));
+    let server = start(&format!("{MODEL} --step-time 100s"));
     let mut socket = TcpStream::connect(&server.address).unwrap();
     let body = r#"{"prompt": "a", "stream": true}"#;
     let head = format!(
@@ -231,7 +148,7 @@ fn who_is_inside_as_it_closes_is_told() {
 
 #[test]
 fn who_is_refused_has_the_status_whether_it_streams_or_not() {
-    let server = Serving::start(&format!(
+    let server = start(&format!(
         "{MODEL} --step-time 100s --max-num-queued-reqs 1 --max-model-len 4096"
     ));
     let mut inside = TcpStream::connect(&server.address).unwrap();
@@ -279,7 +196,7 @@ fn classes_are_models_and_are_told_apart() {
     let folder = tempfile::tempdir().unwrap();
     let file = folder.path().join("classes.toml");
     std::fs::write(&file, CLASSES).unwrap();
-    let server = Serving::start(&format!("{} --port 0 --step-time 2ms", file.display()));
+    let server = start(&format!("{} --port 0 --step-time 2ms", file.display()));
     let (_, models) = server.ask("GET", "/v1/models", "");
     let models: Value = serde_json::from_str(&models).unwrap();
     let names: Vec<_> = models["data"]
@@ -335,7 +252,7 @@ fn classes_are_models_and_are_told_apart() {
 fn what_clients_asked_is_a_trace_that_is_read_back() {
     let desk = Desk::new();
     let file = desk.path().join("asked.jsonl");
-    let server = Serving::start(&format!(
+    let server = start(&format!(
         "{MODEL} --step-time 1ms --save-trace {}",
         file.display()
     ));
@@ -408,7 +325,7 @@ fn a_pasted_command_says_where_it_listens_and_by_which_name() {
         .unwrap()
         .to_owned();
     assert!(!address.ends_with(":8000"), "{opening}");
-    let server = Serving {
+    let server = Listening {
         child,
         stdout,
         opening,

@@ -12,9 +12,11 @@ mod searches;
 mod settings;
 mod sizing;
 mod splits;
+mod told;
 
 pub use sizing::SizingFlags;
 pub use splits::SplitFlags;
+pub(super) use told::told;
 
 use std::cell::RefCell;
 use std::io::Write;

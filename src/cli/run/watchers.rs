@@ -4,20 +4,27 @@ use crate::cli::timeline::TimelineFile;
 use crate::config::Resolved;
 use crate::metrics::scraped::Scraped;
 use crate::metrics::{LoadOverTime, Room, Waits};
+use crate::report::film::Filming;
 use crate::sim::{Fact, Observer};
 
 /// Who looks on beside the recorder.
+#[derive(Default)]
 pub(super) struct Watchers {
     pub(super) waits: Option<Waits>,
     pub(super) over_time: Option<LoadOverTime>,
     pub(super) timeline: Option<TimelineFile>,
     pub(super) scraped: Option<Scraped>,
+    pub(super) filming: Option<Filming>,
 }
 
 impl Watchers {
     /// Somebody does.
     pub(super) fn any(&self) -> bool {
-        self.waits.is_some() || self.over_time.is_some() || self.timeline.is_some() || self.scraped.is_some()
+        self.waits.is_some()
+            || self.over_time.is_some()
+            || self.timeline.is_some()
+            || self.scraped.is_some()
+            || self.filming.is_some()
     }
 }
 
@@ -34,6 +41,9 @@ impl Observer for Watchers {
         }
         if let Some(scraped) = &mut self.scraped {
             scraped.observe(fact);
+        }
+        if let Some(filming) = &mut self.filming {
+            filming.observe(fact);
         }
     }
 }

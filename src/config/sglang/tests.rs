@@ -148,9 +148,7 @@ fn keys_of_a_scenario_for_the_other_engine_say_what_replaces_them() {
     assert_snapshot!(told("matrix-a --engine sglang"), @r"
     `enable_prefix_caching` is a flag of vLLM, and SGLang serves; SGLang calls it disable_radix_cache: add --disable-radix-cache=false, which replaces this line, or write disable_radix_cache = false under [sglang] in its place
     `gpu_memory_utilization` is a flag of vLLM, and SGLang serves; SGLang calls it mem_fraction_static (of vLLM all memory that it takes, of SGLang that of weights and KV pool alone): add --mem-fraction-static, which replaces this line, or write a mem_fraction_static under [sglang] in its place
-    `max_model_len` is a flag of vLLM, and SGLang serves; SGLang calls it context_length: add --context-length 8192, which replaces this line, or write context_length = 8192 under [sglang] in its place
     `max_num_batched_tokens` is a flag of vLLM, and SGLang serves; SGLang calls it chunked_prefill_size: add --chunked-prefill-size 8192, which replaces this line, or write chunked_prefill_size = 8192 under [sglang] in its place
-    `max_num_seqs` is a flag of vLLM, and SGLang serves; SGLang calls it max_running_requests: add --max-running-requests 64, which replaces this line, or write max_running_requests = 64 under [sglang] in its place
     ");
     assert_snapshot!(told("prefix-lpm --engine vllm --max-num-seqs 32"), @r"
     `max_total_tokens` is a flag of SGLang, and vLLM serves; vLLM calls it num_gpu_blocks_override (vLLM counts blocks, SGLang tokens): add --num-gpu-blocks-override, which replaces this line, or write a num_gpu_blocks_override under [engine] in its place

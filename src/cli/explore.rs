@@ -1,0 +1,105 @@
+//! `plimsoll explore`: a page in the browser whose controls are a scenario's flags, and whose answers are simulations.
+
+mod answers;
+mod controls;
+mod film;
+mod site;
+
+use std::io::Write;
+use std::net::TcpListener;
+use std::process::ExitCode;
+
+use anyhow::Context;
+
+use self::answers::Explorer;
+use super::terminal::Terminal;
+use super::{Exit, interrupt};
+use crate::config::flags::ScenarioFlags;
+
+/// Turn a scenario's knobs in the browser, and see queue, batch and latencies move.
+///
+/// A page of this program, shown to this machine: rate, lengths, GPU, model and engine flags are sliders; each turn is a whole simulation, the same as `run` and
+/// `knee`, in some hundredths of a second. It shows the verdict, latencies, Little's law and the knee, plays the first requests through queue and batch in slow
+/// motion, asks for predictions, and gives the command line that does the same. Nothing is loaded from the network.
+#[derive(clap::Args, Clone, Debug)]
+#[command(after_help = "Examples:
+  plimsoll explore                    # the quickstart scenario: open the address that it prints
+  plimsoll explore meta-llama/Llama-3.1-8B-Instruct --gpu l40s --request-rate 2 --input-len 512 --output-len 128
+  plimsoll explore chunked-prefill --port 0
+  plimsoll explore Qwen/Qwen3-8B --gpu h100 --users 50 --think-time 10s --input-len 800 --output-len 200
+  plimsoll explore --host 0.0.0.0     # for a class: whoever can reach this machine
+
+Without arguments: the quickstart scenario. The address behind the # of the page keeps what was turned: send it, or bookmark it. Ctrl-C ends it; exit code 0.")]
+pub struct Args {
+    /// What to simulate.
+    #[command(flatten)]
+    pub(crate) scenario: ScenarioFlags,
+    #[command(flatten)]
+    pub(crate) place: PlaceFlags,
+    /// The words behind the command that say what to simulate.
+    #[arg(skip)]
+    pub(crate) typed: Vec<String>,
+}
+
+/// Where the page is shown.
+#[derive(clap::Args, Clone, Debug)]
+#[command(next_help_heading = "Page")]
+pub(crate) struct PlaceFlags {
+    /// Address or name to listen at; 0.0.0.0 for everybody who can reach this machine.
+    #[arg(long, default_value = "127.0.0.1", value_name = "ADDRESS")]
+    host: String,
+    /// Port to listen at; 0 for any that is free.
+    #[arg(long, default_value_t = 8080, value_name = "PORT")]
+    port: u16,
+}
+
+/// What was typed behind the command without what says where the page is shown: words that `run` takes.
+pub(super) fn typed(args: &[String]) -> Vec<String> {
+    const OWN: [&str; 3] = ["--host", "--port", "--color"];
+    let mut words = Vec::new();
+    let mut args = args.iter().skip_while(|word| *word != "explore").skip(1);
+    while let Some(word) = args.next() {
+        if OWN.contains(&word.as_str()) {
+            args.next();
+        } else if word != "--quiet" && !OWN.iter().any(|own| word.starts_with(&format!("{own}="))) {
+            words.push(word.clone());
+        }
+    }
+    words
+}
+
+/// Shows the page until Ctrl-C.
+///
+/// # Errors
+/// Everything that is wrong with the scenario, and an address that cannot be listened at.
+pub fn run(args: &Args, out: &mut dyn Write, terminal: &Terminal) -> anyhow::Result<ExitCode> {
+    let nothing_yet = interrupt::at_once();
+    let (explorer, notes) = Explorer::new(args.scenario.clone(), args.typed.clone())?;
+    terminal.notes(&notes);
+    let PlaceFlags { host, port } = &args.place;
+    let socket = TcpListener::bind((host.as_str(), *port)).with_context(|| {
+        format!("cannot listen at {host}, port {port}: another --port (0 for one that is free), or a --host of this machine")
+    })?;
+    let address = socket.local_addr()?;
+    let subject = explorer.subject()?;
+    writeln!(
+        out,
+        "{subject}: open http://{address}/ in a browser; Ctrl-C ends it"
+    )?;
+    out.flush()?;
+    drop(nothing_yet);
+    site::show(socket, explorer)?;
+    Ok(Exit::Ok.into())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::typed;
+
+    #[test]
+    fn what_says_where_the_page_is_shown_is_no_word_of_a_run() {
+        let args = "--quiet explore quickstart --port 0 --request-rate 9 --host=localhost --color never";
+        let args: Vec<String> = args.split(' ').map(str::to_owned).collect();
+        assert_eq!(typed(&args), ["quickstart", "--request-rate", "9"]);
+    }
+}

@@ -1,0 +1,320 @@
+//! The page over HTTP: its files, and what it asks for.
+//!
+//! A page of another origin may not ask: what is posted has to say that it is JSON, which browsers ask leave for first and do not get, and at an address of this
+//! machine alone the name in front of the port has to be one of this machine, so that no name of somebody else's may lead here.
+
+use std::io;
+use std::net::{SocketAddr, TcpListener};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::time::Duration;
+
+use axum::Router;
+use axum::body::Bytes;
+use axum::extract::rejection::BytesRejection;
+use axum::extract::{Request, State};
+use axum::http::{HeaderMap, HeaderValue, StatusCode, header};
+use axum::middleware::{self, Next};
+use axum::response::{IntoResponse, Response};
+use axum::routing::{get, post};
+use serde::Serialize;
+use serde_json::{Map, Value};
+use tokio::sync::Semaphore;
+
+use super::super::interrupt;
+use super::answers::{Asked, Explorer, Problem, Unanswered};
+
+/// Files of the page: name, kind and text.
+const FILES: &[(&str, &str, &str)] = &[
+    ("app.js", JAVASCRIPT, include_str!("page/app.js")),
+    ("controls.js", JAVASCRIPT, include_str!("page/controls.js")),
+    (
+        "curve-layout.js",
+        JAVASCRIPT,
+        include_str!("page/curve-layout.js"),
+    ),
+    ("curve.js", JAVASCRIPT, include_str!("page/curve.js")),
+    ("dom.js", JAVASCRIPT, include_str!("page/dom.js")),
+    ("fields.js", JAVASCRIPT, include_str!("page/fields.js")),
+    ("figures.js", JAVASCRIPT, include_str!("page/figures.js")),
+    ("film-data.js", JAVASCRIPT, include_str!("page/film-data.js")),
+    ("film-stage.js", JAVASCRIPT, include_str!("page/film-stage.js")),
+    ("film-time.js", JAVASCRIPT, include_str!("page/film-time.js")),
+    ("film.js", JAVASCRIPT, include_str!("page/film.js")),
+    ("format.js", JAVASCRIPT, include_str!("page/format.js")),
+    ("index.html", HTML, include_str!("page/index.html")),
+    ("parts.css", CSS, include_str!("page/parts.css")),
+    ("predict.js", JAVASCRIPT, include_str!("page/predict.js")),
+    ("questions.js", JAVASCRIPT, include_str!("page/questions.js")),
+    ("reading.js", JAVASCRIPT, include_str!("page/reading.js")),
+    ("scale.js", JAVASCRIPT, include_str!("page/scale.js")),
+    ("server.js", JAVASCRIPT, include_str!("page/server.js")),
+    ("settings.js", JAVASCRIPT, include_str!("page/settings.js")),
+    ("style.css", CSS, include_str!("page/style.css")),
+    ("theme.js", JAVASCRIPT, include_str!("page/theme.js")),
+    ("verdict.js", JAVASCRIPT, include_str!("page/verdict.js")),
+];
+const HTML: &str = "text/html; charset=utf-8";
+const CSS: &str = "text/css; charset=utf-8";
+const JAVASCRIPT: &str = "text/javascript; charset=utf-8";
+
+/// The page loads nothing from elsewhere, and nothing but its own files runs in it.
+const POLICY: &str =
+    "default-src 'self'; img-src 'self' data:; base-uri 'none'; form-action 'none'; frame-ancestors 'none'";
+
+/// Runs at a time; a search has one core of its own.
+const RUNS: usize = 2;
+
+struct Site {
+    explorer: Explorer,
+    runs: Semaphore,
+    searches: Semaphore,
+    /// Every name of a host leads here; else only this machine's.
+    is_open: bool,
+}
+
+type Shared = State<Arc<Site>>;
+
+/// Shows the page at a socket until Ctrl-C.
+///
+/// # Errors
+/// If the system has no threads, or no use of the socket.
+pub(super) fn show(socket: TcpListener, explorer: Explorer) -> io::Result<()> {
+    const LOOK: Duration = Duration::from_millis(50);
+    const GRACE: Duration = Duration::from_secs(1);
+    let address = socket.local_addr()?;
+    socket.set_nonblocking(true)?;
+    let runtime = tokio::runtime::Builder::new_multi_thread().enable_all().build()?;
+    let ended = runtime.block_on(async {
+        let listener = tokio::net::TcpListener::from_std(socket)?;
+        let stopped = async {
+            while !interrupt::is_asked() {
+                tokio::time::sleep(LOOK).await;
+            }
+        };
+        let serving = axum::serve(listener, router(explorer, address)).with_graceful_shutdown(stopped);
+        let overdue = async {
+            while !interrupt::is_asked() {
+                tokio::time::sleep(LOOK).await;
+            }
+            tokio::time::sleep(GRACE).await;
+        };
+        tokio::select! {
+            ended = serving => ended,
+            () = overdue => Ok(()),
+        }
+    });
+    runtime.shutdown_background();
+    ended
+}
+
+fn router(explorer: Explorer, address: SocketAddr) -> Router {
+    let site = Arc::new(Site {
+        explorer,
+        runs: Semaphore::new(RUNS),
+        searches: Semaphore::new(1),
+        is_open: !address.ip().is_loopback(),
+    });
+    let mut router = Router::new()
+        .route("/api/start", get(start))
+        .route("/api/run", post(run))
+        .route("/api/knee", post(search));
+    for &(name, kind, text) in FILES {
+        let place = match name {
+            "index.html" => "/".to_owned(),
+            _ => format!("/{name}"),
+        };
+        router = router.route(
+            &place,
+            get(move || async move { ([(header::CONTENT_TYPE, kind)], text) }),
+        );
+    }
+    router
+        .fallback(|| async { problem(StatusCode::NOT_FOUND, "there is nothing here") })
+        .layer(middleware::from_fn_with_state(Arc::clone(&site), guard))
+        .with_state(site)
+}
+
+/// Turns away whoever comes by another name, and says what a page may do.
+async fn guard(State(site): Shared, request: Request, next: Next) -> Response {
+    let host = request.headers().get(header::HOST);
+    let host = host.and_then(|host| host.to_str().ok()).unwrap_or_default();
+    if !site.is_open && !is_of_this_machine(host) {
+        let why = "this page is shown to this machine alone: open it by its address, or start it with another --host";
+        return problem(StatusCode::FORBIDDEN, why);
+    }
+    let mut response = next.run(request).await;
+    let headers = response.headers_mut();
+    headers.insert(header::CONTENT_SECURITY_POLICY, HeaderValue::from_static(POLICY));
+    headers.insert(
+        header::X_CONTENT_TYPE_OPTIONS,
+        HeaderValue::from_static("nosniff"),
+    );
+    headers.insert(header::CACHE_CONTROL, HeaderValue::from_static("no-store"));
+    response
+}
+
+/// Whether the name in front of the port is one of this machine's.
+fn is_of_this_machine(host: &str) -> bool {
+    let name = match host.strip_prefix('[') {
+        Some(rest) => rest.split(']').next().unwrap_or(rest),
+        None => host.split(':').next().unwrap_or(host),
+    };
+    ["localhost", "127.0.0.1", "::1"].contains(&name)
+}
+
+async fn start(State(site): Shared) -> Response {
+    match site.explorer.start() {
+        Ok(start) => json(StatusCode::OK, &start),
+        Err(unanswered) => refused(unanswered),
+    }
+}
+
+type Posted = Result<Bytes, BytesRejection>;
+
+async fn run(State(site): Shared, headers: HeaderMap, body: Posted) -> Response {
+    let answer = |site: &Site, asked: &Asked, goes_on: &(dyn Fn() -> bool + Sync)| {
+        site.explorer
+            .run(asked, goes_on)
+            .map(|ran| json(StatusCode::OK, &ran))
+    };
+    answered(site, |site| &site.runs, headers, body, answer).await
+}
+
+async fn search(State(site): Shared, headers: HeaderMap, body: Posted) -> Response {
+    let answer = |site: &Site, asked: &Asked, goes_on: &(dyn Fn() -> bool + Sync)| {
+        let found = site.explorer.knee(asked, goes_on);
+        found.map(|found| json(StatusCode::OK, &found))
+    };
+    answered(site, |site| &site.searches, headers, body, answer).await
+}
+
+/// Simulates what is asked for as long as it is told that anybody waits.
+type Answering = fn(&Site, &Asked, &(dyn Fn() -> bool + Sync)) -> Result<Response, Unanswered>;
+
+/// Set when nobody waits for an answer any more: whoever asked has hung up, and what would have answered is dropped.
+struct Gone(Arc<AtomicBool>);
+
+impl Drop for Gone {
+    fn drop(&mut self) {
+        self.0.store(true, Ordering::SeqCst);
+    }
+}
+
+/// Simulates beside the threads that talk, one after the other.
+async fn answered(
+    site: Arc<Site>,
+    turns: fn(&Site) -> &Semaphore,
+    headers: HeaderMap,
+    body: Posted,
+    answer: Answering,
+) -> Response {
+    let kind = headers.get(header::CONTENT_TYPE);
+    let kind = kind.and_then(|kind| kind.to_str().ok()).unwrap_or_default();
+    if !kind.starts_with("application/json") {
+        return problem(
+            StatusCode::UNSUPPORTED_MEDIA_TYPE,
+            "only application/json is taken",
+        );
+    }
+    let asked = match body {
+        // A list would be read as the object's values in their order.
+        Ok(body) => serde_json::from_slice::<Map<String, Value>>(&body)
+            .and_then(|object| serde_json::from_value::<Asked>(Value::Object(object)))
+            .map_err(|error| error.to_string()),
+        Err(rejection) => Err(rejection.body_text()),
+    };
+    let asked = match asked {
+        Ok(asked) => asked,
+        Err(why) => return problem(StatusCode::BAD_REQUEST, &why),
+    };
+    let is_gone = Arc::new(AtomicBool::new(false));
+    let _gone = Gone(Arc::clone(&is_gone));
+    let Ok(_turn) = turns(&site).acquire().await else {
+        return problem(StatusCode::SERVICE_UNAVAILABLE, "plimsoll explore is ending");
+    };
+    let at_work = Arc::clone(&site);
+    let simulate = move || answer(&at_work, &asked, &|| !is_gone.load(Ordering::SeqCst));
+    match tokio::task::spawn_blocking(simulate).await {
+        Ok(Ok(response)) => response,
+        Ok(Err(unanswered)) => refused(unanswered),
+        Err(_) => problem(
+            StatusCode::INTERNAL_SERVER_ERROR,
+            "the simulation failed, which is a fault of plimsoll: its terminal says where",
+        ),
+    }
+}
+
+#[derive(Serialize)]
+struct Refused {
+    #[serde(skip_serializing_if = "Option::is_none")]
+    command: Option<String>,
+    problems: Vec<Problem>,
+}
+
+fn refused(unanswered: Unanswered) -> Response {
+    match unanswered {
+        Unanswered::Gone => problem(StatusCode::SERVICE_UNAVAILABLE, "plimsoll explore is ending"),
+        Unanswered::Wrong { command, problems } => json(
+            StatusCode::UNPROCESSABLE_ENTITY,
+            &Refused {
+                command: Some(command),
+                problems,
+            },
+        ),
+    }
+}
+
+fn problem(status: StatusCode, why: &str) -> Response {
+    let problems = vec![Problem::new(why)];
+    json(
+        status,
+        &Refused {
+            command: None,
+            problems,
+        },
+    )
+}
+
+fn json(status: StatusCode, answer: &impl Serialize) -> Response {
+    let text = serde_json::to_string(answer).expect("figures and names are JSON");
+    (status, [(header::CONTENT_TYPE, "application/json")], text).into_response()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::{FILES, is_of_this_machine};
+
+    #[test]
+    fn all_files_of_the_page_are_shown() {
+        let folder = concat!(env!("CARGO_MANIFEST_DIR"), "/src/cli/explore/page");
+        let there = std::fs::read_dir(folder).unwrap();
+        let mut there: Vec<String> = there
+            .map(|file| file.unwrap().file_name().into_string().unwrap())
+            .collect();
+        there.sort();
+        assert_eq!(there, FILES.iter().map(|(name, ..)| *name).collect::<Vec<_>>());
+    }
+
+    #[test]
+    fn only_names_of_this_machine_lead_to_a_page_that_is_its_own() {
+        for name in [
+            "localhost",
+            "localhost:8080",
+            "127.0.0.1:1",
+            "[::1]:8080",
+            "[::1]",
+        ] {
+            assert!(is_of_this_machine(name), "{name}");
+        }
+        for name in [
+            "",
+            "example.org",
+            "127.0.0.1.example.org:80",
+            "localhost.example.org",
+            "[::2]:80",
+        ] {
+            assert!(!is_of_this_machine(name), "{name}");
+        }
+    }
+}

@@ -1,0 +1,69 @@
+//! A run for whoever shows it elsewhere than on a terminal: simulated once, told in every form.
+
+use super::super::exit::Exit;
+use super::super::{interrupt, present, why};
+use super::watchers::Watchers;
+use super::{caches_prefixes, exit, print, watches_waits};
+use crate::analysis::simulate_watched;
+use crate::calibrate::interval::model_interval_while;
+use crate::cli::outputs::Format;
+use crate::config::Resolved;
+use crate::metrics::{Records, Waits};
+use crate::report::film::{Film, Filming};
+use crate::report::{self, ResultMeta, Style};
+use crate::units::Picos;
+
+/// What there is to say of a run.
+pub(in crate::cli) struct Told {
+    /// As text.
+    pub(in crate::cli) said: String,
+    /// What `--why` adds to it.
+    pub(in crate::cli) why: String,
+    /// As one JSON object.
+    pub(in crate::cli) json: String,
+    /// What the command would end with.
+    pub(in crate::cli) exit: Exit,
+    /// Its first requests, if they were filmed.
+    pub(in crate::cli) film: Option<Film>,
+}
+
+/// Simulates and tells; `None` once `goes_on` says no.
+pub(in crate::cli) fn told(
+    resolved: &Resolved,
+    filming: Option<Filming>,
+    goes_on: &(dyn Fn() -> bool + Sync),
+) -> Option<Told> {
+    let scenario = &resolved.scenario;
+    let experiment = present::experiment(resolved, Records::None);
+    let mut watchers = Watchers {
+        waits: watches_waits(scenario).then(|| Waits::new(caches_prefixes(scenario))),
+        filming,
+        ..Watchers::default()
+    };
+    let run = || simulate_watched(scenario, &experiment, &mut watchers, |_| goes_on());
+    let (outcome, model_interval) = rayon::join(run, || model_interval_while(resolved, goes_on));
+    if interrupt::is_asked() || !goes_on() {
+        return None;
+    }
+    let end = Picos::try_from_seconds(outcome.result.whole.duration_s).unwrap_or_default();
+    let meta = ResultMeta {
+        model_interval: model_interval.filter(|_| !outcome.is_livelocked),
+        waits: watchers.waits.map(|waits| waits.finish(end)),
+        evicted_tokens: caches_prefixes(scenario).then_some(outcome.evicted_tokens),
+        ignored: resolved.ignored.clone(),
+        ..present::meta_of(resolved, &outcome)
+    };
+    let style = Style::default();
+    let in_form = |format| print(&outcome.result, &meta, format, style);
+    let waits = meta.waits.as_ref().map(report::text_waits::waits);
+    let explained = why::explain(resolved, &outcome)
+        + &report::text_parts::class_means(&outcome.result, &meta)
+        + &waits.unwrap_or_default();
+    Some(Told {
+        said: in_form(Format::Table),
+        why: report::folded(&explained, style.width),
+        json: in_form(Format::Json),
+        exit: exit(resolved, &outcome),
+        film: watchers.filming.map(|filming| filming.finish(end)),
+    })
+}

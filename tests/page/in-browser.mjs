@@ -1,0 +1,91 @@
+// The page of `plimsoll explore` in a real browser, against the real binary: what a person does first, and that the browser complains of nothing.
+//
+//   node tests/page/in-browser.mjs PLIMSOLL PLAYWRIGHT [PICTURE]
+//
+// PLIMSOLL is the binary, PLAYWRIGHT the folder of the npm package playwright-core; the browser is CHROMIUM, or /usr/bin/chromium. PICTURE is where a
+// photograph of the page goes, that of the README.
+
+import assert from "node:assert/strict";
+import { spawn } from "node:child_process";
+import { createRequire } from "node:module";
+import { resolve } from "node:path";
+
+const [binary, library, picture] = process.argv.slice(2).map((path) => resolve(path));
+const { chromium } = createRequire(import.meta.url)(library);
+
+const server = spawn(binary, ["explore", "quickstart", "--port", "0"], { stdio: ["ignore", "pipe", "inherit"] });
+const address = await new Promise((found, lost) => {
+  let said = "";
+  server.stdout.on("data", (text) => {
+    said += text;
+    const at = said.match(/http:\/\/\S+/);
+    if (at) found(at[0]);
+  });
+  server.on("exit", (code) => lost(new Error(`plimsoll explore ended with ${code} before it listened`)));
+});
+
+const complaints = [];
+const browser = await chromium.launch({
+  executablePath: process.env.CHROMIUM ?? "/usr/bin/chromium",
+  args: ["--no-sandbox", "--disable-gpu", "--disable-background-networking", "--disable-component-update", "--disable-sync", "--no-first-run"],
+});
+try {
+  const page = await browser.newPage({ viewport: { width: 1440, height: 1330 }, colorScheme: "light" });
+  // What is refused is told by the browser, too.
+  page.on("console", (message) => {
+    if (!/status of 422/.test(message.text())) complaints.push(message.text());
+  });
+  page.on("pageerror", (error) => complaints.push(error.message));
+  page.on("request", (request) => {
+    if (!request.url().startsWith(address) && !request.url().startsWith("data:")) complaints.push(`asks ${request.url()}`);
+  });
+  const shows = (id, pattern) =>
+    page.waitForFunction(
+      ([id, pattern]) => new RegExp(pattern).test(document.getElementById(id)?.textContent ?? ""),
+      [id, pattern],
+      { timeout: 60_000 },
+    );
+
+  await page.goto(address);
+  await shows("headline", "^stable at 8.00 req/s");
+  await shows("command", "^plimsoll run quickstart$");
+  await shows("curve-title", "^18\\.\\d req/s within the SLO, saturates at 21\\.\\d req/s");
+
+  // Turned beyond saturation: the verdict and the address say so, and no steady latency is quoted.
+  const rate = page.getByLabel("Request rate").last();
+  await rate.fill("40");
+  await rate.press("Enter");
+  await shows("headline", "UNSTABLE");
+  assert.match(page.url(), /#.*request-rate=40/);
+
+  // Back is where it was.
+  await page.goBack();
+  await shows("headline", "^stable at 8.00 req/s");
+
+  // What is wrong is told, and the last answer stays.
+  await rate.fill("-3");
+  await rate.press("Enter");
+  await shows("problems", "--request-rate must be above 0");
+  await shows("headline", "^stable at 8.00 req/s");
+  await rate.fill("16");
+  await rate.press("Enter");
+  await shows("headline", "^stable at 16.0 req/s");
+  await page.waitForFunction(() => !document.getElementById("film-body").hidden);
+
+  if (picture) {
+    await page.evaluate(() => {
+      const scrub = document.getElementById("film-scrub");
+      scrub.value = String(Number(scrub.max) * 0.35);
+      scrub.dispatchEvent(new Event("input", { bubbles: true }));
+    });
+    await page.waitForTimeout(1500);
+    await page.screenshot({ path: picture });
+  }
+  assert.deepEqual(complaints, []);
+} finally {
+  await browser.close();
+  server.kill("SIGINT");
+}
+const code = server.exitCode ?? (await new Promise((ended) => server.on("exit", ended)));
+assert.equal(code, 0);
+console.log("the page works in a browser");
