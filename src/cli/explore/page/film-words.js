@@ -1,0 +1,33 @@
+// What the film shows, in words: its caption, and the instant under the cursor. Without DOM.
+
+import { stepInWords } from "./film-steps.js";
+import { counted, grouped, significant } from "./format.js";
+
+/** The instant: the step of one replica, or how many are where in all of them. */
+export function inWords(film, reel, t) {
+  if (reel) return stepInWords(reel, t);
+  const computing = film.reels.filter((one) => one.stepAt(t)?.isIdle === false).length;
+  const crossing = film.crossings.at(t).length;
+  const parts = [`${grouped(String(film.all.stays.at(t).length))} running`, `${grouped(String(film.all.waits.at(t).length))} waiting`];
+  if (film.crossings.items.length > 0) parts.push(`${grouped(String(crossing))} with KV on its way`);
+  return `${parts.join(", ")}; ${computing} of ${counted(film.reels.length, "replica")} in a step`;
+}
+
+/** How many requests are done with a place. */
+export function doneInWords(film, reel, t) {
+  const place = reel?.place ?? film.all;
+  return `${grouped(String(place.endedBy(t)))} ${reel?.replica.role === "prefills" ? "prefilled" : "done"}`;
+}
+
+/** What the film is of; where it ends long before the run, what that means. */
+export function captionOf(film) {
+  const number = film.requests.arrival.length;
+  const ended = film.all.endedBy(film.until);
+  const first = `the first ${significant(film.until)} s of the simulated run, from an empty server on, ${counted(number, "request")}`;
+  const scale = "areas of squares as prompts, lengths of bars as roots of tokens";
+  if (ended === 0) return `${first}, and nobody has ended yet: so fast do they come in; answers end after the film`;
+  const inside = film.all.stays.at(film.until - 1e-9).length + film.all.waits.at(film.until - 1e-9).length;
+  // A film holds so many requests, and no more: where a backlog grows it is over before most have left.
+  if (inside > number / 2) return `${first}, of which ${grouped(String(inside))} are still inside when it ends: the backlog grows; ${scale}`;
+  return `${first}; ${scale}`;
+}
