@@ -1,7 +1,7 @@
 // Draws an instant of all replicas: a lane each, with its queue, its batch, its step and its KV pool.
 
 import { font } from "./film-stage.js";
-import { grouped, percent } from "./format.js";
+import { counted, grouped, percent } from "./format.js";
 
 /** So many replicas find room; each of the others can be chosen. */
 export const LANES = 32;
@@ -24,8 +24,8 @@ export function drawLanes({ context: c, width, height }, film, t, colour) {
     c.moveTo(0, HEAD + i * high + 0.5);
     c.lineTo(width, HEAD + i * high + 0.5);
     c.stroke();
-    text(c, reel.replica.name, columns.name.x, high > 32 && roleOf(reel) ? middle - 7 : middle, colour.ink, 12, 600);
-    if (high > 32) text(c, roleOf(reel), columns.name.x, middle + 8, colour.muted, 11);
+    text(c, reel.replica.name, columns.name.x, high > 32 && roleOf(reel) ? middle - 7 : middle, colour.ink, 12, 600, "left", columns.name.w);
+    if (high > 32) text(c, roleOf(reel), columns.name.x, middle + 8, colour.muted, 11, 400, "left", columns.name.w);
     const coming = crossing.filter((piece) => piece.replica === reel.index);
     const waiting = reel.place.waits.at(t);
     const stays = reel.place.stays.at(t);
@@ -41,11 +41,11 @@ export function drawLanes({ context: c, width, height }, film, t, colour) {
 
 function columnsOf(width) {
   const small = width < 620;
-  const [name, kv, step] = small ? [66, 64, 84] : [100, 130, 190];
+  const [name, kv, step] = small ? [76, 56, 84] : [100, 130, 190];
   const rest = width - name - kv - step - 24;
   const waiting = Math.round(rest * 0.36);
   return {
-    name: { x: 2, w: name }, waiting: { x: name + 4, w: waiting }, running: { x: name + waiting + 12, w: rest - waiting },
+    name: { x: 2, w: name }, waiting: { x: name + 2, w: waiting }, running: { x: name + waiting + 12, w: rest - waiting },
     step: { x: name + rest + 20, w: step - 12 }, kv: { x: width - kv, w: kv }, small,
   };
 }
@@ -55,12 +55,12 @@ function heads(c, columns, colour) {
   for (const [key, name] of Object.entries(names)) text(c, columns.small && key === "step" ? "step" : name, columns[key].x, 9, colour.muted, 12);
 }
 
-function text(c, word, x, y, fill, size, weight = 400, align = "left") {
+function text(c, word, x, y, fill, size, weight = 400, align = "left", most = undefined) {
   c.font = font(size, weight);
   c.fillStyle = fill;
   c.textAlign = align;
   c.textBaseline = "middle";
-  c.fillText(word, x, y);
+  c.fillText(word, x, y, most);
 }
 
 function roleOf(reel) {
@@ -107,7 +107,7 @@ function drawWork(c, reel, t, { x, w }, { y, h }, colour) {
   c.fillRect(x, at + 7, wide * share, 4);
   c.fillStyle = colour.decode;
   c.fillRect(x + wide * share, at + 7, wide * (1 - share), 4);
-  const [long, short] = [[`${grouped(String(tokens))} prefill tokens`, `${grouped(String(decodes))} decode${decodes === 1 ? "" : "s"}`], [`${grouped(String(tokens))} p`, `${grouped(String(decodes))} d`]];
+  const [long, short] = [[`${grouped(String(tokens))} prefill`, counted(decodes, "decode")], [`${grouped(String(tokens))} p`, `${grouped(String(decodes))} d`]];
   const said = (words) => words.filter((_, i) => [tokens, decodes][i] > 0).join(" + ") || "nothing to compute";
   c.font = font(11);
   text(c, c.measureText(said(long)).width <= w ? said(long) : said(short), x, at - 3, colour.ink, 11);
@@ -117,7 +117,7 @@ function drawKv(c, reel, t, inside, { x, w }, y, colour) {
   const row = reel.rowAt(t);
   const used = row < 0 || (t >= reel.end[row] && inside === 0) ? 0 : reel.kv[row];
   const share = reel.replica.kv_blocks ? used / reel.replica.kv_blocks : 0;
-  const wide = w - 56;
+  const wide = w - 64;
   if (wide > 20) {
     c.strokeStyle = colour.line;
     c.strokeRect(x + 0.5, y - 5.5, wide, 11);

@@ -22,12 +22,13 @@ export function timeAt(place, width, [from, to]) {
   return Math.min(Math.max(from + share * (to - from), from), to);
 }
 
-export function label(c, name, y, colour, align = "right", x = LEFT - 8, weight = 400) {
+/** A word beside the chart; what is longer than `most`, or than there is room at the left, is set narrower. */
+export function label(c, name, y, colour, align = "right", x = LEFT - 8, weight = 400, most = undefined) {
   c.font = font(11, weight);
   c.fillStyle = colour;
   c.textAlign = align;
   c.textBaseline = "middle";
-  c.fillText(name, x, y);
+  c.fillText(name, x, y, most ?? (align === "right" ? LEFT - 10 : undefined));
 }
 
 /** A line of numbers as a path in a box, `most` at its top; of the rows in a pixel the most is drawn. */

@@ -36,7 +36,7 @@ export function drawTime({ context: c, width, height }, film, reel, t, [from, to
   c.lineTo(x(t), height - FOOT + 4);
   c.stroke();
   c.lineWidth = 1;
-  const say = (word, y) => label(c, word, y, colour.ink, "left", width - RIGHT + 8, 600);
+  const say = (word, y) => label(c, word, y, colour.ink, "left", width - RIGHT + 8, 600, RIGHT - 10);
   if (reel) LINES.forEach((line, i) => say(line.word(valueAt(reel, line.column, t), reel), topOf(i) + LINE_HIGH - 8));
   else lanesOf(film, height).forEach(({ reel: one, y, h }) => say(`${grouped(String(valueAt(one, "running", t)))} + ${grouped(String(one.place.waitingAt(t)))}`, y + h - 12));
 }
@@ -91,11 +91,19 @@ function fillUnder(c, heights, most, { y, h }, fill) {
   c.lineWidth = 1;
 }
 
+/** The part between two lines, which are never below each other. */
+function fillBetween(c, low, high, most, { y, h }, fill) {
+  c.fillStyle = fill;
+  c.globalAlpha = 0.75;
+  high.forEach((value, px) => { if (value > low[px]) c.fillRect(LEFT + px, y + h - (h * value) / most, 1, (h * (value - low[px])) / most); });
+  c.globalAlpha = 1;
+}
+
 /** The lanes of the replicas that there is room for: {reel, y, h}; they take the part that the requests leave. */
 export function lanesOf(film, height) {
   const reels = film.reels.slice(0, LANES);
-  const each = ((height - FOOT) * shareOfLanes(reels.length)) / reels.length;
-  return reels.map((reel, i) => ({ reel, y: 4 + i * each, h: each - 6 }));
+  const each = ((height - FOOT - 20) * shareOfLanes(reels.length)) / reels.length;
+  return reels.map((reel, i) => ({ reel, y: 20 + i * each, h: each - 6 }));
 }
 
 function shareOfLanes(replicas) {
@@ -113,16 +121,16 @@ function paintAll(c, { width, height }, film, _, [from, to], x, colour) {
   lanes.forEach(({ reel, y, h }, i) => {
     const [strip, box] = [5, { y, h: h - 8 }];
     ground(c, y + box.h, width, colour);
-    if (reel.place.mostWaiting > 0) fillUnder(c, sums[i], most, box, colour.wait);
-    fillUnder(c, numbers[i].running, most, box, colour.decode);
+    if (reel.place.mostWaiting > 0) fillBetween(c, numbers[i].running, sums[i], most, box, colour.wait);
+    fillUnder(c, numbers[i].running, most, box, reel.replica.role === "prefills" ? colour.prefill : colour.decode);
     c.strokeStyle = colour.kv;
     c.beginPath();
     tracePath(c, numbers[i].kv, reel.replica.kv_blocks, box);
     c.stroke();
     drawSteps(c, reel, { y: y + h - strip - 1, h: strip, width }, [from, to], x, colour);
     label(c, reel.replica.name, y + h - 12, colour.ink, "right", LEFT - 8, 600);
-    if (i === 0) label(c, `to ${grouped(String(most))}`, y + 7, colour.muted);
   });
+  label(c, `running, and waiting on top, each to ${grouped(String(most))}; the line is KV, to 100 %`, 8, colour.muted, "left", LEFT);
   const last = lanes[lanes.length - 1];
   const top = last.y + last.h + 12;
   const bottom = height - FOOT;

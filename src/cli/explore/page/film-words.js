@@ -19,13 +19,13 @@ export function doneInWords(film, reel, t) {
   return `${grouped(String(place.endedBy(t)))} ${reel?.replica.role === "prefills" ? "prefilled" : "done"}`;
 }
 
-/** What the film is of; where it ends long before the run, what that means. */
-export function captionOf(film) {
+/** What the film is of; where it ends long before the run, what that means. `isAll`: of all replicas at once. */
+export function captionOf(film, isAll = false) {
   const number = film.requests.arrival.length;
   const ended = film.all.endedBy(film.until);
   const first = `the first ${significant(film.until)} s of the simulated run, from an empty server on, ${counted(number, "request")}`;
-  const scale = "areas of squares as prompts, lengths of bars as roots of tokens";
-  if (ended === 0) return `${first}, and nobody has ended yet: so fast do they come in; answers end after the film`;
+  const scale = isAll ? "a square is a request" : "areas of squares as prompts, lengths of bars as roots of tokens";
+  if (ended === 0) return `${first}: they come in so fast that it is over before anybody has the whole answer`;
   const inside = film.all.stays.at(film.until - 1e-9).length + film.all.waits.at(film.until - 1e-9).length;
   // A film holds so many requests, and no more: where a backlog grows it is over before most have left.
   if (inside > number / 2) return `${first}, of which ${grouped(String(inside))} are still inside when it ends: the backlog grows; ${scale}`;

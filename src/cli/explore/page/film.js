@@ -72,11 +72,12 @@ export function buildFilm() {
     // A little inside the step, so that rounding does not put it into the one before.
     if (places.length > 0) go((direction > 0 ? Math.min(...places) : Math.max(...places)) + 1e-9);
   };
-  /** All replicas need more room than one. */
+  /** All replicas need more room than one, and other words. */
   const makeRoom = () => {
     const lanes = at.replica === ALL ? Math.min(at.film.reels.length, LANES) : 0;
     parts.stage.style.height = lanes ? `${1.7 + lanes * (lanes > 8 ? 2.1 : 3.2)}rem` : "";
     parts.time.style.height = lanes ? `${14 + lanes * (lanes > 8 ? 2.2 : 4.5)}rem` : "";
+    say(byId("film-caption"), captionOf(at.film, at.replica === ALL));
     show(byId("film-cross"), at.film.crossings.items.length > 0);
   };
   wire(parts, at, { play, go, step, redraw, makeRoom });
@@ -91,7 +92,6 @@ export function buildFilm() {
     const names = told.replicas.map((replica) => replica.name).join();
     if (names !== at.names) Object.assign(at, { names, replica: told.replicas.length > 1 ? ALL : 0 });
     at.t = Math.min(at.t, at.film.until);
-    say(byId("film-caption"), captionOf(at.film));
     showReplicas(parts.replica, told.replicas, at.replica);
     makeRoom();
     redraw();
