@@ -76,7 +76,8 @@ test("a request is in the batch from its admission, but for the time in which it
   const [reel] = example().reels;
   assert.deepEqual(reel.place.stays.items.filter((stay) => stay.request === 0).map(({ from, to }) => [from, to]), [[0.02, 0.6], [0.7, 1.5]]);
   assert.deepEqual([0.15, 0.65, 0.75, 1.8].map((t) => reel.place.stays.at(t).length), [1, 1, 2, 1]);
-  assert.deepEqual([0.005, 0.015, 0.2, 0.4, 0.65].map((t) => reel.place.waitingAt(t)), [0, 1, 1, 0, 1]);
+  assert.deepEqual([0.005, 0.015, 0.2, 0.4, 0.65].map((t) => reel.place.numberAt("waiting", t)), [0, 1, 1, 0, 1]);
+  assert.deepEqual([0.15, 0.65, 0.75, 1.8].map((t) => reel.place.numberAt("running", t)), [1, 1, 2, 1]);
   assert.equal(reel.most.waiting, 1);
 });
 

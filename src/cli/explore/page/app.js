@@ -48,7 +48,7 @@ async function main() {
   view.curve = buildCurve(setLoad);
   view.predict = buildPredict(() => inWords(state.groups, flags()));
   view.offer = buildOffer(changed);
-  buildPaper(() => ({ ...state, words: state.answerWords, draw: () => { view.film.draw(); view.curve.redraw(); } }));
+  buildPaper(() => ({ ...state, words: state.answerWords, draw: (isPaper) => { view.film.draw(isPaper); view.curve.redraw(); } }));
   buildTheme(() => { view.film.recolour(); view.curve.redraw(); });
   view.run = new Asker("/api/run", false, { answer: heardRun, problems: heardProblems, gone, busy });
   view.knee = new Asker("/api/knee", true, { answer: heardKnee, problems: heardKneeProblems, gone, busy: () => {} });

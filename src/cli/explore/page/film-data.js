@@ -3,6 +3,10 @@
 import { Steps } from "./film-steps.js";
 import { Stretches, counts, lastAtMost, stack } from "./stretches.js";
 
+function most(values) {
+  return values.reduce((a, b) => Math.max(a, b), 0);
+}
+
 /** What there is to see at one place, a replica or all of them: waits, stays in a batch, lives of requests, counts of them. */
 class Place {
   constructor(until, { waits, stays, lives, fronts, ends }) {
@@ -12,8 +16,9 @@ class Place {
     this.lives = new Stretches(lives);
     this.fronts = new Stretches(fronts);
     this.lanes = stack(this.lives.items);
-    this.queue = counts(this.waits.items);
-    this.mostWaiting = this.queue.number.reduce((a, b) => Math.max(a, b), 0);
+    // How many wait and how many are in the batch, from each instant on at which that changes.
+    this.numbers = { waiting: counts(this.waits.items), running: counts(this.stays.items) };
+    this.mostWaiting = most(this.numbers.waiting.number);
   }
 
   /** The most requests that are inside at some time of a stretch of `span` seconds, wherever in the film it lies. */
@@ -26,10 +31,11 @@ class Place {
     return this.within.get(key);
   }
 
-  /** How many wait at `t`. */
-  waitingAt(t) {
-    const i = lastAtMost(this.queue.at, t);
-    return i < 0 ? 0 : this.queue.number[i];
+  /** How many are "waiting" or "running" at `t`. */
+  numberAt(what, t) {
+    const { at, number } = this.numbers[what];
+    const i = lastAtMost(at, t);
+    return i < 0 ? 0 : number[i];
   }
 
   /** How many had ended by `t`. */
@@ -49,8 +55,7 @@ class Reel extends Steps {
   fill(place) {
     this.place = place;
     this.slots = stack(place.stays.items);
-    const most = (values) => values.reduce((a, b) => Math.max(a, b), 0);
-    this.most = { running: most(this.running), waiting: place.mostWaiting, kv: most(this.kv) };
+    this.most = { running: most(place.numbers.running.number), waiting: place.mostWaiting, kv: most(this.kv) };
   }
 }
 

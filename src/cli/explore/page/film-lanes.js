@@ -1,6 +1,7 @@
 // Draws an instant of all replicas: a lane each, with its queue, its batch, its step and its KV pool.
 
-import { font } from "./film-stage.js";
+import { font } from "./dom.js";
+import { valueAt } from "./film-lines.js";
 import { counted, grouped, percent } from "./format.js";
 
 /** So many replicas find room; each of the others can be chosen. */
@@ -31,11 +32,10 @@ export function drawLanes({ context: c, width, height }, film, t, colour) {
     const stays = reel.place.stays.at(t);
     number(c, waiting.length, columns.waiting, middle, waiting.length ? colour.wait : colour.muted);
     dots(c, { ...box, ...inner(columns.waiting) }, [...coming.map(() => colour.kv), ...waiting.map(() => colour.wait)], Math.max(nowWaiting, 8));
-    const row = reel.rowAt(t);
-    number(c, row >= 0 && t < reel.end[row] ? reel.running[row] : stays.length, columns.running, middle, colour.ink);
+    number(c, stays.length, columns.running, middle, colour.ink);
     dots(c, { ...box, ...inner(columns.running) }, stays.map((stay) => (far(stay).decode === 0 ? colour.prefill : colour.decode)), Math.max(nowIn, 8));
     drawWork(c, reel, t, columns.step, box, colour);
-    drawKv(c, reel, t, stays.length, columns.kv, middle, colour);
+    drawKv(c, reel, t, columns.kv, middle, colour);
   });
 }
 
@@ -113,9 +113,8 @@ function drawWork(c, reel, t, { x, w }, { y, h }, colour) {
   text(c, c.measureText(said(long)).width <= w ? said(long) : said(short), x, at - 3, colour.ink, 11);
 }
 
-function drawKv(c, reel, t, inside, { x, w }, y, colour) {
-  const row = reel.rowAt(t);
-  const used = row < 0 || (t >= reel.end[row] && inside === 0) ? 0 : reel.kv[row];
+function drawKv(c, reel, t, { x, w }, y, colour) {
+  const used = valueAt(reel, "kv", t);
   const share = reel.replica.kv_blocks ? used / reel.replica.kv_blocks : 0;
   const wide = w - 64;
   if (wide > 20) {

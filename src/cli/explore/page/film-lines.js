@@ -1,6 +1,6 @@
 // What the charts over time are drawn from: the stretch shown, lines of numbers, the strip of steps, the axis.
 
-import { font } from "./film-stage.js";
+import { font } from "./dom.js";
 import { significant } from "./format.js";
 import { linearTicks } from "./scale.js";
 import { lastAtMost } from "./stretches.js";
@@ -64,23 +64,22 @@ export function drawSteps(c, reel, { y, h, width }, [from, to], x, colour) {
   }
 }
 
-/** What a line is at `t`: who waits to the instant, who runs and blocks as of the step's begin. */
+/** What a line is at `t`: who waits and who runs to the instant, blocks as of the step's begin. */
 export function valueAt(reel, column, t) {
-  if (column === "waiting") return reel.place.waitingAt(t);
+  if (column !== "kv") return reel.place.numberAt(column, t);
   const row = reel.rowAt(t);
-  if (column === "running") return row < 0 || t >= reel.end[row] ? 0 : reel.running[row];
-  return row < 0 ? 0 : reel.kv[row];
+  return row < 0 || (t >= reel.end[row] && reel.place.numberAt("running", t) === 0) ? 0 : reel.kv[row];
 }
 
 /** The stretches of [from, to] in which a line is constant: [begin, end, value]. */
 export function stretchesOf(reel, column, from, to) {
   const found = [];
-  if (column === "waiting") {
-    const { at, number } = reel.place.queue;
+  if (column !== "kv") {
+    const { at, number } = reel.place.numbers[column];
     for (let i = Math.max(lastAtMost(at, from), 0); i < at.length && at[i] <= to; i += 1) found.push([at[i], at[i + 1] ?? at[i], number[i]]);
     return found;
   }
-  for (let row = Math.max(reel.rowAt(from), 0); row <= reel.rowAt(to); row += 1) found.push([reel.begin[row], reel.end[row], reel[column][row]]);
+  for (let row = Math.max(reel.rowAt(from), 0); row <= reel.rowAt(to); row += 1) found.push([reel.begin[row], reel.end[row], reel.kv[row]]);
   return found;
 }
 

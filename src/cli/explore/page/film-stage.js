@@ -1,5 +1,7 @@
 // Draws an instant of the film: the waiting queue at the left, the batch as bars that fill, the KV pool at the right.
 
+import { font } from "./dom.js";
+import { valueAt } from "./film-lines.js";
 import { grouped, percent } from "./format.js";
 
 const GAP = 2;
@@ -36,10 +38,6 @@ function title(c, box, name, value, colour, tone) {
   c.font = font(13, 600);
   c.fillStyle = tone ?? colour.ink;
   c.fillText(value, x + nameWide, box.y - 9);
-}
-
-export function font(size, weight = 400) {
-  return `${weight} ${size}px system-ui, -apple-system, "Segoe UI", Roboto, sans-serif`;
 }
 
 function drawArrow(c, x, y, colour) {
@@ -121,9 +119,7 @@ export function grid(slots, width, height) {
 function drawBatch(c, box, film, reel, t, colour) {
   const stays = reel.place.stays.at(t);
   const most = reel.replica.max_num_seqs;
-  const row = reel.rowAt(t);
-  const number = row >= 0 && t < reel.end[row] ? reel.running[row] : stays.length;
-  title(c, box, "running", `${grouped(String(number))}${most ? ` of at most ${grouped(String(most))}` : ""}`, colour);
+  title(c, box, "running", `${grouped(String(stays.length))}${most ? ` of at most ${grouped(String(most))}` : ""}`, colour);
   drawStep(c, box, reel, t, colour);
   const area = { ...box, y: box.y + 10, h: box.h - 10 };
   const { rows, high, wide } = grid(reel.slots, area.w, area.h);
@@ -170,8 +166,7 @@ function drawStep(c, box, reel, t, colour) {
 
 /** The pool of KV blocks, filled from below. */
 function drawPool(c, box, reel, t, colour) {
-  const row = reel.rowAt(t);
-  const used = row < 0 || (t >= reel.end[row] && reel.place.stays.at(t).length === 0) ? 0 : reel.kv[row];
+  const used = valueAt(reel, "kv", t);
   const share = reel.replica.kv_blocks ? used / reel.replica.kv_blocks : 0;
   title(c, box, "KV", percent(share), colour);
   c.strokeStyle = colour.line;

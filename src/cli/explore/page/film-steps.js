@@ -9,7 +9,7 @@ export class Steps {
   constructor(steps, index) {
     const rows = steps.begin.flatMap((_, i) => (steps.replica[i] === index ? [i] : []));
     const column = (name) => Float64Array.from(rows, (i) => steps[name][i]);
-    Object.assign(this, { begin: column("begin"), end: column("end"), count: column("count"), running: column("running") });
+    Object.assign(this, { begin: column("begin"), end: column("end"), count: column("count") });
     Object.assign(this, { kv: column("kv_used"), prefillTokens: column("prefill_tokens"), prefills: column("prefills"), decodes: column("decodes") });
     this.before = new Float64Array(rows.length + 1);
     this.count.forEach((count, i) => { this.before[i + 1] = this.before[i] + count; });

@@ -38,7 +38,7 @@ export function drawTime({ context: c, width, height }, film, reel, t, [from, to
   c.lineWidth = 1;
   const say = (word, y) => label(c, word, y, colour.ink, "left", width - RIGHT + 8, 600, RIGHT - 10);
   if (reel) LINES.forEach((line, i) => say(line.word(valueAt(reel, line.column, t), reel), topOf(i) + LINE_HIGH - 8));
-  else lanesOf(film, height).forEach(({ reel: one, y, h }) => say(`${grouped(String(valueAt(one, "running", t)))} + ${grouped(String(one.place.waitingAt(t)))}`, y + h - 12));
+  else lanesOf(film, height).forEach(({ reel: one, y, h }) => say(`${grouped(String(valueAt(one, "running", t)))} + ${grouped(String(valueAt(one, "waiting", t)))}`, y + h - 12));
 }
 
 function topOf(line) {

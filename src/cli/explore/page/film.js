@@ -100,8 +100,14 @@ export function buildFilm() {
     load, redraw,
     play: () => play(true),
     recolour: () => { colour = colours(); redraw(); },
-    /** Draws at once, in the colours of now: for what is kept or printed. */
-    draw: () => { colour = colours(); draw(); },
+    /** Draws at once, in the colours of now. For paper a film that nobody has begun to watch is drawn at its middle: at its begin there is nothing. */
+    draw: (isPaper = false) => {
+      const { t } = at;
+      if (isPaper && at.film && t < at.film.until / 50) at.t = at.film.until / 2;
+      colour = colours();
+      draw();
+      at.t = t;
+    },
   };
 }
 

@@ -3,7 +3,7 @@
 import { byId, h, say } from "./dom.js";
 import { controlsOf, flagsOf, ownText } from "./settings.js";
 
-/** Wires the button and the printing. `state()` is what the page knows, with `words` of the setting and `draw()` to draw all at once. */
+/** Wires the button and the printing. `state()` is what the page knows, with `words` of the setting and `draw(isPaper)` to draw all at once. */
 export function buildPaper(state) {
   byId("save").addEventListener("click", () => save(state()));
   let before = null;
@@ -11,7 +11,7 @@ export function buildPaper(state) {
     const now = state();
     before = document.documentElement.dataset.theme ?? "";
     document.documentElement.dataset.theme = "light";
-    now.draw();
+    now.draw(true);
     say(byId("paper"), `plimsoll explore ${now.version}, simulated ${instant(now.answeredAt)}: ${now.words}`);
   });
   addEventListener("afterprint", () => {
@@ -31,7 +31,7 @@ async function save(state) {
   const before = document.documentElement.dataset.theme ?? "";
   // Paper is white: pictures are drawn in light colours, whatever the screen has.
   document.documentElement.dataset.theme = "light";
-  state.draw();
+  state.draw(true);
   const text = snapshot(state, styles.join("\n"));
   setTheme(before);
   state.draw();
