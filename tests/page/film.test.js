@@ -149,14 +149,15 @@ test("each replica sees who is in its queue and in its batch, all places see eve
   assert.deepEqual([0.2, 0.45, 0.55, 1.0].map((t) => at(film.reels[1].place, t)), [[0, 0], [0, 0], [1, 0], [0, 1]]);
   assert.deepEqual([0.2, 0.45, 0.55, 1.0].map((t) => at(film.all, t)), [[0, 1], [0, 0], [1, 0], [0, 1]]);
   assert.deepEqual([0.45, 1, 2.9].map((t) => film.crossings.at(t).map((piece) => piece.replica)), [[1], [], [null]], "to a replica that the film does not know yet");
-  assert.deepEqual(film.reels.map((reel) => reel.place.lives.items.map(({ from, to }) => [from, to])), [[[0, 0.5], [1, 3]], [[0, 2]]], "with the crossing that follows");
+  assert.deepEqual(film.reels.map((reel) => reel.place.lives.items.map(({ from, to }) => [from, to])), [[[0, 0.5], [1, 4]], [[0, 2]]], "with the crossing that follows");
 });
 
 test("the pieces of a request are all of its time, in order", () => {
   for (const film of [example(), apart()]) {
     film.pieces.forEach((pieces, request) => {
       assert.equal(pieces[0].from, film.requests.arrival[request]);
-      assert.equal(pieces.at(-1).to, film.requests.end[request] ?? film.until);
+      assert.equal(pieces.at(-1).to, film.requests.end[request] ?? film.until + 1);
+      assert.ok(film.requests.end[request] !== null || pieces.at(-1).to > film.until, "at the last instant it is still there");
       pieces.slice(1).forEach((piece, i) => assert.equal(piece.from, pieces[i].to));
     });
   }
@@ -177,7 +178,7 @@ test("the caption says where nobody has ended, and where the backlog grows", () 
   const crowd = apart();
   crowd.all.endedBy = () => 1;
   crowd.all.waits.at = () => [1, 2];
-  assert.match(captionOf(crowd), /2 are still inside when it ends: the backlog grows/);
+  assert.match(captionOf(crowd), /of which 0 run and 2 wait when it ends/);
 });
 
 test("bars have room for answers that the film does not see end", () => {

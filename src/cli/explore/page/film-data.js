@@ -3,6 +3,9 @@
 import { Steps } from "./film-steps.js";
 import { Stretches, counts, lastAtMost, stack } from "./stretches.js";
 
+/** What the film does not see end lasts so many seconds longer than it: at the last instant it is still seen. */
+const AFTER = 1;
+
 function most(values) {
   return values.reduce((a, b) => Math.max(a, b), 0);
 }
@@ -100,7 +103,7 @@ export class Film {
       const isOnly = this.replicas.length === 1;
       if (last < 0 && !isOnly && index !== null) return;
       const after = pieces[last + 1];
-      const leaves = index === null || last < 0 ? end[request] ?? this.until : after?.kind === "cross" ? after.to : pieces[last].to;
+      const leaves = index === null || last < 0 ? end[request] ?? this.until + AFTER : after?.kind === "cross" ? after.to : pieces[last].to;
       seen.lives.push({ request, from: arrival[request], to: leaves });
       for (const piece of pieces.filter(isHere)) {
         if (piece.kind === "wait") seen.waits.push(piece);
@@ -137,14 +140,15 @@ export class Film {
  * `decodeFrom`, from when on it decodes: what was prefilled elsewhere does so from the first.
  */
 export function piecesOf({ until, replicas, requests, waits, stays }) {
+  const open = until + AFTER;
   const all = requests.arrival.map(() => []);
-  waits.request.forEach((request, i) => all[request].push({ kind: waits.replica[i] === null ? "cross" : "wait", request, replica: waits.replica[i], from: waits.from[i], to: waits.to[i] ?? until }));
-  stays.request.forEach((request, i) => all[request].push({ kind: "stay", request, replica: stays.replica[i], from: stays.from[i], to: stays.to[i] ?? until }));
+  waits.request.forEach((request, i) => all[request].push({ kind: waits.replica[i] === null ? "cross" : "wait", request, replica: waits.replica[i], from: waits.from[i], to: waits.to[i] ?? open }));
+  stays.request.forEach((request, i) => all[request].push({ kind: "stay", request, replica: stays.replica[i], from: stays.from[i], to: stays.to[i] ?? open }));
   return all.map((pieces, request) => {
     pieces.sort((a, b) => a.from - b.from || a.to - b.to);
     const first = pieces.find((piece) => piece.replica !== null);
     const arrival = requests.arrival[request];
-    const queued = requests.queued[request] ?? pieces[0]?.from ?? requests.end[request] ?? until;
+    const queued = requests.queued[request] ?? pieces[0]?.from ?? requests.end[request] ?? open;
     const been = [];
     for (const [at, piece] of pieces.entries()) {
       if (piece.kind === "cross") piece.replica = pieces.slice(at).find((later) => later.replica !== null)?.replica ?? null;

@@ -11,7 +11,7 @@ const HEAD = 20;
 /** Draws all replicas at `t` into a canvas of `width` × `height`. */
 export function drawLanes({ context: c, width, height }, film, t, colour) {
   const reels = film.reels.slice(0, LANES);
-  const high = Math.min((height - HEAD - 2) / reels.length, 64);
+  const high = Math.min((height - HEAD - 2) / reels.length, 84);
   const columns = columnsOf(width);
   const crossing = film.crossings.at(t);
   const far = (stay) => film.progress(stay, t);

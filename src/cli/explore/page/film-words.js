@@ -1,5 +1,6 @@
 // What the film shows, in words: its caption, and the instant under the cursor. Without DOM.
 
+import { LANES } from "./film-lanes.js";
 import { stepInWords } from "./film-steps.js";
 import { counted, grouped, significant } from "./format.js";
 
@@ -10,7 +11,7 @@ export function inWords(film, reel, t) {
   const crossing = film.crossings.at(t).length;
   const parts = [`${grouped(String(film.all.stays.at(t).length))} running`, `${grouped(String(film.all.waits.at(t).length))} waiting`];
   if (film.crossings.items.length > 0) parts.push(`${grouped(String(crossing))} with KV on its way`);
-  return `${parts.join(", ")}; ${computing} of ${counted(film.reels.length, "replica")} in a step`;
+  return `${parts.join(", ")}; ${computing} of ${counted(film.reels.length, "replica")} in a step${film.reels.length > LANES ? `, the first ${LANES} are drawn` : ""}`;
 }
 
 /** How many requests are done with a place. */
@@ -26,8 +27,8 @@ export function captionOf(film, isAll = false) {
   const first = `the first ${significant(film.until)} s of the simulated run, from an empty server on, ${counted(number, "request")}`;
   const scale = isAll ? "a square is a request" : "areas of squares as prompts, lengths of bars as roots of tokens";
   if (ended === 0) return `${first}: they come in so fast that it is over before anybody has the whole answer`;
-  const inside = film.all.stays.at(film.until - 1e-9).length + film.all.waits.at(film.until - 1e-9).length;
-  // A film holds so many requests, and no more: where a backlog grows it is over before most have left.
-  if (inside > number / 2) return `${first}, of which ${grouped(String(inside))} are still inside when it ends: the backlog grows; ${scale}`;
+  const [running, waiting] = [film.all.stays.at(film.until).length, film.all.waits.at(film.until).length];
+  // A film holds so many requests, and no more: where many come at once it is over before most have left.
+  if (running + waiting > number / 2) return `${first}, of which ${grouped(String(running))} run and ${grouped(String(waiting))} wait when it ends; ${scale}`;
   return `${first}; ${scale}`;
 }

@@ -75,8 +75,8 @@ export function buildFilm() {
   /** All replicas need more room than one, and other words. */
   const makeRoom = () => {
     const lanes = at.replica === ALL ? Math.min(at.film.reels.length, LANES) : 0;
-    parts.stage.style.height = lanes ? `${1.7 + lanes * (lanes > 8 ? 2.1 : 3.2)}rem` : "";
-    parts.time.style.height = lanes ? `${14 + lanes * (lanes > 8 ? 2.2 : 4.5)}rem` : "";
+    parts.stage.style.height = lanes ? `${1.7 + Math.max(lanes * (lanes > 8 ? 2.1 : 3.2), 11)}rem` : "";
+    parts.time.style.height = lanes ? `${14 + Math.max(lanes * (lanes > 8 ? 2.2 : 4.5), 16)}rem` : "";
     say(byId("film-caption"), captionOf(at.film, at.replica === ALL));
     show(byId("film-cross"), at.film.crossings.items.length > 0);
   };

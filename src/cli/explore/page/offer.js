@@ -18,7 +18,12 @@ export function buildOffer(changed) {
   const controls = new Map();
   let isNeeded = false;
   // Who sets one limit by keyboard can go on to the other: it goes when nobody is in it.
-  const settle = () => show(place, (isNeeded || (!place.hidden && place.contains(document.activeElement))) && controls.size > 0);
+  const settle = () => {
+    show(byId("offer-said"), isNeeded);
+    show(byId("offer-rho"), isNeeded);
+    show(byId("offer-taken"), !isNeeded);
+    show(place, (isNeeded || (!place.hidden && place.contains(document.activeElement))) && controls.size > 0);
+  };
   place.addEventListener("focusout", () => setTimeout(settle));
   return {
     show: (groups, set, isNowNeeded, result) => {
