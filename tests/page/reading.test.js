@@ -2,7 +2,7 @@
 
 import assert from "node:assert/strict";
 import { test } from "node:test";
-import { apart, extents, nearest, quoted, unquotedFrom } from "../../src/cli/explore/page/curve-layout.js";
+import { apart, extents, isSame, nearest, quoted, unquotedFrom } from "../../src/cli/explore/page/curve-layout.js";
 import { QUESTIONS, judged, nextQuestion } from "../../src/cli/explore/page/questions.js";
 import { classesOf, curveOf, firstLine, latency, limitOf, littleOf, modelErrors, poolsOf, rhoByVerdict, rhoOf, shownOf, trustOf, verdictOf } from "../../src/cli/explore/page/reading.js";
 
@@ -96,6 +96,7 @@ test("axes hold all that is drawn", () => {
   assert.ok(x[0] === 0 && x[1] > 30 && y[0] < 0.01 && y[1] > 9);
   const far = extents([curveOf(knee), null], { x: 4000, ttft99: null, ttft50: null, tpot99: null }, []);
   assert.ok(far.x[1] < 100, "a load far beyond does not press the curve to the left end");
+  assert.ok(isSame(curveOf(knee), curveOf(knee)) && !isSame(curveOf(knee), curveOf({ ...knee, points: knee.points.slice(1) })));
   const nothing = extents([null], null, []);
   assert.ok(nothing.x[1] > 0 && nothing.y[1] > nothing.y[0] && nothing.y[0] > 0);
 });

@@ -145,6 +145,7 @@ function heardRun(answer, body) {
     return;
   }
   clearProblems();
+  byId("save").disabled = false;
   if (answer.groups) heardGroups(answer.groups, body.flags);
   if (answer.subject) showSubject(answer.subject);
   Object.assign(state, { answer, answerWords: inWords(state.groups, body.flags), answerLoad: loadOf(body.flags), answeredAt: new Date() });
@@ -175,6 +176,8 @@ function heardGroups(groups, asked) {
 function heardProblems(answer, body) {
   busy(false);
   showGone(false);
+  // The figures are those of other settings now.
+  byId("save").disabled = true;
   const { last, probe } = state;
   const isProbe = body === probe?.body;
   showProblems(isProbe ? probe.answer : answer);
@@ -215,6 +218,7 @@ function gone() {
   clearTimeout(timers.film);
   clearTimeout(timers.knee);
   showGone(true, state.base);
+  byId("save").disabled = true;
 }
 
 /** The curve belongs to the controls as they are, but for the load. */

@@ -56,3 +56,8 @@ export function unquotedFrom(curve) {
   const unstable = curve.points.find((point) => point.verdict === "unstable");
   return curve.saturation?.high ?? unstable?.x ?? null;
 }
+
+/** Whether two curves are one: where only the load is another, what is pinned lies on what is now. */
+export function isSame(one, other) {
+  return JSON.stringify(one.points) === JSON.stringify(other.points);
+}

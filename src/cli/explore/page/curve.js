@@ -1,7 +1,7 @@
 // The chart of latency against rate: the knee and the saturation with their intervals, the SLO, and where the controls are now.
 
 import { byId, h, say, show, svg } from "./dom.js";
-import { SERIES, apart, extents, nearest, quoted, unquotedFrom } from "./curve-layout.js";
+import { SERIES, apart, extents, isSame, nearest, quoted, unquotedFrom } from "./curve-layout.js";
 import { grouped, interval, percent, significant, time } from "./format.js";
 import { latency, limitOf } from "./reading.js";
 import { linearTicks, logTicks, scale } from "./scale.js";
@@ -57,7 +57,8 @@ function draw(picture, { width, height }, view) {
   if (width < 50) return null;
   const { curve, answer, load } = view;
   // A curve over another kind of load has no place on this axis.
-  const pinned = view.pinned?.curve && (!curve || curve.unit === view.pinned.curve.unit) ? view.pinned.curve : null;
+  const kept = view.pinned?.curve;
+  const pinned = kept && (!curve || (curve.unit === kept.unit && !isSame(curve, kept))) ? kept : null;
   const result = answer?.result;
   const limits = ["ttft", "tpot"].map((key) => (result && limitOf(result, key)) ?? curve?.goodput[key] ?? null);
   const here = load === null ? null : { ...hereOf(result, view.answerLoad), x: load };
