@@ -2,7 +2,7 @@
 
 import assert from "node:assert/strict";
 import { test } from "node:test";
-import { Film } from "../../src/cli/explore/page/film-data.js";
+import { Film, piecesOf } from "../../src/cli/explore/page/film-data.js";
 import { windowAt } from "../../src/cli/explore/page/film-lines.js";
 import { grid } from "../../src/cli/explore/page/film-stage.js";
 import { stepInWords } from "../../src/cli/explore/page/film-steps.js";
@@ -179,6 +179,17 @@ test("the caption says where nobody has ended, and where the backlog grows", () 
   crowd.all.endedBy = () => 1;
   crowd.all.waits.at = () => [1, 2];
   assert.match(captionOf(crowd), /of which 0 run and 2 wait when it ends/);
+});
+
+test("who loses a replica is sent back, which is no crossing of KV", () => {
+  const replica = (name, role) => ({ name, role, kv_blocks: 100 });
+  const one = { replicas: [replica("prefill 0", "prefills"), replica("decode 0", "decodes")], until: 3, requests: { arrival: [0], queued: [0.1], first_token: [0.5], end: [null] } };
+  const [pieces] = piecesOf({
+    ...one, waits: { request: [0, 0], replica: [null, null], from: [0.3, 1.0], to: [0.4, 1.5] },
+    stays: { request: [0, 0, 0], replica: [0, 1, 0], from: [0.1, 0.4, 1.5], to: [0.3, 1.0, null] },
+  });
+  assert.deepEqual(pieces.map(({ kind, replica: at }) => [kind, at]), [["front", 0], ["stay", 0], ["cross", 1], ["stay", 1], ["back", 0], ["stay", 0]]);
+  assert.deepEqual(pieces.filter(({ kind }) => kind === "stay").map((stay) => stay.decodeFrom), [Infinity, 0.4, Infinity], "it is prefilled once more");
 });
 
 test("bars have room for answers that the film does not see end", () => {

@@ -72,7 +72,8 @@ export class Film {
     this.decoded = stays.map((own) => this.#countDecodes(own));
     this.reels.forEach((reel) => reel.fill(new Place(film.until, this.#seenAt(reel.index))));
     this.all = new Place(film.until, this.#seenAt(null));
-    this.crossings = new Stretches(this.pieces.flatMap((pieces) => pieces.filter((piece) => piece.kind === "cross")));
+    const between = (kind) => new Stretches(this.pieces.flatMap((pieces) => pieces.filter((piece) => piece.kind === kind)));
+    Object.assign(this, { crossings: between("cross"), returns: between("back") });
     const longest = (values) => values.reduce((most, value) => Math.max(most, value ?? 0), 1);
     // Of an answer that the film does not see end: the tokens that it has by then.
     const soFar = this.decoded.map((steps, i) => (film.requests.output[i] === null && steps > 0 ? steps + 1 : 0));
@@ -103,7 +104,7 @@ export class Film {
       const isOnly = this.replicas.length === 1;
       if (last < 0 && !isOnly && index !== null) return;
       const after = pieces[last + 1];
-      const leaves = index === null || last < 0 ? end[request] ?? this.until + AFTER : after?.kind === "cross" ? after.to : pieces[last].to;
+      const leaves = index === null || last < 0 ? end[request] ?? this.until + AFTER : ["cross", "back"].includes(after?.kind) ? after.to : pieces[last].to;
       seen.lives.push({ request, from: arrival[request], to: leaves });
       for (const piece of pieces.filter(isHere)) {
         if (piece.kind === "wait") seen.waits.push(piece);
@@ -136,8 +137,8 @@ export class Film {
 
 /**
  * What each request does, in order of time: {kind, request, replica, from, to}. Kinds: "front", the front end; "wait", in a
- * queue; "stay", in a batch; "cross", between two replicas, and its replica is the one that it comes to, or null. A stay has
- * `decodeFrom`, from when on it decodes: what was prefilled elsewhere does so from the first.
+ * queue; "stay", in a batch; "cross" and "back", between two replicas, with its KV or without, and the replica is the one that
+ * it comes to, or null. A stay has `decodeFrom`, from when on it decodes: what was prefilled elsewhere does so from the first.
  */
 export function piecesOf({ until, replicas, requests, waits, stays }) {
   const open = until + AFTER;
@@ -151,7 +152,11 @@ export function piecesOf({ until, replicas, requests, waits, stays }) {
     const queued = requests.queued[request] ?? pieces[0]?.from ?? requests.end[request] ?? open;
     const been = [];
     for (const [at, piece] of pieces.entries()) {
-      if (piece.kind === "cross") piece.replica = pieces.slice(at).find((later) => later.replica !== null)?.replica ?? null;
+      if (piece.kind === "cross") {
+        piece.replica = pieces.slice(at).find((later) => later.replica !== null)?.replica ?? null;
+        // KV goes to where it is decoded; who goes elsewhere has lost it with a replica that failed.
+        if (piece.replica !== null && replicas[piece.replica].role !== "decodes") piece.kind = "back";
+      }
       if (piece.kind !== "stay") continue;
       piece.decodeFrom = decodeFrom(piece, replicas[piece.replica].role, requests.first_token[request], been);
       been.push(piece.replica);

@@ -13,7 +13,7 @@ export function drawLanes({ context: c, width, height }, film, t, colour) {
   const reels = film.reels.slice(0, LANES);
   const high = Math.min((height - HEAD - 2) / reels.length, 84);
   const columns = columnsOf(width);
-  const crossing = film.crossings.at(t);
+  const between = [...film.returns.at(t), ...film.crossings.at(t)];
   const far = (stay) => film.progress(stay, t);
   heads(c, columns, colour);
   const [nowWaiting, nowIn] = [Math.max(...reels.map((reel) => reel.most.waiting)), Math.max(...reels.map((reel) => reel.slots))];
@@ -27,11 +27,11 @@ export function drawLanes({ context: c, width, height }, film, t, colour) {
     c.stroke();
     text(c, reel.replica.name, columns.name.x, high > 32 && roleOf(reel) ? middle - 7 : middle, colour.ink, 12, 600, "left", columns.name.w);
     if (high > 32) text(c, roleOf(reel), columns.name.x, middle + 8, colour.muted, 11, 400, "left", columns.name.w);
-    const coming = crossing.filter((piece) => piece.replica === reel.index);
+    const coming = between.filter((piece) => piece.replica === reel.index);
     const waiting = reel.place.waits.at(t);
     const stays = reel.place.stays.at(t);
     number(c, waiting.length, columns.waiting, middle, waiting.length ? colour.wait : colour.muted);
-    dots(c, { ...box, ...inner(columns.waiting) }, [...coming.map(() => colour.kv), ...waiting.map(() => colour.wait)], Math.max(nowWaiting, 8));
+    dots(c, { ...box, ...inner(columns.waiting) }, [...coming.map((piece) => (piece.kind === "back" ? colour["tone-alert"] : colour.kv)), ...waiting.map(() => colour.wait)], Math.max(nowWaiting, 8));
     number(c, stays.length, columns.running, middle, colour.ink);
     dots(c, { ...box, ...inner(columns.running) }, stays.map((stay) => (far(stay).decode === 0 ? colour.prefill : colour.decode)), Math.max(nowIn, 8));
     drawWork(c, reel, t, columns.step, box, colour);

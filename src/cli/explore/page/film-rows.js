@@ -36,11 +36,11 @@ export function drawRequests(c, film, place, index, { y, h, width }, [from, to],
     const top = y + (byArrival ? rank : life.row) * lane;
     for (const piece of film.pieces[life.request]) {
       if (piece.from >= life.to) break;
-      const alpha = index === null || piece.replica === index || piece.kind === "cross" ? 1 : ELSEWHERE;
+      const alpha = index === null || piece.replica === index || ["cross", "back"].includes(piece.kind) ? 1 : ELSEWHERE;
       if (piece.kind === "stay") {
         part(piece.from, Math.min(piece.decodeFrom, piece.to), top, colour.prefill, alpha);
         part(piece.decodeFrom, piece.to, top, colour.decode, alpha);
-      } else part(piece.from, piece.to, top, { front: colour.faint, wait: colour.wait, cross: colour.kv }[piece.kind], alpha);
+      } else part(piece.from, piece.to, top, { front: colour.faint, wait: colour.wait, cross: colour.kv, back: colour["tone-alert"] }[piece.kind], alpha);
     }
   }
   c.restore();

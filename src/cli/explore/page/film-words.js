@@ -11,6 +11,7 @@ export function inWords(film, reel, t) {
   const crossing = film.crossings.at(t).length;
   const parts = [`${grouped(String(film.all.stays.at(t).length))} running`, `${grouped(String(film.all.waits.at(t).length))} waiting`];
   if (film.crossings.items.length > 0) parts.push(`${grouped(String(crossing))} with KV on its way`);
+  if (film.returns.items.length > 0) parts.push(`${grouped(String(film.returns.at(t).length))} sent back`);
   return `${parts.join(", ")}; ${computing} of ${counted(film.reels.length, "replica")} in a step${film.reels.length > LANES ? `, the first ${LANES} are drawn` : ""}`;
 }
 

@@ -79,6 +79,7 @@ export function buildFilm() {
     parts.time.style.height = lanes ? `${14 + Math.max(lanes * (lanes > 8 ? 2.2 : 4.5), 16)}rem` : "";
     say(byId("film-caption"), captionOf(at.film, at.replica === ALL));
     show(byId("film-cross"), at.film.crossings.items.length > 0);
+    show(byId("film-return"), at.film.returns.items.length > 0);
   };
   wire(parts, at, { play, go, step, redraw, makeRoom });
   const observer = new IntersectionObserver(([entry]) => { at.isSeen = entry.isIntersecting; if (at.isSeen) redraw(); });
