@@ -2,9 +2,9 @@
 
 import assert from "node:assert/strict";
 import { test } from "node:test";
-import { apart, extents, nearest, quoted, unquotedFrom } from "../../src/cli/explore/page/curve-layout.js";
+import { apart, extents, isSame, nearest, quoted, unquotedFrom } from "../../src/cli/explore/page/curve-layout.js";
 import { QUESTIONS, judged, nextQuestion } from "../../src/cli/explore/page/questions.js";
-import { curveOf, firstLine, latency, limitOf, littleOf, modelErrors, rhoOf, shownOf, trustOf, verdictOf } from "../../src/cli/explore/page/reading.js";
+import { classesOf, curveOf, firstLine, latency, limitOf, littleOf, modelErrors, poolsOf, rhoByVerdict, rhoOf, shownOf, trustOf, verdictOf } from "../../src/cli/explore/page/reading.js";
 
 /** A stable run of ten requests a second that stay two seconds each. */
 function run(changes = {}) {
@@ -94,6 +94,9 @@ test("a closed loop's knee is a number in flight", () => {
 test("axes hold all that is drawn", () => {
   const { x, y } = extents([curveOf(knee), null], { x: 30, ttft99: 0.2, ttft50: null, tpot99: 0.01 }, [0.5, 0.05]);
   assert.ok(x[0] === 0 && x[1] > 30 && y[0] < 0.01 && y[1] > 9);
+  const far = extents([curveOf(knee), null], { x: 4000, ttft99: null, ttft50: null, tpot99: null }, []);
+  assert.ok(far.x[1] < 100, "a load far beyond does not press the curve to the left end");
+  assert.ok(isSame(curveOf(knee), curveOf(knee)) && !isSame(curveOf(knee), curveOf({ ...knee, points: knee.points.slice(1) })));
   const nothing = extents([null], null, []);
   assert.ok(nothing.x[1] > 0 && nothing.y[1] > nothing.y[0] && nothing.y[0] > 0);
 });
@@ -142,4 +145,20 @@ test("a prediction inside the interval is as good as can be", () => {
   assert.equal(judged(5, { value: 250 }).words, "far off", "a fiftieth is as far off as fifty times");
   assert.equal(judged(2500, { value: 250 }).words, "far off");
   assert.equal(judged(1, { value: 0 }).text, "–");
+});
+
+test("classes and pools are read, and latencies of an unstable run are not quoted", () => {
+  const one = { name: "code", request_throughput: 1.26, rejected: 2, timed_out: 1, failed: 0, p50_ttft_ms: 392, p99_ttft_ms: 9690, p99_tpot_ms: 54.6, attainment: 0.16 };
+  const told = (verdict) => ({ plimsoll: { verdict, classes: [one], pools: [{ name: "decode", replicas: 3, running: { l: 6.78 }, waiting: { l: 0.04 }, busy: 0.98, kv_usage_max: 0.03, utilisation: { mfu: 0.005, memory_bandwidth: 0.69 } }] } });
+  assert.deepEqual(classesOf(told("stable")), [{ name: "code", perSecond: 1.26, lost: 3, ttft50: 0.392, ttft99: 9.69, tpot99: 0.0546, good: 0.16 }]);
+  const [unstable] = classesOf(told("unstable"));
+  assert.deepEqual([unstable.ttft99, unstable.good, unstable.perSecond], [null, null, 1.26]);
+  assert.deepEqual(poolsOf(told("stable")), [{ name: "decode", replicas: 3, running: 6.78, waiting: 0.04, busy: 0.98, kv: 0.03, mfu: 0.005, bandwidth: 0.69 }]);
+  assert.deepEqual([classesOf({ plimsoll: {} }), poolsOf({ plimsoll: {} })], [[], []]);
+});
+
+test("without a saturation the verdict says what is known of ρ, for an open stream alone", () => {
+  const rho = (verdict, request_rate = 8) => rhoByVerdict({ request_rate, plimsoll: { verdict } });
+  assert.deepEqual(["stable", "critical", "unstable", "too_short", "finite"].map((verdict) => rho(verdict)), ["< 1", "≈ 1", "> 1", null, null]);
+  assert.deepEqual([rho("stable", "inf"), rho("stable", null), rhoByVerdict(undefined)], [null, null, null]);
 });

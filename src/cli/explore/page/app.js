@@ -2,11 +2,14 @@
 
 import { buildControls } from "./controls.js";
 import { buildCurve } from "./curve.js";
-import { byId, copy, h, say, show } from "./dom.js";
+import { byId, copy, say, show } from "./dom.js";
 import { buildFigures, showFigures } from "./figures.js";
 import { buildFilm } from "./film.js";
+import { busy, tell, told } from "./notices.js";
+import { buildOffer } from "./offer.js";
 import { buildPredict } from "./predict.js";
 import { curveOf } from "./reading.js";
+import { buildPaper } from "./save.js";
 import { Asker, start as askStart } from "./server.js";
 import { dropped, flagsOf, fromHash, inWords, kneeFlags, loadControl, ownText, settled, toHash } from "./settings.js";
 import { buildTheme } from "./theme.js";
@@ -15,14 +18,12 @@ import { buildVerdict, clearProblems, showGone, showProblems, showVerdict } from
 /** After so long without a change the film is asked for, and after so long the knee. */
 const FILM_MS = 180;
 const KNEE_MS = 600;
-/** What takes longer than this is told to be under way. */
-const SLOW_MS = 300;
 
 /** Everything that changes. */
 const state = {
-  base: "", groups: [], set: new Map(), unknown: new Map(),
+  base: "", version: "", groups: [], set: new Map(), unknown: new Map(),
   last: null, probe: null,
-  answer: null, answerWords: "", answerLoad: null, curve: null, kneeOf: null, kneeNote: null, pinned: null, isMoving: false,
+  answer: null, answerWords: "", answerLoad: null, curve: null, kneeOf: null, kneeNote: null, isSloMissing: false, answeredAt: null, pinned: null, isMoving: false,
 };
 const curves = new Map();
 const view = {};
@@ -37,7 +38,7 @@ async function main() {
     byId("again").addEventListener("click", () => location.reload());
     return;
   }
-  Object.assign(state, { base: start.base, groups: start.groups });
+  Object.assign(state, { base: start.base, version: start.version, groups: start.groups });
   say(byId("version"), `plimsoll ${start.version}`);
   showSubject(start.subject);
   view.controls = buildControls(byId("groups"), changed);
@@ -46,6 +47,8 @@ async function main() {
   view.film = buildFilm();
   view.curve = buildCurve(setLoad);
   view.predict = buildPredict(() => inWords(state.groups, flags()));
+  view.offer = buildOffer(changed);
+  buildPaper(() => ({ ...state, words: state.answerWords, draw: (isPaper) => { view.film.draw(isPaper); view.curve.redraw(); } }));
   buildTheme(() => { view.film.recolour(); view.curve.redraw(); });
   view.run = new Asker("/api/run", false, { answer: heardRun, problems: heardProblems, gone, busy });
   view.knee = new Asker("/api/knee", true, { answer: heardKnee, problems: heardKneeProblems, gone, busy: () => {} });
@@ -108,20 +111,10 @@ function readHash() {
   ask();
 }
 
-/** Names what is not taken. */
-function tell(lines) {
-  byId("ignored-list").replaceChildren(...lines.map((line) => h("li", {}, line)));
-  show(byId("ignored"), lines.length > 0);
-}
-
-function told() {
-  return [...byId("ignored-list").children].map((item) => item.textContent);
-}
-
 /** Asks for the run now, for its film and for the knee when the controls have come to rest. */
 function ask() {
   const number = state.set.size;
-  say(byId("changes"), number ? `${number} set` : "as the scenario has it");
+  say(byId("changes"), number ? `${number} changed` : "as the scenario has it");
   view.controls.show(state.groups, state.set);
   byId("reset-all").disabled = number === 0;
   view.run.ask({ flags: flags(), film: false });
@@ -152,9 +145,10 @@ function heardRun(answer, body) {
     return;
   }
   clearProblems();
+  byId("save").disabled = false;
   if (answer.groups) heardGroups(answer.groups, body.flags);
   if (answer.subject) showSubject(answer.subject);
-  Object.assign(state, { answer, answerWords: inWords(state.groups, body.flags), answerLoad: loadOf(body.flags) });
+  Object.assign(state, { answer, answerWords: inWords(state.groups, body.flags), answerLoad: loadOf(body.flags), answeredAt: new Date() });
   if (body.film) view.film.load(answer.film);
   showVerdict(answer);
   // Spoken when the controls are at rest, not while a slider moves.
@@ -182,6 +176,8 @@ function heardGroups(groups, asked) {
 function heardProblems(answer, body) {
   busy(false);
   showGone(false);
+  // The figures are those of other settings now.
+  byId("save").disabled = true;
   const { last, probe } = state;
   const isProbe = body === probe?.body;
   showProblems(isProbe ? probe.answer : answer);
@@ -203,7 +199,7 @@ function heardProbe(answer) {
 function heardKnee(answer, body) {
   const key = JSON.stringify(body.flags);
   curves.set(key, answer);
-  Object.assign(state, { curve: curveOf(answer.knee, answer.said), kneeOf: key, kneeNote: null });
+  Object.assign(state, { curve: curveOf(answer.knee, answer.said), kneeOf: key, kneeNote: null, isSloMissing: false });
   say(byId("knee-command"), answer.command);
   say(byId("knee-said"), answer.said);
   refresh();
@@ -213,7 +209,8 @@ function heardKneeProblems(answer, body) {
   const problem = answer.problems?.[0]?.message ?? "no reason given";
   say(byId("knee-command"), answer.command ?? "");
   say(byId("knee-said"), "");
-  Object.assign(state, { curve: null, kneeOf: JSON.stringify(body.flags), kneeNote: `no knee: ${problem}` });
+  const isSloMissing = problem.startsWith("no SLO is given");
+  Object.assign(state, { curve: null, kneeOf: JSON.stringify(body.flags), kneeNote: isSloMissing ? "no knee without an SLO" : `no knee: ${problem}`, isSloMissing });
   refresh();
 }
 
@@ -221,6 +218,7 @@ function gone() {
   clearTimeout(timers.film);
   clearTimeout(timers.knee);
   showGone(true, state.base);
+  byId("save").disabled = true;
 }
 
 /** The curve belongs to the controls as they are, but for the load. */
@@ -240,6 +238,7 @@ function showCurve() {
   const control = loadControl(state.groups);
   const load = loadOf(flags());
   const isOurs = isCurveOurs();
+  view.offer.show(state.groups, state.set, isOurs && state.isSloMissing, state.answer?.result);
   view.curve.show({
     curve: state.curve, pinned: state.pinned, answer: state.answer, answerLoad: state.answerLoad, load, unit: control?.unit || control?.name.toLowerCase(),
     isStale: !isOurs, note: isOurs ? state.kneeNote : state.curve ? "searching for the knee … (pale: before the change)" : "searching for the knee …",
@@ -266,22 +265,6 @@ function pin() {
   show(byId("pinned"), Boolean(state.pinned));
   if (state.pinned) say(byId("pinned-words"), state.pinned.words);
   refresh();
-}
-
-/** Says that a run is under way where no answer has come for long, and pales the ones before. */
-function busy(isBusy) {
-  if (isBusy) {
-    timers.busy ??= setTimeout(() => tellBusy(true), SLOW_MS);
-    return;
-  }
-  clearTimeout(timers.busy);
-  timers.busy = null;
-  tellBusy(false);
-}
-
-function tellBusy(isBusy) {
-  say(byId("busy"), isBusy ? "simulating …" : "");
-  document.body.classList.toggle("waiting", isBusy);
 }
 
 main();

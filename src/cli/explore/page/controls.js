@@ -5,7 +5,9 @@ import { withUnit } from "./format.js";
 import { choiceField, numberField, searchField, switchField } from "./fields.js";
 import { SEARCHABLE, fault, ownText } from "./settings.js";
 
-export const UNSET = "as the scenario has it";
+const UNSET = "as the scenario has it";
+/** What no scenario has but where it says so. */
+const NONE = "not set";
 
 /** Builds controls into `place`; `changed(flag, text)` is told of what the user sets (null: puts back). Returns {show(groups, set)}. */
 export function buildControls(place, changed) {
@@ -34,7 +36,7 @@ export function buildControls(place, changed) {
         return one.element;
       }));
       const number = group.controls.filter((control) => set.has(control.flag)).length;
-      say(count, number ? `${number} set` : "");
+      say(count, number ? `${number} changed` : "");
       return element;
     }));
   };
@@ -52,9 +54,9 @@ function kindOf(control) {
 }
 
 /** One control: its element, and `put(control, text)` to show what the server says of it and what the user set (null: nothing). */
-function build(first, touched) {
+export function build(first, touched, prefix = "control") {
   let control = first;
-  const id = `control-${control.flag.replace(/[^\w-]/g, "-")}`;
+  const id = `${prefix}-${control.flag.replace(/[^\w-]/g, "-")}`;
   const make = { number: numberField, choice: choiceField, search: searchField, switch: switchField }[kindOf(control)];
   const problem = h("p", { class: "fault", role: "alert", hidden: true });
   const enter = (text) => {
@@ -65,7 +67,7 @@ function build(first, touched) {
   };
   const field = make(control, id, enter);
   const reset = h("button", { type: "button", class: "reset", onclick: () => { touched(null); field.focus(); } }, "↺");
-  const unset = h("span", { class: "unset" }, UNSET);
+  const unset = h("span", { class: "unset" }, first.flag.startsWith("goodput:") ? NONE : UNSET);
   const label = h("label", { for: id });
   const help = h("p", { class: "hidden-words", id: `${id}-help` });
   const element = h("div", { class: `control ${control.kind}` }, h("div", { class: "head" }, label, unset, reset), field.element, help, problem);
@@ -86,7 +88,7 @@ function build(first, touched) {
     reset.setAttribute("aria-label", `${control.name}: as if not set`);
     reset.title = "as if not set";
     show(unset, now === null);
-    field.put(control, now, now === null ? UNSET : withUnit(now, control.unit));
+    field.put(control, now, now === null ? unset.textContent : withUnit(now, control.unit));
   };
   return { element, put };
 }

@@ -19,7 +19,10 @@ export function extents(curves, here, limits) {
     const full = curve.saturation?.value ?? curve.knee?.value ?? good[good.length - 1] ?? 0;
     return [full * 1.22, Math.min(good[good.length - 1] ?? 0, full * 1.4)];
   });
-  const rates = [...xs, here?.x ? here.x * (known.length ? 1.06 : 1.6) : 0].filter(Number.isFinite);
+  // Far beyond all that is known the marker points out of the chart: else the curve would be a stroke at its left end.
+  const most = Math.max(...xs.filter(Number.isFinite), 0) * 2;
+  const at = here?.x ? here.x * (known.length ? 1.06 : 1.6) : 0;
+  const rates = [...xs, most > 0 ? Math.min(at, most) : at].filter(Number.isFinite);
   const values = known.flatMap((curve) => quoted(curve).flatMap((point) => [point.ttft99, point.ttft50, point.tpot99]));
   const all = [...values, here?.ttft99, here?.ttft50, here?.tpot99, ...limits].filter((value) => Number.isFinite(value) && value > 0);
   const [low, high] = all.length ? [Math.min(...all), Math.max(...all)] : [0.01, 10];
@@ -52,4 +55,9 @@ export function nearest(curve, x) {
 export function unquotedFrom(curve) {
   const unstable = curve.points.find((point) => point.verdict === "unstable");
   return curve.saturation?.high ?? unstable?.x ?? null;
+}
+
+/** Whether two curves are one: where only the load is another, what is pinned lies on what is now. */
+export function isSame(one, other) {
+  return JSON.stringify(one.points) === JSON.stringify(other.points);
 }

@@ -1,7 +1,7 @@
 // The chart of latency against rate: the knee and the saturation with their intervals, the SLO, and where the controls are now.
 
 import { byId, h, say, show, svg } from "./dom.js";
-import { SERIES, apart, extents, nearest, quoted, unquotedFrom } from "./curve-layout.js";
+import { SERIES, apart, extents, isSame, nearest, quoted, unquotedFrom } from "./curve-layout.js";
 import { grouped, interval, percent, significant, time } from "./format.js";
 import { latency, limitOf } from "./reading.js";
 import { linearTicks, logTicks, scale } from "./scale.js";
@@ -16,6 +16,7 @@ export function buildCurve(choose) {
   frame.append(picture, tip);
   let view = null;
   let drawn = null;
+  let reached = null;
   const redraw = () => { drawn = view && draw(picture, frame.getBoundingClientRect(), view); };
   new ResizeObserver(redraw).observe(frame);
   const rateAt = (event) => {
@@ -26,9 +27,25 @@ export function buildCurve(choose) {
   frame.addEventListener("pointermove", (event) => {
     const rate = rateAt(event);
     show(tip, rate !== null);
+    tip.setAttribute("aria-live", "off");
     if (rate !== null) showTip(tip, frame, drawn, view, rate);
   });
   frame.addEventListener("pointerleave", () => show(tip, false));
+  frame.addEventListener("blur", () => show(tip, false));
+  frame.addEventListener("keydown", (event) => {
+    const points = (drawn && view.curve?.points.filter((point) => point.x <= drawn.x.back(drawn.box.right))) || [];
+    if (event.key === "Escape") show(tip, false);
+    if (event.key === "Enter" && reached && !tip.hidden && view.load !== null) choose(reached.x);
+    const by = { ArrowRight: 1, ArrowLeft: -1 }[event.key];
+    if (!by || points.length === 0) return;
+    event.preventDefault();
+    const from = tip.hidden || !reached ? nearest(view.curve, view.load ?? 0) : reached;
+    const at = points.findIndex((point) => point.x === from?.x) + (tip.hidden ? 0 : by);
+    reached = points[Math.min(Math.max(at, 0), points.length - 1)];
+    show(tip, true);
+    tip.setAttribute("aria-live", "polite");
+    showTip(tip, frame, drawn, view, reached.x, "Enter to set");
+  });
   frame.addEventListener("click", (event) => {
     const rate = rateAt(event);
     if (rate !== null && rate > 0 && view.load) choose(rate);
@@ -40,7 +57,8 @@ function draw(picture, { width, height }, view) {
   if (width < 50) return null;
   const { curve, answer, load } = view;
   // A curve over another kind of load has no place on this axis.
-  const pinned = view.pinned?.curve && (!curve || curve.unit === view.pinned.curve.unit) ? view.pinned.curve : null;
+  const kept = view.pinned?.curve;
+  const pinned = kept && (!curve || (curve.unit === kept.unit && !isSame(curve, kept))) ? kept : null;
   const result = answer?.result;
   const limits = ["ttft", "tpot"].map((key) => (result && limitOf(result, key)) ?? curve?.goodput[key] ?? null);
   const here = load === null ? null : { ...hereOf(result, view.answerLoad), x: load };
@@ -191,9 +209,9 @@ function marker(here, unit, x, y, box) {
     svg("text", { x: at + (left ? -8 : 8), y: box.top + 10, class: `here-name ${left ? "end" : "start"}` }, `now ${amount(here.x, unit)}${isBeyond ? " →" : ""}`));
 }
 
-function showTip(tip, frame, { x, box, unit }, { curve, load }, rate) {
+function showTip(tip, frame, { x, box, unit }, { curve, load }, rate, how = "click to set") {
   const point = nearest(curve, rate);
-  const rows = [["", `${amount(rate, unit)} ${unit}${load === null ? "" : " — click to set"}`]];
+  const rows = [["", `${amount(rate, unit)} ${unit}${load === null ? "" : ` — ${how}`}`]];
   if (point) {
     rows.push(["simulated at", `${amount(point.x, unit)} ${unit}`]);
     if (point.verdict === "unstable") rows.push(["unstable", point.growth ? `backlog grows ${significant(point.growth)} req/s` : "not quoted"]);

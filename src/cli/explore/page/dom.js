@@ -64,6 +64,11 @@ export function sharp(canvas) {
   return { context, width: width / unit, height: height / unit };
 }
 
+/** A font for a canvas, the page's own. */
+export function font(size, weight = 400) {
+  return `${weight} ${size}px system-ui, -apple-system, "Segoe UI", Roboto, sans-serif`;
+}
+
 /** Puts a text on the clipboard and says so on the button for a moment. */
 export async function copy(button, text) {
   const before = button.dataset.label ?? (button.dataset.label = button.textContent);

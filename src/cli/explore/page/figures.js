@@ -2,7 +2,8 @@
 
 import { byId, h, say, show } from "./dom.js";
 import { change, interval, percent, significant, time, timeInterval } from "./format.js";
-import { LATENCIES, hasSlo, latency, limitOf, littleOf, rhoOf, shownOf } from "./reading.js";
+import { LATENCIES, hasSlo, latency, limitOf, littleOf, rhoByVerdict, rhoOf, shownOf } from "./reading.js";
+import { showTables } from "./tables.js";
 
 const cells = new Map();
 const tiles = new Map();
@@ -14,7 +15,7 @@ const TILES = [
   ["good", "", "requests within SLO"], ["inside", "", "running · waiting"], ["cost", "", "per M output tokens"],
 ];
 const GAUGES = [
-  ["rho", "ρ", "offered rate over the rate at which it saturates; a closed loop has none"], ["kv", "KV", "blocks in use, mean; the tick is the most"],
+  ["rho", "ρ", "offered rate over the rate at which it saturates, where the search for the knee has found that; before, what the verdict says. A closed loop has none"], ["kv", "KV", "blocks in use, mean; the tick is the most"],
   ["mfu", "MFU", "arithmetic done over the datasheet's peak, while busy"], ["bandwidth", "HBM", "memory traffic over the datasheet's bandwidth, while busy"],
 ];
 
@@ -58,6 +59,7 @@ export function showFigures(answer, curve, pinned) {
   showTiles(answer.result, pinned?.answer.result);
   showGauges(answer.result, curve, pinned);
   showLittle(answer.result);
+  showTables(answer.result);
 }
 
 function showLatencies(result, before) {
@@ -120,7 +122,7 @@ function gaugesOf(result, curve) {
   const used = result.plimsoll.utilisation ?? {};
   const rho = rhoOf(result, curve);
   return {
-    rho: { value: rho?.value, word: rho ? significant(rho.value) : curve && curve.of !== "rate" ? "–" : "?" },
+    rho: { value: rho?.value, word: rho ? significant(rho.value) : curve && curve.of !== "rate" ? "–" : rhoByVerdict(result) ?? "–" },
     kv: { value: figures.occupancy?.kv_usage, most: figures.occupancy?.kv_usage_max },
     mfu: { value: used.mfu }, bandwidth: { value: used.memory_bandwidth },
   };

@@ -1,5 +1,7 @@
 // Draws an instant of the film: the waiting queue at the left, the batch as bars that fill, the KV pool at the right.
 
+import { font } from "./dom.js";
+import { valueAt } from "./film-lines.js";
 import { grouped, percent } from "./format.js";
 
 const GAP = 2;
@@ -38,10 +40,6 @@ function title(c, box, name, value, colour, tone) {
   c.fillText(value, x + nameWide, box.y - 9);
 }
 
-export function font(size, weight = 400) {
-  return `${weight} ${size}px system-ui, -apple-system, "Segoe UI", Roboto, sans-serif`;
-}
-
 function drawArrow(c, x, y, colour) {
   c.strokeStyle = colour.faint;
   c.lineWidth = 1.5;
@@ -55,15 +53,17 @@ function drawArrow(c, x, y, colour) {
 
 /** The queue as a line of squares, the head at the right and at the top, areas as the prompts. Rows fill from the right. */
 function drawQueue(c, box, film, reel, t, colour) {
-  const waiting = reel.waits.at(t);
-  const front = reel.fronts.at(t).length;
+  const waiting = reel.place.waits.at(t);
+  const front = reel.place.fronts.at(t).length;
   title(c, box, "waiting", grouped(String(waiting.length)), colour, waiting.length ? colour.wait : colour.ink);
   c.strokeStyle = colour.line;
   c.strokeRect(box.x + 0.5, box.y + 0.5, box.w - 1, box.h - 1);
   const inner = { x: box.x + 5, y: box.y + 5, w: box.w - 10, h: box.h - 28 };
   c.fillStyle = colour.muted;
   c.font = font(11);
-  c.fillText(`front end ${grouped(String(front))}`, inner.x + 1, box.y + box.h - 7);
+  const crossing = film.crossings.at(t).filter((piece) => piece.replica === reel.index).length;
+  const before = reel.replica.role === "decodes" ? `KV on its way ${grouped(String(crossing))}` : `front end ${grouped(String(front))}`;
+  c.fillText(before, inner.x + 1, box.y + box.h - 7);
   // As large as they all find room; then drawn in order until the box is full.
   const largest = [34, 26, 20, 15, 11, 8, 6].find((side) => fits(waiting, film, side, inner)) ?? 5;
   let [x, y, rowHigh] = [inner.x + inner.w, inner.y, 0];
@@ -117,28 +117,20 @@ export function grid(slots, width, height) {
 
 /** The batch: one bar for each request, its prompt and its answer on a root scale, filled as far as they are computed. */
 function drawBatch(c, box, film, reel, t, colour) {
-  const stays = reel.stays.at(t);
+  const stays = reel.place.stays.at(t);
   const most = reel.replica.max_num_seqs;
-  const elsewhere = reel.lives.items.length === 0 && reel.begin.length > 0;
-  const row = reel.rowAt(t);
-  const number = row >= 0 && t < reel.end[row] ? reel.running[row] : stays.length;
-  title(c, box, "running", `${grouped(String(number))}${most ? ` of at most ${grouped(String(most))}` : ""}`, colour);
+  title(c, box, "running", `${grouped(String(stays.length))}${most ? ` of at most ${grouped(String(most))}` : ""}`, colour);
   drawStep(c, box, reel, t, colour);
   const area = { ...box, y: box.y + 10, h: box.h - 10 };
   const { rows, high, wide } = grid(reel.slots, area.w, area.h);
   const bar = Math.max(high - (high > 6 ? 3 : 1), 1.5);
   const room = wide - 10;
   const full = Math.sqrt(film.longest.prompt) + Math.sqrt(film.longest.output);
-  if (elsewhere) {
-    c.fillStyle = colour.muted;
-    c.font = font(12);
-    c.fillText("requests are shown at the replica that they end on", area.x, area.y + 18);
-  }
   for (const stay of stays) {
     const x = area.x + Math.floor(stay.row / rows) * wide;
     const y = area.y + (stay.row % rows) * high;
     const { prompt, output } = film.requests;
-    const far = film.progress(reel, stay, t);
+    const far = film.progress(stay, t);
     const prefillWide = (room * Math.sqrt(prompt[stay.request])) / full;
     const answer = output[stay.request] ?? far.tokens;
     const decodeWide = (room * Math.sqrt(answer)) / full;
@@ -174,8 +166,7 @@ function drawStep(c, box, reel, t, colour) {
 
 /** The pool of KV blocks, filled from below. */
 function drawPool(c, box, reel, t, colour) {
-  const row = reel.rowAt(t);
-  const used = row < 0 || (t >= reel.end[row] && reel.stays.at(t).length === 0) ? 0 : reel.kv[row];
+  const used = valueAt(reel, "kv", t);
   const share = reel.replica.kv_blocks ? used / reel.replica.kv_blocks : 0;
   title(c, box, "KV", percent(share), colour);
   c.strokeStyle = colour.line;

@@ -99,6 +99,30 @@ export function rhoOf(result, curve) {
   return { value: offered / full.value, low: full.high ? offered / full.high : null, high: full.low ? offered / full.low : null };
 }
 
+/** What is known of ρ where the saturation is not: a word, from the verdict. Only an open stream of requests has one. */
+export function rhoByVerdict(result) {
+  if (!Number.isFinite(result?.request_rate)) return null;
+  return { stable: "< 1", critical: "≈ 1", unstable: "> 1" }[result.plimsoll.verdict] ?? null;
+}
+
+/** The classes of requests, of the whole run: latencies in seconds, null where they are not quoted. */
+export function classesOf(result) {
+  const { isQuotable } = shownOf(result);
+  const s = (ms) => (isQuotable && Number.isFinite(ms) ? ms / 1e3 : null);
+  return (result.plimsoll.classes ?? []).map((one) => ({
+    name: one.name, perSecond: one.request_throughput, lost: (one.rejected ?? 0) + (one.timed_out ?? 0) + (one.failed ?? 0),
+    ttft50: s(one.p50_ttft_ms), ttft99: s(one.p99_ttft_ms), tpot99: s(one.p99_tpot_ms), good: isQuotable ? one.attainment ?? null : null,
+  }));
+}
+
+/** The pools of replicas, of the whole run. */
+export function poolsOf(result) {
+  return (result.plimsoll.pools ?? []).map((one) => ({
+    name: one.name, replicas: one.replicas, running: one.running?.l ?? null, waiting: one.waiting?.l ?? null, busy: one.busy ?? null,
+    kv: one.kv_usage_max ?? null, mfu: one.utilisation?.mfu ?? null, bandwidth: one.utilisation?.memory_bandwidth ?? null,
+  }));
+}
+
 const UNITS = { rate: "req/s", users: "users", requests: "in flight" };
 
 /** The curve of a knee's answer: over the rate, or over what a closed loop has in flight. `said` is what `knee` prints. */
