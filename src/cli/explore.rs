@@ -6,7 +6,7 @@ mod film;
 mod site;
 
 use std::io::Write;
-use std::net::TcpListener;
+use std::net::{SocketAddr, TcpListener};
 use std::process::ExitCode;
 
 use anyhow::Context;
@@ -68,6 +68,19 @@ pub(super) fn typed(args: &[String]) -> Vec<String> {
     words
 }
 
+/// Where the page is found: where every address of this machine leads to it, by that of this machine itself, too.
+fn places(address: SocketAddr) -> String {
+    match address.ip().is_unspecified() {
+        false => format!("http://{address}/"),
+        true => {
+            let port = address.port();
+            format!(
+                "http://localhost:{port}/ (elsewhere http://ADDRESS:{port}/, by this machine's name or address)"
+            )
+        }
+    }
+}
+
 /// Shows the page until Ctrl-C.
 ///
 /// # Errors
@@ -84,7 +97,8 @@ pub fn run(args: &Args, out: &mut dyn Write, terminal: &Terminal) -> anyhow::Res
     let subject = explorer.subject()?;
     writeln!(
         out,
-        "{subject}: open http://{address}/ in a browser; Ctrl-C ends it"
+        "{subject}: open {} in a browser; Ctrl-C ends it",
+        places(address)
     )?;
     out.flush()?;
     drop(nothing_yet);

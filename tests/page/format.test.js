@@ -2,7 +2,7 @@
 
 import assert from "node:assert/strict";
 import { test } from "node:test";
-import { change, counted, interval, percent, signedPercent, significant, time, timeInterval } from "../../src/cli/explore/page/format.js";
+import { change, counted, interval, percent, signedPercent, significant, time, timeInterval, outwards } from "../../src/cli/explore/page/format.js";
 
 function check(write, pairs) {
   for (const [value, expected] of pairs) assert.equal(write(value), expected, `${write.name}(${value})`);
@@ -45,4 +45,10 @@ test("changes have signs, and factors where they are large", () => {
 test("counts have plurals", () => {
   assert.equal(counted(1, "request"), "1 request");
   assert.equal(counted(12345, "request"), "12,345 requests");
+});
+
+test("the interval of a knee is rounded outwards, and figures of three stay", () => {
+  assert.equal(outwards(18.135, 18.8218), "[18.1, 18.9]");
+  assert.equal(outwards(18.1, 18.9), "[18.1, 18.9]");
+  assert.equal(outwards(0.98212, 1234.1), "[0.982, 1,240]");
 });

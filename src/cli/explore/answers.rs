@@ -251,8 +251,8 @@ impl Explorer {
     fn words(&self, command: &str, flags: &BTreeMap<String, String>) -> Result<Vec<String>, Unanswered> {
         let (mut words, mut limits, mut problems) = (Vec::new(), BTreeMap::new(), Vec::new());
         for (flag, value) in flags {
-            if !controls::is_known(flag) {
-                problems.push(Problem::new(format!("there is no control `{flag}`")));
+            if let Some(why) = controls::refused(flag, value) {
+                problems.push(Problem::new(why));
             } else if let Some(metric) = flag.strip_prefix("goodput:") {
                 match value.parse::<f64>() {
                     Ok(limit) if limit.is_finite() && limit > 0.0 => {
@@ -265,7 +265,7 @@ impl Explorer {
             } else if flag == "think-time" {
                 words.push(format!("--{flag}={value}s"));
             } else {
-                words.push(format!("--{flag}={value}"));
+                words.push(format!("--{}={value}", self.spelt(flag)));
             }
         }
         if !problems.is_empty() {
@@ -307,18 +307,28 @@ impl Explorer {
         Some(format!("--{other}={}", mean.round().max(1.0)))
     }
 
+    /// A flag as the base spells it, where it spells it otherwise: both would set the same length.
+    fn spelt<'a>(&self, flag: &'a str) -> &'a str {
+        let as_random = match flag {
+            "input-len" => "random-input-len",
+            "output-len" => "random-output-len",
+            _ => return flag,
+        };
+        let is_so = |word: &String| flag_of(word).as_deref() == Some(as_random);
+        if self.base.iter().any(is_so) {
+            as_random
+        } else {
+            flag
+        }
+    }
+
     /// The command line that does the same: where the base gives a flag that was turned, the last one counts.
     fn command(&self, command: &str, words: &[String]) -> String {
-        let name = |word: &str| -> Option<String> {
-            let name = word.strip_prefix("--")?;
-            let name = name.split('=').next().unwrap_or(name);
-            Some(name.replace('_', "-"))
-        };
-        let turned: Vec<String> = words.iter().filter_map(|word| name(word)).collect();
+        let turned: Vec<String> = words.iter().filter_map(|word| flag_of(word)).collect();
         let mut kept = Vec::new();
         let mut base = self.base.iter().peekable();
         while let Some(word) = base.next() {
-            if !name(word).is_some_and(|name| turned.contains(&name)) {
+            if !flag_of(word).is_some_and(|flag| turned.contains(&flag)) {
                 kept.push(word.clone());
                 continue;
             }
@@ -333,6 +343,16 @@ impl Explorer {
             .trim_end()
             .to_owned()
     }
+}
+
+/// The flag that a word is, whatever way it is written: `-tp`, `--enable_prefix_caching`, `--no-enable-prefix-caching`.
+fn flag_of(word: &str) -> Option<String> {
+    if word == "-tp" {
+        return Some("tensor-parallel-size".to_owned());
+    }
+    let name = word.strip_prefix("--")?;
+    let name = name.split('=').next().unwrap_or(name).replace('_', "-");
+    Some(name.strip_prefix("no-").map_or(name.clone(), str::to_owned))
 }
 
 /// A flag and its value as people type them: `--gpu l40s`, `--no-enable-prefix-caching`.

@@ -112,6 +112,29 @@ fn one_length_brings_the_mean_of_the_other() {
 }
 
 #[test]
+fn the_command_takes_the_place_of_what_the_base_says_in_other_words() {
+    let command = |base: &str, flags: &[(&str, &str)]| {
+        let answer = ran(&explorer(base), flags);
+        answer["command"].as_str().expect("text").to_owned()
+    };
+    assert_eq!(
+        command(
+            "quickstart -tp 2 --no-enable_prefix_caching",
+            &[("tensor-parallel-size", "1"), ("enable-prefix-caching", "true")]
+        ),
+        "plimsoll run quickstart --enable-prefix-caching --tensor-parallel-size 1"
+    );
+    let model = "meta-llama/Llama-3.1-8B-Instruct --gpu h100 --request-rate 1";
+    assert_eq!(
+        command(
+            &format!("{model} --random-input-len 256 --random-output-len 32"),
+            &[("input-len", "300")]
+        ),
+        format!("plimsoll run {model} --random-output-len 32 --random-input-len 300")
+    );
+}
+
+#[test]
 fn users_and_closed_loops_have_other_knobs_than_rates() {
     let model = "meta-llama/Llama-3.1-8B-Instruct --gpu h100 --input-len 256 --output-len 32";
     let users = explorer(&format!("{model} --users 20 --think-time 2s"));
@@ -133,8 +156,21 @@ fn what_is_wrong_is_told_as_of_a_command_line() {
         "there is no control `save-result`"
     );
     assert!(of(&[("goodput:tpot", "-1")]).contains("is no limit"));
-    let told = of(&[("gpu", "h1000")]);
-    assert!(told.contains("h1000") && !told.contains("variant"), "{told}");
+    // A path would be read for whoever can open the page.
+    for (flag, value) in [
+        ("gpu", "h1000"),
+        ("model", "/dev/zero"),
+        ("model", "."),
+        ("gpu", "mine.toml"),
+    ] {
+        let told = of(&[(flag, value)]);
+        assert_eq!(
+            told.split(':').next(),
+            Some(format!("there is no {flag} `{value}` on this page").as_str())
+        );
+    }
+    let told = of(&[("request-rate", "1e9")]);
+    assert!(told.contains("a page takes at most 100000"), "{told}");
     // A value is one word, whatever is in it.
     let told = of(&[("request-rate", "3 --save-result")]);
     assert!(told.contains("3 --save-result"), "{told}");

@@ -227,7 +227,10 @@ function isCurveOurs() {
 }
 
 function refresh() {
-  if (!state.answer) return;
+  if (!state.answer) {
+    showCurve();
+    return;
+  }
   const curve = isCurveOurs() ? state.curve : null;
   showFigures(state.answer, curve, state.pinned);
   showCurve();

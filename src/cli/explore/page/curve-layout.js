@@ -26,7 +26,8 @@ export function extents(curves, here, limits) {
   const values = known.flatMap((curve) => quoted(curve).flatMap((point) => [point.ttft99, point.ttft50, point.tpot99]));
   const all = [...values, here?.ttft99, here?.ttft50, here?.tpot99, ...limits].filter((value) => Number.isFinite(value) && value > 0);
   const [low, high] = all.length ? [Math.min(...all), Math.max(...all)] : [0.01, 10];
-  return { x: [0, Math.max(...rates, 1e-9) || 1], y: [low / 1.5, Math.max(high * 1.6, low * 10)] };
+  const widest = Math.max(...rates, 0);
+  return { x: [0, widest > 0 ? widest : 10], y: [low / 1.5, Math.max(high * 1.6, low * 10)] };
 }
 
 /** Moves labels apart that would lie on each other, in their order, inside [top, bottom]. */

@@ -2,7 +2,7 @@
 
 import { byId, h, say, show, svg } from "./dom.js";
 import { SERIES, apart, extents, isSame, nearest, quoted, unquotedFrom } from "./curve-layout.js";
-import { grouped, interval, percent, significant, time } from "./format.js";
+import { grouped, outwards, percent, significant, time } from "./format.js";
 import { latency, limitOf } from "./reading.js";
 import { linearTicks, logTicks, scale } from "./scale.js";
 
@@ -127,7 +127,7 @@ function regions(curve, x, box) {
     parts.push(svg("rect", { x: a, y: box.top, width: Math.max(b - a, 1), height: box.bottom - box.top, class: `band ${name}` }),
       svg("line", { x1: x(mark.value), x2: x(mark.value), y1: box.top - 6, y2: box.bottom, class: `mark ${name}` }),
       svg("text", { x: side, y: box.top - 28, class: `mark-name ${name} ${align}` }, `${name} ${amount(mark.value, curve.unit)}`),
-      svg("text", { x: side, y: box.top - 13, class: `mark-range ${name} ${align}` }, mark.low && mark.high ? interval(mark.low, mark.high) : ""));
+      svg("text", { x: side, y: box.top - 13, class: `mark-range ${name} ${align}` }, mark.low && mark.high ? outwards(mark.low, mark.high) : ""));
   }
   return parts;
 }

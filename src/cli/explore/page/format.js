@@ -40,6 +40,19 @@ export function interval(low, high, unit = "") {
   return `[${significant(low)}, ${significant(high)}]${unit && " "}${unit}`;
 }
 
+/** The same of a knee, rounded outwards: the interval that is shown holds the one that was found. */
+export function outwards(low, high, unit = "") {
+  return interval(toFigures(low, Math.floor), toFigures(high, Math.ceil), unit);
+}
+
+function toFigures(value, round) {
+  if (!Number.isFinite(value) || value === 0) return value;
+  const digit = 10 ** (Math.floor(Math.log10(Math.abs(value))) - 2);
+  // A value of three figures is itself, whatever its last bit says.
+  const figures = value / digit;
+  return (Math.abs(figures - Math.round(figures)) < 1e-9 * Math.abs(figures) ? Math.round(figures) : round(figures)) * digit;
+}
+
 function prefix(seconds) {
   const size = Math.abs(Number(seconds.toPrecision(3)));
   return size === 0 ? TIMES[0] : TIMES.find(([least]) => size >= least) ?? TIMES[TIMES.length - 1];
