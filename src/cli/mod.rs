@@ -16,6 +16,7 @@ pub mod course;
 pub mod diff;
 pub mod disk;
 mod exit;
+pub mod explain;
 mod failures;
 pub mod figures;
 mod files;
@@ -141,6 +142,8 @@ pub enum Command {
     Sweep(Box<sweep::Args>),
     /// Is one way of serving better than another? The same traffic for both
     Compare(Box<compare::Args>),
+    /// Why is it as slow as it is, and what would help? Times taken apart, and changes tried alone
+    Explain(Box<explain::Args>),
     /// Fit a calibration to measurements: kernel tables, a probe's output, results of any benchmark tool
     Calibrate(Box<calibrate::Args>),
     /// What calibrations ship, and how well is each known?
@@ -184,12 +187,13 @@ pub enum Command {
 }
 
 /// Commands whose flags are vLLM's, in all of vLLM's spellings.
-const SPEAK_VLLM: [&str; 8] = [
+const SPEAK_VLLM: [&str; 9] = [
     "fit",
     "run",
     "knee",
     "sweep",
     "compare",
+    "explain",
     "working-set",
     "calibrate",
     "serve",
@@ -392,6 +396,7 @@ fn command(cli: &Cli, out: &mut dyn Write, terminal: &Terminal) -> anyhow::Resul
         Command::Knee(args) => knee::run(args, out, terminal),
         Command::Sweep(args) => sweep::run(args, out, terminal),
         Command::Compare(args) => compare::run(args, out, terminal),
+        Command::Explain(args) => explain::run(args, out, terminal),
         Command::Calibrate(args) => calibrate::run(args, out, terminal),
         Command::Calibrations(args) => calibrations::run(args, out, terminal.width()),
         Command::Audit(args) => audit::run(args, out, terminal),

@@ -5,6 +5,7 @@ mod axes;
 mod classes;
 mod conversations;
 mod costs;
+mod explain;
 mod frontier;
 mod ideal;
 mod input;
