@@ -211,6 +211,19 @@ fn a_search_claims_no_more_than_it_tried() {
 }
 
 #[test]
+fn an_explanation_tells_what_was_found_or_nothing() {
+    let words = format!(
+        "explain {MACHINE} --request-rate 10 --num-prompts 3000 --goodput ttft:500 tpot:50 --precision 0.0005"
+    );
+    let running = Running::start(&words).has_spoken();
+    running.interrupt();
+    let (printed, _) = running.ended();
+    // Before its own run was over there is nothing to explain.
+    let first = printed.lines().next().unwrap_or_default();
+    assert!(first.is_empty() || first.contains("; INTERRUPTED, "), "{printed}");
+}
+
+#[test]
 fn a_sweep_keeps_the_runs_that_were_finished_and_goes_on_from_them() {
     const RUNS: usize = 24;
     let words = format!(

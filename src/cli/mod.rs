@@ -16,6 +16,7 @@ pub mod course;
 pub mod diff;
 pub mod disk;
 mod exit;
+pub mod explain;
 #[cfg(feature = "serve")]
 pub mod explore;
 mod failures;
@@ -143,6 +144,8 @@ pub enum Command {
     Sweep(Box<sweep::Args>),
     /// Is one way of serving better than another? The same traffic for both
     Compare(Box<compare::Args>),
+    /// Why is it as slow as it is, and what would help? Times taken apart, and changes tried alone
+    Explain(Box<explain::Args>),
     /// Fit a calibration to measurements: kernel tables, a probe's output, results of any benchmark tool
     Calibrate(Box<calibrate::Args>),
     /// What calibrations ship, and how well is each known?
@@ -189,12 +192,13 @@ pub enum Command {
 }
 
 /// Commands whose flags are vLLM's, in all of vLLM's spellings.
-const SPEAK_VLLM: [&str; 9] = [
+const SPEAK_VLLM: [&str; 10] = [
     "fit",
     "run",
     "knee",
     "sweep",
     "compare",
+    "explain",
     "working-set",
     "calibrate",
     "serve",
@@ -403,6 +407,7 @@ fn command(cli: &Cli, out: &mut dyn Write, terminal: &Terminal) -> anyhow::Resul
         Command::Knee(args) => knee::run(args, out, terminal),
         Command::Sweep(args) => sweep::run(args, out, terminal),
         Command::Compare(args) => compare::run(args, out, terminal),
+        Command::Explain(args) => explain::run(args, out, terminal),
         Command::Calibrate(args) => calibrate::run(args, out, terminal),
         Command::Calibrations(args) => calibrations::run(args, out, terminal.width()),
         Command::Audit(args) => audit::run(args, out, terminal),

@@ -26,7 +26,8 @@ pub struct OutputFlags {
     /// Draw the charts, SVG and PNG, into a folder.
     #[arg(long, value_name = "DIR")]
     pub charts: Option<String>,
-    /// run, knee: explain where the time of a step goes, kernel by kernel; knee explains at the knee.
+    /// run, knee: explain where the time of a step goes, kernel by kernel; knee explains at the knee. run: and of a request's time to first
+    /// token, which JSON has, too.
     #[arg(long)]
     pub why: bool,
     /// Print the scenario with every assumed value written out (sweep: what each cell resolves to), and simulate nothing.
@@ -211,9 +212,12 @@ impl OutputFlags {
                 why,
                 "run explains one cell, knee explains the knee",
             ));
-        } else if self.why && self.form() != Format::Table {
-            let why = "explains in words: it goes with --format table".to_owned();
-            problems.push(refuse("--why", why, "leave one of the two out"));
+        } else if self.why && !self.tells_why(writer) {
+            let why = match writer {
+                Writer::Run => "explains in words and in JSON, and in no other form",
+                _ => "explains in words: it goes with --format table",
+            };
+            problems.push(refuse("--why", why.to_owned(), "leave one of the two out"));
         }
         let own = &self.results;
         if own.append_result && writer == Writer::Sweep {
@@ -249,6 +253,15 @@ impl OutputFlags {
             }
         }
         problems
+    }
+
+    /// Whether the form has a place for an explanation: of a run JSON has, for what its times are made of.
+    fn tells_why(&self, writer: Writer) -> bool {
+        match self.form() {
+            Format::Table => true,
+            Format::Json | Format::Jsonl => writer == Writer::Run,
+            Format::Csv | Format::Md => false,
+        }
     }
 
     /// Whether knee's JSON keeps what a flag says.

@@ -230,6 +230,7 @@ fn meta(resolved: &Resolved, result: &RunResult) -> ResultMeta {
         notes: resolved.other_notes(),
         settings: resolved.settings().into_iter().collect(),
         utilisation: utilisation(resolved, result.steady.as_ref().unwrap_or(&result.whole)),
+        anatomy: None,
         waits: None,
         evicted_tokens: None,
     }

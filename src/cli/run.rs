@@ -8,7 +8,9 @@ use std::process::ExitCode;
 use std::sync::atomic::{AtomicBool, Ordering};
 
 pub(super) use self::told::told;
+use self::watchers::watches_waits;
 use self::watchers::{Watchers, over_time};
+pub(super) use self::watchers::{caches_prefixes, shares_prefixes};
 use super::Exit;
 use super::disk::Disk;
 use super::metrics::MetricsFlags;
@@ -27,14 +29,13 @@ use crate::config::{
 };
 use crate::cost::StepLoad;
 use crate::cost::bounds::work_rates;
-use crate::metrics::{LoadPoint, Records, Waits};
+use crate::metrics::{Anatomies, Anatomy, LoadPoint, Records, Waits};
 use crate::model::{ModelShape, Quantization};
 use crate::report::chart::{self, InService, Picture, PoolOverTime, RooflineView};
 use crate::report::json::Arrays;
-use crate::report::{self, Interrupted, ResultMeta, Style};
-use crate::sim::{Pool, Scenario};
+use crate::report::{self, EngineWords, Interrupted, ResultMeta, Style};
+use crate::sim::Pool;
 use crate::units::Picos;
-use crate::workload::{Arrivals, Prefix, Prompt, Request, WorkloadSpec};
 
 /// What to run and what to write.
 #[derive(clap::Args, Debug)]
@@ -193,6 +194,7 @@ fn execute(
     let mut watchers = Watchers {
         timeline: timeline.begin(resolved)?,
         scraped: metrics.begin(resolved),
+        anatomy: outputs.why.then(|| Anatomy::of(&resolved.scenario)),
         waits: (outputs.why || watches_waits(&resolved.scenario))
             .then(|| Waits::new(caches_prefixes(&resolved.scenario))),
         over_time: outputs.charts.as_ref().and_then(|_| over_time(resolved)),
@@ -224,6 +226,7 @@ fn execute(
     }
     let end = Picos::try_from_seconds(outcome.result.whole.duration_s).unwrap_or_default();
     let waits = watchers.waits.map(|waits| waits.finish(end));
+    let anatomy = watchers.anatomy.map(|anatomy| quotable(anatomy, &outcome.result));
     let loads = watchers.over_time.map(|seen| seen.finish(end));
     drop(progress);
     let is_told = outputs.format == Format::Table && outputs.file.is_none() && terminal.is_one_screen();
@@ -237,6 +240,7 @@ fn execute(
             asked: resolved.scenario.workload.num_prompts,
         }),
         model_interval: model_interval.filter(|_| !is_lost.into_inner()),
+        anatomy,
         waits,
         evicted_tokens: caches_prefixes(&resolved.scenario).then_some(outcome.evicted_tokens),
         ignored: [resolved.ignored.clone(), unread].concat(),
@@ -244,9 +248,15 @@ fn execute(
     };
     let style = terminal.style(outputs.file.as_deref());
     let mut text = print(result, &meta, outputs.format, style);
-    if outputs.why {
+    if outputs.why && outputs.format == Format::Table {
+        let words = EngineWords::of(&resolved.scenario.first_pool().engine);
+        let anatomy = meta
+            .anatomy
+            .as_ref()
+            .map(|anatomy| report::anatomy::tables(anatomy, words));
         let waits = meta.waits.as_ref().map(report::text_waits::waits);
         let explained = why::explain(resolved, &outcome)
+            + &anatomy.unwrap_or_default()
             + &report::text_parts::class_means(result, &meta)
             + &waits.unwrap_or_default();
         text += &report::folded(&explained, style.width);
@@ -277,18 +287,13 @@ fn execute(
     .into())
 }
 
-/// Whether it is worth a look who waited for whom: prompts share prefixes, or the queue is not served in order of arrival.
-pub(super) fn watches_waits(scenario: &Scenario) -> bool {
-    let of_part = |part: &&WorkloadSpec| match &part.arrivals {
-        Arrivals::Replay { requests, .. } => {
-            let is_shared = |request: &Request| matches!(request.prompt, Prompt::Pieces(_));
-            requests.iter().any(is_shared)
-        }
-        _ => part.prefix != Prefix::None,
-    };
-    let shares = scenario.workload.parts().iter().any(of_part);
-    let serves_in_order = scenario.pools.iter().all(|pool| pool.engine.serves_in_order());
-    (shares && caches_prefixes(scenario)) || !serves_in_order
+/// What was seen of the stretch whose latencies may be quoted; of nobody where none may.
+pub(super) fn quotable(anatomy: Anatomy, result: &RunResult) -> Anatomies {
+    match (result.steady_window_s, result.quotable()) {
+        (_, None) => Anatomies::default(),
+        (Some(window), Some(_)) => anatomy.finish().within(window),
+        (None, Some(_)) => anatomy.finish(),
+    }
 }
 
 /// Batch, queue and KV of each pool, or of each replica of one pool.
@@ -319,11 +324,6 @@ fn pools_chart(resolved: &Resolved, outcome: &Outcome, loads: Vec<Vec<LoadPoint>
         .map(|&(t_s, replicas)| InService { t_s, replicas })
         .collect();
     chart::pools(&named, &steps, &subject::of_run(resolved, outcome))
-}
-
-/// Whether any pool keeps prefixes.
-pub(super) fn caches_prefixes(scenario: &Scenario) -> bool {
-    scenario.pools.iter().any(|pool| pool.engine.caches_prefixes())
 }
 
 fn print(result: &RunResult, meta: &ResultMeta, format: Format, style: Style) -> String {

@@ -91,8 +91,8 @@ const ATTENTION_RANKS: [&str; 2] = ["attn-dp-size", "attention-data-parallel-siz
 /// Flags that only a server for real clients has an effect for.
 pub const SERVING: [&str; 3] = ["host", "port", "served-model-name"];
 
-/// The flag whose value is flags.
-const VARIANT: &str = "--variant";
+/// The flags whose values are flags.
+const VARIANTS: [&str; 2] = ["--variant", "--what-if"];
 
 /// Switches that take `--no-X`.
 const SWITCHES: [&str; 8] = [
@@ -143,7 +143,7 @@ pub fn normalise_beside(args: &[String], own: &[&str]) -> Normalised {
             out.args.extend_from_slice(args.rest);
             break;
         }
-        if arg == VARIANT {
+        if VARIANTS.contains(&arg.as_str()) {
             // Its text is a command of its own, with spellings that are read there.
             out.args.push(arg.clone());
             out.args.extend(args.next().cloned());

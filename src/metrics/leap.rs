@@ -37,8 +37,19 @@ impl Ends {
     }
 
     /// The end of step `index`.
-    fn end(&self, index: u64) -> u64 {
+    pub(super) fn end(&self, index: u64) -> u64 {
         self.first + self.duration * index + self.increment * triangle(index)
+    }
+
+    /// The first end from `instant` on; `None` where all ended before.
+    pub(super) fn end_from(&self, instant: u64) -> Option<u64> {
+        let before = self.before(instant);
+        (before < self.count).then(|| self.end(before))
+    }
+
+    /// How many steps ended by `instant`.
+    pub(super) fn ended_by(&self, instant: u64) -> u64 {
+        self.before(instant.saturating_add(1))
     }
 
     /// How many steps ended before `instant`.

@@ -2,11 +2,12 @@
 //!
 //! A [`Recorder`] observes; what it saw is an [`Observation`]: the whole run as a benchmark client would report it,
 //! batches in order of leaving from which a steady stretch can be cut afterwards, state over time, a sample of the
-//! steps, and the audit of conservation laws. [`Waits`] observes beside it who waited for whom, [`scraped::Scraped`] what the
-//! servers' own metrics would show. Whether the figures
+//! steps, and the audit of conservation laws. [`Waits`] observes beside it who waited for whom, [`Anatomy`] what times to
+//! first token and between tokens are made of, [`scraped::Scraped`] what the servers' own metrics would show. Whether the figures
 //! mean anything is for `analysis` to judge. What the front end adds to a token's way to the client shifts tokens in
 //! the series and in whole seconds by that much.
 
+mod anatomy;
 mod audit;
 mod batches;
 mod buckets;
@@ -43,6 +44,7 @@ mod tiers;
 mod turns;
 mod waits;
 
+pub use anatomy::{Anatomies, Anatomy, Group, KEPT_MAX, RequestAnatomy, TokenGroup, TpotPart, TtftPart};
 pub use by_replica::{ReplicaSummary, of_pools};
 pub use distribution::Distribution;
 pub use fleet::{Fleet, Room};

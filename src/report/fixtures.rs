@@ -14,6 +14,8 @@ use super::working_set::{PoolMark, WorkingSetView};
 use super::{Limit, ResultMeta, Utilisation};
 use crate::analysis::{Looked, Verdict, WorkingSet};
 use crate::cost::Trust;
+use crate::metrics::{Anatomies, RequestAnatomy, TtftPart};
+use crate::units::Picos;
 use crate::workload::{Arrivals, Client, Draws, Generator, Lengths, Prefix, WorkloadSpec};
 
 pub(super) fn roofline_view() -> RooflineView {
@@ -126,6 +128,7 @@ pub(super) fn meta() -> ResultMeta {
             busy: 0.8,
             bandwidth_bound_tpot_s: 0.0051,
         }),
+        anatomy: None,
         waits: None,
         evicted_tokens: None,
     }
@@ -220,4 +223,29 @@ pub(super) fn behind_prefixes(count: u32, prefix_len: u32) -> WorkloadSpec {
         duration: None,
         endings: None,
     }
+}
+
+/// What became of the requests of so many runs: the slower the longer it waited for a seat, and cheaper in company.
+pub(super) fn anatomies(runs: usize) -> Anatomies {
+    let request = |nth: i64| {
+        let mut ttft = [0; TtftPart::COUNT];
+        for (part, picos) in [
+            (TtftPart::FrontEndIn, 6_000_000_000),
+            (TtftPart::Seats, nth * 1_000_000_000),
+            (TtftPart::OwnPrefill, 30_000_000_000),
+            (TtftPart::Interference, -2_000_000_000),
+            (TtftPart::FrontEndOut, 1_000_000_000),
+        ] {
+            ttft[part as usize] = picos;
+        }
+        let tokens = Some([90_000_000_000, 20_000_000_000, 0, 0, -1_000_000]);
+        RequestAnatomy {
+            ended: Picos(0),
+            ttft,
+            tokens,
+            gaps: 10,
+            prompt_tokens: 512,
+        }
+    };
+    Anatomies::of((0..100 * runs as i64).map(request).collect())
 }

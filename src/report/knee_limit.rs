@@ -167,7 +167,8 @@ pub(super) fn hardest_pressed(knee: &Knee) -> Option<&'static str> {
 }
 
 /// A resource, as files spell it.
-pub(super) fn limiter_code(limiter: Limiter) -> &'static str {
+#[must_use]
+pub fn limiter_code(limiter: Limiter) -> &'static str {
     match limiter {
         Limiter::PrefillCompute => "compute",
         Limiter::HbmBandwidth => "memory_bandwidth",
@@ -396,7 +397,9 @@ fn spent(stages: [f64; 7]) -> String {
     format!("of the mean TTFT {}", named.join(", "))
 }
 
-fn resource(limiter: Limiter, words: EngineWords) -> &'static str {
+/// A resource in words, by the names that the engine has for its limits.
+#[must_use]
+pub fn resource(limiter: Limiter, words: EngineWords) -> &'static str {
     match limiter {
         Limiter::PrefillCompute => "compute",
         Limiter::HbmBandwidth => "memory bandwidth",

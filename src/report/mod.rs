@@ -3,6 +3,7 @@
 //! One module a format: [`text`] for terminals, [`json`] (a superset of vLLM's), [`csv`], [`md`], and [`chart`] for SVG
 //! and PNG. People get three significant figures and a unit ([`figures`]), files full precision.
 
+pub mod anatomy;
 pub mod audited;
 pub mod calibrated;
 pub mod chart;
@@ -11,6 +12,7 @@ pub mod conformed;
 pub mod csv;
 pub mod diffed;
 pub mod drafts;
+pub mod explained;
 pub mod figures;
 pub mod film;
 pub mod in_flight;
@@ -68,13 +70,14 @@ mod words;
 pub mod working_set;
 
 pub use figures::counted;
-pub use knee_limit::First;
+pub use knee_limit::{First, limiter_code, resource};
 pub use knee_view::KneeContext;
 pub(crate) use page::{folded, glossary, list_on, table_on, wrapped};
 pub use sought::Sought;
 pub use sparkline::sparkline;
 pub use style::Style;
 pub use text_knee::{answer as knee_answer, knee as knee_text, promised};
+pub(crate) use text_whole::little_law;
 pub use trust::{trust_mark, trust_word};
 pub use turns::Turns;
 pub use views::{

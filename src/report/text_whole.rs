@@ -173,6 +173,14 @@ fn requests(page: &mut Page, result: &RunResult, meta: &ResultMeta) {
 
 /// L from the area under N(t) against λW from each request's times.
 fn little(page: &mut Page, result: &RunResult, meta: &ResultMeta) {
+    page.fact("L = λW", &little_law(result));
+    if let Some(places) = text_replicas::places(result, meta) {
+        page.fact("by place", &places);
+    }
+}
+
+/// Little's law for whoever is inside, waits and runs, both sides of it.
+pub(crate) fn little_law(result: &RunResult) -> String {
     let check = |name: &str, check: &LittleCheck| {
         let factors = format!("{}/s × {}", significant(check.lambda), time(check.w));
         let l = significant(check.l);
@@ -194,10 +202,7 @@ fn little(page: &mut Page, result: &RunResult, meta: &ResultMeta) {
         0 => "",
         _ => " (who is preempted comes to wait once more)",
     };
-    page.fact("L = λW", &(checks.join(" · ") + again));
-    if let Some(places) = text_replicas::places(result, meta) {
-        page.fact("by place", &places);
-    }
+    checks.join(" · ") + again
 }
 
 /// Whether both sides of Little's law are the same.

@@ -16,7 +16,7 @@ use crate::analysis::knee::{Count, Demand, Fleet};
 use crate::calibrate::interval::ModelInterval;
 use crate::cluster::LockStepAccount;
 use crate::cost::Trust;
-use crate::metrics::WaitReport;
+use crate::metrics::{Anatomies, WaitReport};
 
 /// How far a run came that was stopped before its end.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -127,6 +127,8 @@ pub struct ResultMeta {
     pub closed_form: Option<ClosedForm>,
     /// How much of the machine was used.
     pub utilisation: Option<Utilisation>,
+    /// What times to first token and per output token are made of, where that was watched.
+    pub anatomy: Option<Anatomies>,
     /// Who waited for whom, where that was watched.
     pub waits: Option<WaitReport>,
     /// Tokens whose cached KV was evicted, over the whole run; `None` where nothing is cached.

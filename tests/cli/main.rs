@@ -5,6 +5,7 @@ mod axes;
 mod classes;
 mod conversations;
 mod costs;
+mod explain;
 #[cfg(feature = "serve")]
 mod explore;
 mod frontier;

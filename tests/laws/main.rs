@@ -5,6 +5,7 @@
 #[path = "../common/mod.rs"]
 mod common;
 
+mod anatomy;
 mod caches;
 mod cluster;
 mod conservation;

@@ -198,7 +198,7 @@ pub(super) fn search_one(asked: &Asked<'_>, goes_on: GoesOn<'_>) -> InFlightView
     // What follows says how sure the answer is, and makes it no other.
     let is_interrupted = interrupt::is_asked();
     let model = match found.ending {
-        InFlightEnding::Found { most, .. } if !is_interrupted => {
+        InFlightEnding::Found { most, .. } if !is_interrupted && !asked.is_bare => {
             let known = model::of_loop(resolved, &objective, most);
             match interrupt::is_asked() {
                 true => Err(Some("interrupted before it was".to_owned())),

@@ -38,7 +38,7 @@ use crate::config::{
     Assembled, Diagnostic, Diagnostics, Document, Place, Resolved, Source, resolve, resolved_toml,
 };
 use crate::report::figures::significant_down;
-use crate::report::{self, chart};
+use crate::report::{self, KneeView, Sought, chart};
 use crate::units::Picos;
 use crate::workload::{Prefix, WorkloadSpec};
 
@@ -197,6 +197,7 @@ pub fn run(args: &Args, out: &mut dyn Write, terminal: &Terminal) -> anyhow::Res
         sizing,
         rent: rent::beside_knee(&resolved),
         ignored: [resolved.ignored.clone(), ignored].concat(),
+        is_bare: false,
     };
     match is_loop {
         true => in_flight::execute(&asked, &outputs, out, terminal),
@@ -240,6 +241,31 @@ fn input_of(args: &Args) -> Result<(Common<'_>, Assembled), Diagnostics> {
 fn no_promise() -> Diagnostic {
     Diagnostic::new("no SLO is given: the knee is the highest rate, or the most in flight, that meets one")
         .help("give --goodput ttft:500 tpot:50 (ms per request), --slo 'p99_ttft_ms<=500', or [slo.goodput]")
+}
+
+/// The knee alone of traffic with a promise, for whoever sets knees side by side: of a closed loop the most in flight.
+///
+/// # Errors
+/// Why it has none that could be looked for.
+pub(super) fn knee_of(
+    resolved: &Resolved,
+    document: &Document,
+    goes_on: &mut dyn FnMut(u64) -> bool,
+) -> anyhow::Result<KneeView> {
+    if resolved.slo.is_empty() {
+        return Err(Diagnostics::from(no_promise()).into());
+    }
+    refuse_recorded(resolved)?;
+    let asked = Asked::bare(resolved, document);
+    match in_flight::is_loop(resolved) {
+        true => Ok(in_flight::search_one(&asked, goes_on).knee),
+        false => Ok(search_one(&asked, goes_on, &mut |_| true)?.view),
+    }
+}
+
+/// What the knee of a traffic is a number of.
+pub(super) fn sought(resolved: &Resolved) -> Sought {
+    in_flight::sought(resolved)
 }
 
 /// What is wrong with a flag that is a rate.

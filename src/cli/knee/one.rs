@@ -25,6 +25,23 @@ pub(super) struct Asked<'a> {
     pub(super) rent: Option<Result<Rent, String>>,
     /// What was given and has no effect.
     pub(super) ignored: Vec<String>,
+    /// Nothing but the knee is asked for: not how far it may be off because the model is.
+    pub(super) is_bare: bool,
+}
+
+impl<'a> Asked<'a> {
+    /// The knee alone, between no bounds.
+    pub(super) fn bare(resolved: &'a Resolved, document: &'a Document) -> Asked<'a> {
+        Asked {
+            resolved,
+            document,
+            bracket: Bracket::default(),
+            sizing: None,
+            rent: None,
+            ignored: Vec::new(),
+            is_bare: true,
+        }
+    }
 }
 
 /// Neighbours on a curve that is looked at are no further apart.
@@ -69,11 +86,12 @@ pub(super) fn search_one(
         stopped,
     } = find(resolved, &objective, precision, &options, searching)?;
     let is_interrupted = stopped.is_some();
-    let model = (!is_interrupted)
+    let model = (!is_interrupted && !asked.is_bare)
         .then(|| model::uncertainty(resolved, &objective, &knee))
         .flatten();
     // Runs that were cut short tell nothing of the model.
-    let model = match interrupt::is_asked() && !is_interrupted && knee.within_slo.is_some() {
+    let model = match interrupt::is_asked() && !is_interrupted && !asked.is_bare && knee.within_slo.is_some()
+    {
         true => Err("interrupted before it was".to_owned()),
         false => model.transpose(),
     };

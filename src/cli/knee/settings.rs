@@ -89,6 +89,7 @@ pub(super) fn execute(
             sizing,
             rent: None,
             ignored: of_cell.map(Vec::as_slice).concat(),
+            is_bare: false,
         };
         (cell, asked)
     });

@@ -36,6 +36,7 @@ pub(in crate::cli) fn told(
         sizing: None,
         rent: rent::beside_knee(resolved),
         ignored: Vec::new(),
+        is_bare: false,
     };
     let mut searching = |_| goes_on();
     let (view, said, is_found) = if in_flight::is_loop(resolved) {

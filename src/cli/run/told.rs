@@ -2,15 +2,15 @@
 
 use super::super::exit::Exit;
 use super::super::{interrupt, present, why};
-use super::watchers::Watchers;
-use super::{caches_prefixes, exit, print, watches_waits};
+use super::watchers::{Watchers, watches_waits};
+use super::{caches_prefixes, exit, print, quotable};
 use crate::analysis::simulate_watched;
 use crate::calibrate::interval::model_interval_while;
 use crate::cli::outputs::Format;
 use crate::config::Resolved;
-use crate::metrics::{Records, Waits};
+use crate::metrics::{Anatomy, Records, Waits};
 use crate::report::film::{Film, Filming};
-use crate::report::{self, ResultMeta, Style};
+use crate::report::{self, EngineWords, ResultMeta, Style};
 use crate::units::Picos;
 
 /// What there is to say of a run.
@@ -36,6 +36,8 @@ pub(in crate::cli) fn told(
     let scenario = &resolved.scenario;
     let experiment = present::experiment(resolved, Records::None);
     let mut watchers = Watchers {
+        // Who asks for a film looks closer than who drags a slider.
+        anatomy: filming.is_some().then(|| Anatomy::of(scenario)),
         waits: watches_waits(scenario).then(|| Waits::new(caches_prefixes(scenario))),
         filming,
         ..Watchers::default()
@@ -56,7 +58,11 @@ pub(in crate::cli) fn told(
     let style = Style::default();
     let in_form = |format| print(&outcome.result, &meta, format, style);
     let waits = meta.waits.as_ref().map(report::text_waits::waits);
+    let words = EngineWords::of(&scenario.first_pool().engine);
+    let anatomy = watchers.anatomy.map(|anatomy| quotable(anatomy, &outcome.result));
+    let anatomy = anatomy.map(|anatomy| report::anatomy::tables(&anatomy, words));
     let explained = why::explain(resolved, &outcome)
+        + &anatomy.unwrap_or_default()
         + &report::text_parts::class_means(&outcome.result, &meta)
         + &waits.unwrap_or_default();
     Some(Told {

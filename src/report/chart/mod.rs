@@ -3,6 +3,7 @@
 //! A title states the finding, curves are labelled directly, objectives and intervals are drawn, colours are Okabe and
 //! Ito's. A chart of one point or none is still a chart that says so.
 
+mod anatomy;
 mod axis;
 mod canvas;
 mod distribution;
@@ -26,6 +27,7 @@ mod validation;
 mod versus;
 mod working_set;
 
+pub use anatomy::anatomy;
 pub use distribution::latency_distribution;
 pub use itl::itl;
 pub use knee::knee;
@@ -96,6 +98,7 @@ mod tests {
             ("ranking-6", ranking(&fixtures::ranking(2 * points, 2))),
             ("ranking-20", ranking(&fixtures::ranking(7 * points, 4))),
             ("little", little(run, SUBJECT)),
+            ("anatomy", anatomy(&fixtures::anatomies(points), SUBJECT)),
             (
                 "sweep-rates",
                 sweep(&fixtures::sweep_view(&["2", "4", "8"][..points], 3, 1)),

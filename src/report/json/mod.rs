@@ -4,7 +4,9 @@
 //! order, and are never withheld. Everything of ours stands under `plimsoll`. Where no request was completed the client's
 //! figures are 0, as its own are. Leaves out: keys for audio.
 
+mod anatomy;
 mod cost;
+mod explained;
 mod in_flight;
 mod knee;
 mod knees;
@@ -16,6 +18,7 @@ mod tiers;
 mod value;
 mod waits;
 
+pub use self::explained::explained;
 pub use self::in_flight::in_flight;
 pub use self::knee::knee;
 pub use self::knees::{cost_of, knee_setting, knee_settings};

@@ -7,7 +7,7 @@ use super::super::views::{PoolMeta, Promise, ResultMeta, ScalingMeta, Utilisatio
 use super::cost::Cost;
 use super::value::{Object, Value};
 use super::{FORMAT_VERSION, distribution_ms};
-use super::{parts, tiers, waits};
+use super::{anatomy, parts, tiers, waits};
 use crate::analysis::closed_form::ClosedForm;
 use crate::analysis::costs::tokens_per_s;
 use crate::analysis::{Estimate, RunResult};
@@ -109,6 +109,9 @@ pub(super) fn object(result: &RunResult, meta: &ResultMeta) -> Object {
         object.put("disaggregation", disaggregation(relays, &result.by_replica));
     }
     object.put("evicted_tokens", meta.evicted_tokens);
+    if let Some(anatomies) = &meta.anatomy {
+        object.put("anatomy", anatomy::object(anatomies));
+    }
     if let Some(report) = &meta.waits {
         object.put("waits", waits::object(report));
     }
