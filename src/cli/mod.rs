@@ -55,6 +55,7 @@ pub mod schema;
 #[cfg(feature = "serve")]
 pub mod serve;
 mod short;
+pub mod size;
 mod subject;
 pub mod sweep;
 pub mod terminal;
@@ -82,6 +83,7 @@ use terminal::Terminal;
 
 const EXAMPLES: &str = "Examples:
   plimsoll knee                       # the highest rate of the quickstart scenario
+  plimsoll size quickstart --for-rate 100   # what to buy for it
   plimsoll fit meta-llama/Llama-3.1-8B-Instruct --gpu h100
   plimsoll run meta-llama/Llama-3.1-8B-Instruct --gpu h100 --request-rate 10 --input-len 1024 --output-len 128
   plimsoll run --serve-cmd \"vllm serve …\" --bench-cmd \"vllm bench serve …\" --gpu h100 --save-result
@@ -140,6 +142,8 @@ pub enum Command {
     Run(Box<run::Args>),
     /// What rate can be served within the SLO?
     Knee(Box<knee::Args>),
+    /// What to buy for a rate, for users or for a trace: cards, how many, and what they cost
+    Size(Box<size::Args>),
     /// One run for each combination of values
     Sweep(Box<sweep::Args>),
     /// Is one way of serving better than another? The same traffic for both
@@ -192,10 +196,11 @@ pub enum Command {
 }
 
 /// Commands whose flags are vLLM's, in all of vLLM's spellings.
-const SPEAK_VLLM: [&str; 10] = [
+const SPEAK_VLLM: [&str; 11] = [
     "fit",
     "run",
     "knee",
+    "size",
     "sweep",
     "compare",
     "explain",
@@ -329,6 +334,9 @@ fn parse(args: &[String]) -> Result<Parsed, clap::Error> {
     if name.as_deref() == Some("compare") {
         compare::quote_variants(&mut args);
     }
+    if name.as_deref() == Some("size") {
+        size::own_prices(&mut args);
+    }
     let args = args.as_slice();
     let speaking = name.filter(|name| SPEAK_VLLM.contains(&name.as_str()));
     let normal = match speaking.as_deref() {
@@ -368,6 +376,12 @@ fn parse(args: &[String]) -> Result<Parsed, clap::Error> {
     let mut cli = Cli::from_arg_matches(&matches)?;
     let axes = match &mut cli.command {
         Command::Knee(args) => Some(&mut args.axes),
+        Command::Size(sized) => {
+            // The first word that is no flag of all commands is the command's name.
+            let behind = args.iter().position(|word| word == "size").map_or(0, |at| at + 1);
+            sized.words = args[behind..].to_vec();
+            Some(&mut sized.axes)
+        }
         Command::Sweep(args) => Some(&mut args.axes),
         _ => None,
     };
@@ -405,6 +419,7 @@ fn command(cli: &Cli, out: &mut dyn Write, terminal: &Terminal) -> anyhow::Resul
         Command::Fit(args) => fit::run(args, out, terminal),
         Command::Run(args) => run::run(args, out, terminal),
         Command::Knee(args) => knee::run(args, out, terminal),
+        Command::Size(args) => size::run(args, out, terminal),
         Command::Sweep(args) => sweep::run(args, out, terminal),
         Command::Compare(args) => compare::run(args, out, terminal),
         Command::Explain(args) => explain::run(args, out, terminal),

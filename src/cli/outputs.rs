@@ -59,6 +59,8 @@ pub enum Writer {
     Run,
     /// A search over rates.
     Knee,
+    /// What to buy.
+    Size,
     /// Many runs.
     Sweep,
     /// Variants under the same seeds.
@@ -70,9 +72,15 @@ impl Writer {
         match self {
             Writer::Run => "run",
             Writer::Knee => "knee",
+            Writer::Size => "size",
             Writer::Sweep => "sweep",
             Writer::Compare => "compare",
         }
+    }
+
+    /// Whether what it tells is of searches, and of no run.
+    pub(super) fn searches(self) -> bool {
+        matches!(self, Writer::Knee | Writer::Size)
     }
 }
 
@@ -140,7 +148,7 @@ impl OutputFlags {
         // Asking for details is asking for the file.
         let is_appended = own.append_result || pasted.append_result;
         let is_saved = own.save_result || own.save_detailed || pasted.save_result || pasted.save_detailed;
-        let save_result = (is_saved || is_appended) && writer != Writer::Knee;
+        let save_result = (is_saved || is_appended) && !writer.searches();
         let result_dir = either(&own.result_dir, &pasted.result_dir).unwrap_or_else(|| ".".to_owned());
         let of_file = self.output.as_deref().and_then(|file| Path::new(file).parent());
         let of_results = save_result.then_some(Path::new(&result_dir));
@@ -205,7 +213,7 @@ impl OutputFlags {
                 .help(help)
         };
         let mut problems = Vec::new();
-        if self.why && matches!(writer, Writer::Sweep | Writer::Compare) {
+        if self.why && matches!(writer, Writer::Sweep | Writer::Compare | Writer::Size) {
             let why = format!("has no effect on {name}");
             problems.push(refuse(
                 "--why",
@@ -232,8 +240,8 @@ impl OutputFlags {
             let why = "does not say to which file: a name of its own is new in each run".to_owned();
             problems.push(refuse("--append-result", why, "add --result-filename NAME"));
         }
-        if matches!(writer, Writer::Knee | Writer::Compare) {
-            let is_kept = |flag: &&str| writer == Writer::Knee && self.is_kept_by_knee(flag);
+        if writer.searches() || writer == Writer::Compare {
+            let is_kept = |flag: &&str| writer.searches() && self.is_kept_by_knee(flag);
             for flag in given(own).into_iter().filter(|flag| !is_kept(flag)) {
                 let why = format!("has no effect on {name}: its table is not of one run");
                 problems.push(refuse(
@@ -272,7 +280,7 @@ impl OutputFlags {
     /// Flags that this form of output does not show.
     fn unseen(&self, writer: Writer) -> Vec<String> {
         let own = &self.results;
-        if matches!(writer, Writer::Knee | Writer::Compare) || own.save_result || own.save_detailed {
+        if writer.searches() || writer == Writer::Compare || own.save_result || own.save_detailed {
             return Vec::new();
         }
         let format = self.form();
@@ -326,12 +334,13 @@ fn given(flags: &ResultFlags) -> Vec<&'static str> {
 /// Flags of a pasted command that change nothing here, each with the reason.
 fn idle(pasted: &ResultFlags, writer: Writer) -> Vec<(&'static str, &'static str)> {
     let is_saved = pasted.save_result || pasted.save_detailed || pasted.append_result;
-    let is_idle = |flag: &&str| match writer {
-        Writer::Knee => true,
-        _ => !is_saved && flag.starts_with("--result-"),
+    let is_idle = |flag: &&str| match writer.searches() {
+        true => true,
+        false => !is_saved && flag.starts_with("--result-"),
     };
     let why = match writer {
         Writer::Knee => "knee prints a table of rates, not of one run",
+        Writer::Size => "size prints a table of what to buy, not of one run",
         _ => "nothing is saved without --save-result",
     };
     given(pasted)

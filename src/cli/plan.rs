@@ -20,7 +20,8 @@ use super::outputs::OutputFlags;
 use crate::config::axes::{self, Axis, Cell};
 use crate::config::flags::ScenarioFlags;
 use crate::config::{
-    Assembled, Diagnostic, Diagnostics, Document, OF_EACH_CARD, Place, Resolved, resolve, resolved_as_given,
+    Assembled, Diagnostic, Diagnostics, Document, OF_EACH_CARD, Place, Resolved, Source, resolve,
+    resolved_as_given,
 };
 use crate::report::sweep::SweepRow;
 use crate::sweep;
@@ -219,14 +220,22 @@ fn one_card_twice(runs: &[Planned]) -> Option<Diagnostic> {
 }
 
 /// The key of what a GPU-hour costs.
-const PRICE: &str = "cluster.price";
+pub(super) const PRICE: &str = "cluster.price";
 
-/// That one price which was given, there, is that of unlike cards; none where the price varies, too.
+/// By what it is set where each card has a price of its own.
+pub(super) const OF_A_CARD: &str = "--prices";
+
+/// That one price which was given, there, is that of unlike cards; none where the price varies, too, or each card has its own.
 fn one_price_for_unlike_cards(runs: &[Planned], given_at: Place) -> Option<Diagnostic> {
     let is_of_price = |(axis, _): &(String, String)| ["price", PRICE].contains(&axis.trim_start_matches('-'));
+    let is_of_card = |run: &Planned| {
+        let mut given = run.resolved.provenance.iter();
+        given.any(|value| value.key == PRICE && value.source == Source::Flag(OF_A_CARD.to_owned()))
+    };
     let is_given = |run: &&Planned| {
         let price = run.resolved.scenario.first_pool().price.as_ref();
-        price.is_some_and(|price| price.listed.is_none()) && !run.labels.iter().any(is_of_price)
+        let is_one = !run.labels.iter().any(is_of_price) && !is_of_card(run);
+        price.is_some_and(|price| price.listed.is_none()) && is_one
     };
     let device = |run: &Planned| run.resolved.device.id.clone();
     let mut given = runs.iter().filter(is_given).map(device);

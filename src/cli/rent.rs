@@ -7,13 +7,15 @@ use crate::report::figures::significant;
 use crate::sim::Pool;
 
 /// Where the prices are from, each once; empty where none is known.
-pub(super) fn prices<'a>(pools: impl Iterator<Item = &'a Pool>) -> String {
+pub(super) fn prices<'a>(pools: impl Iterator<Item = &'a Pool> + Clone) -> String {
     let (mut given, mut listed): (Vec<String>, Vec<String>) = Default::default();
+    let of_unlike = are_unlike(pools.clone());
     for pool in pools {
         let Some(price) = &pool.price else {
             continue;
         };
         let (all, one) = match &price.listed {
+            None if of_unlike => (&mut given, format!("{} {:.2}", pool.device, price.usd_per_hour)),
             None => (&mut given, significant(price.usd_per_hour)),
             Some(date) => {
                 let one = format!("{} {:.2} ({date})", pool.device, price.usd_per_hour);
@@ -28,6 +30,14 @@ pub(super) fn prices<'a>(pools: impl Iterator<Item = &'a Pool>) -> String {
     let listed =
         (!listed.is_empty()).then(|| format!("assumed list prices, $ per GPU-hour: {}", listed.join(", ")));
     given.into_iter().chain(listed).collect::<Vec<_>>().join("; ")
+}
+
+/// Whether prices were given for cards that are not one.
+fn are_unlike<'a>(pools: impl Iterator<Item = &'a Pool>) -> bool {
+    let is_given = |pool: &&'a Pool| pool.price.as_ref().is_some_and(|price| price.listed.is_none());
+    let mut given = pools.filter(is_given).map(|pool| &pool.device);
+    let first = given.next();
+    given.any(|other| Some(other) != first)
 }
 
 /// Where the price of one pool's GPUs is from; where there are several [each card's](prices).

@@ -28,7 +28,8 @@ fn why_unread(key: &str, outputs: &Outputs, writer: Writer) -> Option<&'static s
         // A saved result has all of them.
         Writer::Run | Writer::Sweep if outputs.save_result => None,
         Writer::Knee if names_percentiles => Some("the columns of knee are fixed"),
-        Writer::Run | Writer::Knee | Writer::Sweep if is_json => None,
+        Writer::Size if names_percentiles => Some("the columns of size are fixed"),
+        Writer::Run | Writer::Knee | Writer::Size | Writer::Sweep if is_json => None,
         Writer::Sweep if outputs.format == Format::Csv => None,
         Writer::Run if names_percentiles && outputs.format == Format::Table => None,
         Writer::Run if key == "metrics" && outputs.format == Format::Md => None,

@@ -3,10 +3,10 @@
 use clap::Command;
 
 /// Commands with hundreds of flags.
-const LONG: [&str; 5] = ["fit", "run", "knee", "sweep", "compare"];
+const LONG: [&str; 6] = ["fit", "run", "knee", "size", "sweep", "compare"];
 
 /// The flags that a first run, a first knee and a first sweep need, but for those that a command refuses.
-const FIRST: [&str; 24] = [
+const FIRST: [&str; 29] = [
     "gpu",
     "tensor-parallel-size",
     "replicas",
@@ -25,6 +25,11 @@ const FIRST: [&str; 24] = [
     "bench-cmd",
     "list",
     "for-rate",
+    "users",
+    "think-time",
+    "gpus",
+    "spare",
+    "prices",
     "why",
     "columns",
     "charts",
@@ -54,9 +59,17 @@ fn first(told: &str) -> &str {
 }
 
 fn shortened(command: Command) -> Command {
-    let has_why = !matches!(command.get_name(), "sweep" | "compare");
-    let is_first =
-        move |long: Option<&str>| long.is_none_or(|long| FIRST.contains(&long) && (long != "why" || has_why));
+    let name = command.get_name();
+    let has_why = !matches!(name, "sweep" | "compare" | "size");
+    let is_size = name == "size";
+    let is_of_it = move |long: &str| match long {
+        "why" => has_why,
+        // It counts replicas, and users are one of its demands.
+        "replicas" | "num-prompts" => !is_size,
+        "users" | "think-time" => is_size,
+        _ => true,
+    };
+    let is_first = move |long: Option<&str>| long.is_none_or(|long| FIRST.contains(&long) && is_of_it(long));
     let all = command
         .get_arguments()
         .filter(|arg| arg.get_long().is_some())

@@ -139,7 +139,7 @@ fn spellings_of_vllm_are_accepted_where_its_flags_are() {
         .unwrap_err()
         .to_string();
     assert!(
-        elsewhere.contains("`--request-rate` is a flag of run, knee, sweep"),
+        elsewhere.contains("`--request-rate` is a flag of run, knee, size, sweep"),
         "{elsewhere}"
     );
     let negative = parse_line("run Qwen/Qwen3-8B --input-len -5")
@@ -153,7 +153,7 @@ fn spellings_of_vllm_are_accepted_where_its_flags_are() {
 #[test]
 fn the_short_help_is_one_screen_and_names_the_long_one() {
     let told = |line: &str| parse_line(line).map(|_| ()).unwrap_err().render().to_string();
-    for command in ["fit", "run", "knee", "sweep", "compare"] {
+    for command in ["fit", "run", "knee", "size", "sweep", "compare"] {
         let (short, long) = (told(&format!("{command} -h")), told(&format!("{command} --help")));
         assert!(short.lines().count() <= 50, "{command}:\n{short}");
         assert!(

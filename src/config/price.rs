@@ -8,7 +8,7 @@ use crate::sim::{GpuPrice, Pool};
 const KEY: &str = "cluster.price";
 
 /// More than anybody pays for an hour of a GPU, US dollars.
-const USD_MAX: f64 = 1e6;
+pub(super) const USD_MAX: f64 = 1e6;
 
 /// What was said, if anything.
 pub(super) fn given(judge: &mut Judge, raw: &RawCluster) -> Option<f64> {

@@ -14,7 +14,7 @@ use super::slo::SloMetric;
 /// What a result reports.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Report {
-    /// Percentiles, ascending, in (0, 100).
+    /// Percentiles, ascending, in (0, 100]; the last one is the largest.
     pub percentiles: Vec<f64>,
     /// Metrics that percentiles are reported of, in the order of reports.
     pub metrics: Vec<SloMetric>,
@@ -93,12 +93,12 @@ pub(super) fn resolve(judge: &mut Judge, raw: &RawReport) -> Report {
         None => PERCENTILES.to_vec(),
         Some(given) => {
             for &percentile in given {
-                let lies_within = |p: f64| p > 0.0 && p < 100.0;
+                let lies_within = |p: f64| p > 0.0 && p <= 100.0;
                 judge.number(
                     "report.percentiles",
                     percentile,
                     lies_within,
-                    "must lie between 0 and 100, ends left out",
+                    "must lie above 0 and be at most 100, which is the largest",
                 );
             }
             given.clone()

@@ -275,6 +275,7 @@ fn sized(asked: Sizing, knee: &Knee, model: Option<&FigureInterval>) -> Sizing {
             Fleet::by_knee(found, &asked.demand, tokens, factors)
         }),
     };
+    let fleet = fleet.map(|fleet| fleet.with_spares(asked.spares));
     Sizing { fleet, ..asked }
 }
 

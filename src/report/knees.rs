@@ -10,9 +10,11 @@ mod ranking;
 mod standing;
 mod table;
 
+pub(super) use self::answer::{all_alike, interrupted, qualified};
 pub use self::exact::csv;
 pub use self::ranking::{Measure, Ranked, Ranking, place};
 use self::standing::{Doubt, Rank, Standing, standings};
+pub(super) use self::table::{assumed, notes, promises};
 pub use self::table::{md, text};
 use super::sought::Sought;
 use super::undone::Undone;
@@ -52,6 +54,8 @@ pub enum Found {
     },
     /// It cannot be searched, and why.
     Failed(String),
+    /// It is not worth a search beside what others were found to cost, and why.
+    Pruned(String),
     /// The user stopped before its search began.
     NotRun,
 }
@@ -82,10 +86,13 @@ pub struct Knees {
     pub price_source: String,
 }
 
-/// `gpu = h100, tensor-parallel-size = 2`.
+/// `gpu = h100, tensor-parallel-size = 2`; what has no axis is named by its value alone.
 #[must_use]
 pub fn name(labels: &[(String, String)]) -> String {
-    let parts = labels.iter().map(|(axis, value)| format!("{axis} = {value}"));
+    let parts = labels.iter().map(|(axis, value)| match axis.is_empty() {
+        true => value.clone(),
+        false => format!("{axis} = {value}"),
+    });
     parts.collect::<Vec<_>>().join(", ")
 }
 
@@ -95,7 +102,11 @@ impl KneeRow {
     pub fn priced(&self) -> Option<&Priced> {
         match &self.found {
             Found::Knee(priced) => Some(priced),
-            Found::DoesNotFit(_) | Found::Refused { .. } | Found::Failed(_) | Found::NotRun => None,
+            Found::DoesNotFit(_)
+            | Found::Refused { .. }
+            | Found::Failed(_)
+            | Found::Pruned(_)
+            | Found::NotRun => None,
         }
     }
 
@@ -108,7 +119,9 @@ impl KneeRow {
     #[must_use]
     pub fn why_not(&self) -> Option<&str> {
         match &self.found {
-            Found::DoesNotFit(why) | Found::Refused { why, .. } | Found::Failed(why) => Some(why),
+            Found::DoesNotFit(why) | Found::Refused { why, .. } | Found::Failed(why) | Found::Pruned(why) => {
+                Some(why)
+            }
             Found::Knee(_) | Found::NotRun => None,
         }
     }
@@ -134,7 +147,7 @@ impl KneeRow {
     pub fn is_whole(&self) -> bool {
         match &self.found {
             Found::Knee(priced) => !priced.is_cut,
-            Found::DoesNotFit(_) | Found::Refused { .. } | Found::Failed(_) => true,
+            Found::DoesNotFit(_) | Found::Refused { .. } | Found::Failed(_) | Found::Pruned(_) => true,
             Found::NotRun => false,
         }
     }
@@ -149,6 +162,7 @@ impl KneeRow {
             Found::DoesNotFit(_) => "does_not_fit",
             Found::Refused { .. } => "refused",
             Found::Failed(_) => "failed",
+            Found::Pruned(_) => "pruned",
             Found::NotRun => "not_run",
         }
     }
@@ -265,14 +279,19 @@ impl Priced {
     /// The large kernel that is known least: small ones and the host are a prior on nearly every card.
     #[must_use]
     pub fn kernels(&self) -> Option<Trust> {
-        let is_large = |name: &str| {
-            !["small kernels", "host"]
-                .iter()
-                .any(|small| name.ends_with(small))
-        };
-        let large = self.view.trust.iter().filter(|(name, _)| is_large(name));
-        large.map(|(_, trust)| *trust).max()
+        large_kernels(&self.view.trust)
     }
+}
+
+/// The large kernel that is known least, of all parts of a step time.
+pub(super) fn large_kernels(trust: &[(String, Trust)]) -> Option<Trust> {
+    let is_large = |name: &str| {
+        !["small kernels", "host"]
+            .iter()
+            .any(|small| name.ends_with(small))
+    };
+    let large = trust.iter().filter(|(name, _)| is_large(name));
+    large.map(|(_, trust)| *trust).max()
 }
 
 impl Knees {
@@ -280,6 +299,11 @@ impl Knees {
     #[must_use]
     pub fn is_any_kept(&self) -> bool {
         self.priced().any(|priced| priced.view.is_kept())
+    }
+
+    /// Whether the client is the limit of a setting.
+    pub(super) fn is_any_client(&self) -> bool {
+        self.priced().any(|priced| priced.view.only_client().is_some())
     }
 
     fn priced(&self) -> impl Iterator<Item = &Priced> {
@@ -302,7 +326,7 @@ impl Knees {
     }
 
     /// The same of a row, where it may be compared with others: it does the work that was asked for.
-    fn comparable<'a>(&self, row: &'a KneeRow) -> Option<&'a Priced> {
+    pub(super) fn comparable<'a>(&self, row: &'a KneeRow) -> Option<&'a Priced> {
         row.searched().filter(|priced| self.undone(priced).is_none())
     }
 
@@ -363,7 +387,7 @@ impl Knees {
 
     /// The cheapest first, then those whose cost is not known, most served first, then those that keep no promise, those whose
     /// search was cut short, and those without one.
-    fn ranked(&self) -> Vec<&KneeRow> {
+    pub(super) fn ranked(&self) -> Vec<&KneeRow> {
         let mut rows: Vec<&KneeRow> = self.rows.iter().collect();
         let key = |row: &KneeRow| {
             let Some(priced) = row.priced() else {

@@ -27,6 +27,7 @@ pub mod pairs;
 pub mod pareto;
 pub mod prometheus;
 pub(crate) mod prose;
+pub mod purchases;
 mod searched;
 mod sought;
 mod sparkline;

@@ -232,7 +232,8 @@ fn load(sizing: &Sizing, fleet: &Fleet) -> String {
 }
 
 /// Two decimals as prices have them, whole dollars from a thousand on, and three figures below a cent's tenfold.
-pub(super) fn dollars(usd: f64) -> String {
+#[must_use]
+pub fn dollars(usd: f64) -> String {
     if usd >= 1000.0 {
         count_of(usd.round() as u64)
     } else if usd >= 0.1 || usd == 0.0 {

@@ -12,7 +12,7 @@ use jiff::civil::DateTime;
 use crate::analysis::Verdict;
 use crate::analysis::closed_form::ClosedForm;
 use crate::analysis::costs::Rent;
-use crate::analysis::knee::{Count, Demand, Fleet};
+use crate::analysis::knee::{Count, Demand, Fleet, Loop};
 use crate::calibrate::interval::ModelInterval;
 use crate::cluster::LockStepAccount;
 use crate::cost::Trust;
@@ -247,8 +247,12 @@ impl Utilisation {
 /// How many replicas a rate needs.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Sizing {
-    /// What was asked.
+    /// What was asked; of a closed loop the rate that it sends at.
     pub demand: Demand,
+    /// The closed loop that they are counted for, if it is one.
+    pub of_loop: Option<Loop>,
+    /// Replicas beyond those that carry it.
+    pub spares: u64,
     /// One GPU, `H100-SXM-80GB`.
     pub gpu: String,
     /// Where the price of a GPU is from, as a phrase.

@@ -132,6 +132,17 @@ impl<T> Finished<T> {
         names.find(|name| !own.contains(*name)).map(String::as_str)
     }
 
+    /// Takes the rows of some cells out.
+    #[must_use]
+    pub fn split_off(&mut self, cells: &[Cell]) -> Finished<T> {
+        let own = cells.iter().map(Cell::name);
+        let own = own.filter_map(|name| Some((name.clone(), self.results.remove(&name)?)));
+        Finished {
+            results: own.collect(),
+            complete_bytes: self.complete_bytes,
+        }
+    }
+
     pub(super) fn take(&mut self, cell: &Cell) -> Option<T> {
         self.results.remove(&cell.name())
     }

@@ -164,6 +164,39 @@ pub fn with_in_flight(spec: &WorkloadSpec, number: u32) -> WorkloadSpec {
     other
 }
 
+/// The requests of a closed loop as they come where nobody waits for an answer: at random, at a rate.
+///
+/// # Panics
+/// If `spec` is no closed loop of one client ([`in_flight`] is `None`).
+#[must_use]
+pub fn opened(spec: &WorkloadSpec, request_rate: f64) -> WorkloadSpec {
+    assert!(in_flight(spec).is_some(), "only a closed loop is opened");
+    let mut open = spec.clone();
+    open.arrivals = Arrivals::Poisson { request_rate };
+    open.client.max_concurrency = None;
+    with_rate(&open, request_rate)
+}
+
+/// So many requests of these lengths, all sent at once; `None` where they cannot be told from when they come, or have caches or clients
+/// of several kinds in common.
+#[must_use]
+pub fn at_once(spec: &WorkloadSpec, requests: u64) -> Option<WorkloadSpec> {
+    let is_plain = matches!(spec.prefix, Prefix::None)
+        && !matches!(
+            spec.arrivals,
+            Arrivals::Replay { .. } | Arrivals::Superposed { .. }
+        );
+    is_plain.then(|| {
+        let mut batch = WorkloadSpec {
+            arrivals: Arrivals::AllAtOnce,
+            num_prompts: Some(requests),
+            ..endless(spec)
+        };
+        batch.client.max_concurrency = None;
+        batch
+    })
+}
+
 /// The rates of all streams that have one times `factor`.
 fn scaled_by(streams: &[Stream], factor: f64) -> Arc<[Stream]> {
     let scaled = |stream: &Stream| Stream {

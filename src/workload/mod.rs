@@ -29,7 +29,8 @@ pub use bench::drawn_by_us;
 pub(crate) use endings::EndingSampler;
 pub use generator::Generator;
 pub use load::{
-    TrafficKind, endless, in_flight, is_closed, mean_rate, traffic_kind, with_in_flight, with_rate,
+    TrafficKind, at_once, endless, in_flight, is_closed, mean_rate, opened, traffic_kind, with_in_flight,
+    with_rate,
 };
 pub(crate) use load::{mean_starts, ramp_mean};
 pub use memoryless::MemorylessLength;

@@ -263,3 +263,16 @@ fn what_cannot_be_counted_of_two_pools_says_so() {
         "{hopeless}"
     );
 }
+
+/// The client would be the limit of every way alike.
+#[test]
+fn a_limit_of_the_client_is_no_question_of_shares() {
+    let output = Desk::new().run("knee quickstart --disaggregated --gpus 4 --max-concurrency 16");
+    let told = text(&output.stderr);
+    assert_eq!(output.status.code(), Some(2), "{told}");
+    assert!(
+        told.contains("max_concurrency = 16 is the limit of all of them")
+            && told.contains("help: leave it out;"),
+        "{told}"
+    );
+}

@@ -26,6 +26,7 @@ mod results;
 mod serve;
 mod serving;
 mod shipped;
+mod size;
 mod stages;
 mod tables;
 mod timeline;

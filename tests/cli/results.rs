@@ -512,3 +512,32 @@ fn shares_of_an_autoscaled_run_are_of_the_replicas_in_service() {
     let usd = number(&told["cost"]["usd_per_hour"]) * number(&whole["duration_s"]) / 3600.0;
     assert!((usd - number(&told["scaling"]["usd"])).abs() < 1e-9);
 }
+
+/// As the client has it, which takes what NumPy does.
+#[test]
+fn the_hundredth_percentile_is_the_largest() {
+    let desk = Desk::new();
+    let printed = desk.expect(
+        0,
+        &format!(
+            "{SMALL} --metric-percentiles 50,100 --save-detailed --result-filename all.json --format json"
+        ),
+    );
+    let json: serde_json::Value = serde_json::from_str(printed.trim()).unwrap();
+    let kept: serde_json::Value =
+        serde_json::from_str(&std::fs::read_to_string(desk.path().join("all.json")).unwrap()).unwrap();
+    let each = kept["ttfts"]
+        .as_array()
+        .unwrap()
+        .iter()
+        .filter_map(serde_json::Value::as_f64);
+    let largest_ms = 1e3 * each.fold(0.0, f64::max);
+    let said = json["p100_ttft_ms"].as_f64().unwrap();
+    assert!((said / largest_ms - 1.0).abs() < 1e-3, "{said} {largest_ms}");
+    let output = desk.run(&format!("{SMALL} --metric-percentiles 100.5"));
+    assert!(
+        text(&output.stderr).contains("at most 100, which is the largest"),
+        "{}",
+        text(&output.stderr)
+    );
+}

@@ -23,11 +23,35 @@ pub struct Demand {
     pub usd_per_gpu_hour: Option<f64>,
 }
 
+/// Users of a closed loop, or requests that it keeps in flight, whom replicas are counted for.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct Loop {
+    /// How many.
+    pub number: u32,
+    /// Users, who think between an answer and the next request.
+    pub is_users: bool,
+    /// Mean of their think time in seconds; 0 of requests in flight.
+    pub think_s: f64,
+}
+
+impl Loop {
+    /// Requests per second that all of them send while an answer takes so many seconds: Little's law of a closed loop, `N = λ(Z + R)`.
+    #[must_use]
+    pub fn rate(&self, answer_s: f64) -> f64 {
+        f64::from(self.number) / (self.think_s + answer_s)
+    }
+}
+
 /// Replicas of one kind that carry a [`Demand`] within the SLO.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Fleet {
-    /// How many.
+    /// How many, the spares among them.
     pub replicas: u64,
+    /// Those of them that may be lost, beyond the fewest that carry the demand.
+    pub spares: u64,
+    /// Replicas that the demand needs at most, as a real number: between the last number that does not meet the SLO and the first that
+    /// does, where the slack of both crosses zero.
+    pub needed: f64,
     /// The ends of its 95 % interval, fewest first; `None` where the interval has no upper end.
     pub replicas_95: (u64, Option<u64>),
     /// At the two ends of the model's 90 % interval, fewest first; `None` where that is not known, and at the slow end where the
@@ -83,6 +107,7 @@ impl Fleet {
         Fleet {
             replicas_95: (needed(knee.high), (knee.low > 0.0).then(|| needed(knee.low))),
             replicas_model_90: model_factors.map(|factors| at_model_ends(factors, (exactly, exactly))),
+            needed: exactly,
             ..Fleet::of(whole(exactly), Some(knee.value), demand, tokens_each)
         }
     }
@@ -113,8 +138,55 @@ impl Fleet {
         Some(Fleet {
             replicas_95: (fewest, most.map(|most| most.max(surely))),
             replicas_model_90: model_factors.map(|factors| at_model_ends(factors, (above, up_to))),
+            needed: up_to,
             ..Fleet::of(replicas, knee, demand, tokens_each)
         })
+    }
+
+    /// The same with so many more beside it, which are paid and share the demand.
+    #[must_use]
+    pub fn with_spares(self, spares: u64) -> Fleet {
+        if spares == 0 {
+            return self;
+        }
+        let replicas = self.replicas + spares;
+        let grown = replicas as f64 / self.replicas as f64;
+        let ends = |(fewest, most): (u64, Option<u64>)| (fewest + spares, most.map(|most| most + spares));
+        let load = self.load.map(|load| load / grown);
+        Fleet {
+            replicas,
+            spares: self.spares + spares,
+            replicas_95: ends(self.replicas_95),
+            replicas_model_90: self.replicas_model_90.map(ends),
+            gpus: self.gpus / self.replicas * replicas,
+            rate_each: self.rate_each / grown,
+            load,
+            load_one_lost: load
+                .filter(|_| replicas > 1)
+                .map(|load| load * replicas as f64 / (replicas - 1) as f64),
+            usd_per_hour: self.usd_per_hour.map(|usd| usd * grown),
+            usd_per_million_output_tokens: self.usd_per_million_output_tokens.map(|usd| usd * grown),
+            usd_per_million_tokens: self.usd_per_million_tokens.map(|usd| usd * grown),
+            ..self
+        }
+    }
+
+    /// The demand over what the replicas carry within the SLO, once so many of them are lost; `None` where none is left.
+    #[must_use]
+    pub fn demand_on_capacity(&self, lost: u64) -> Option<f64> {
+        (self.replicas > lost).then(|| self.needed / (self.replicas - lost) as f64)
+    }
+
+    /// Whether no more is known of the replicas that are needed than that so many are enough and one less is not.
+    #[must_use]
+    pub fn is_needed_at_most(&self) -> bool {
+        self.needed == (self.replicas - self.spares) as f64
+    }
+
+    /// Whether those that are left when one is lost meet the SLO: they are as many as were found to.
+    #[must_use]
+    pub fn survives_a_failure(&self) -> bool {
+        self.spares > 0
     }
 
     /// So many replicas, of which no interval is known.
@@ -125,6 +197,8 @@ impl Fleet {
         let per_million = |tokens: f64| usd_per_million(usd_per_hour?, demand.rate * tokens);
         Fleet {
             replicas,
+            spares: 0,
+            needed: replicas as f64,
             replicas_95: (replicas, None),
             replicas_model_90: None,
             gpus,
@@ -214,6 +288,44 @@ mod tests {
         assert_eq!(ends(0.5), (2, Some(7)));
         assert_eq!(ends(0.49), (2, None));
         assert_eq!(ends(0.1), (2, None));
+    }
+
+    #[test]
+    fn a_spare_is_paid_and_takes_the_place_of_one_that_is_lost() {
+        let knee = Estimate {
+            value: 10.0,
+            low: 8.5,
+            high: 12.0,
+        };
+        let demand = Demand {
+            rate: 35.0,
+            gpus_per_replica: 2,
+            usd_per_gpu_hour: Some(3.0),
+        };
+        let bare = Fleet::by_knee(knee, &demand, Some((1000.0, 100.0)), Some((0.5, 2.0)));
+        assert_eq!(
+            (bare.survives_a_failure(), bare.demand_on_capacity(0)),
+            (false, Some(0.875))
+        );
+        assert_eq!(bare.demand_on_capacity(4), None);
+        let safe = bare.clone().with_spares(1);
+        assert_eq!((safe.replicas, safe.gpus, safe.spares), (5, 10, 1));
+        assert_eq!((safe.replicas_95, safe.usd_per_hour), ((4, Some(6)), Some(30.0)));
+        assert!(safe.survives_a_failure());
+        assert_eq!(safe.demand_on_capacity(1), bare.demand_on_capacity(0));
+        assert!((safe.load.unwrap() - 0.7).abs() < 1e-12);
+        assert!((safe.load_one_lost.unwrap() - 0.875).abs() < 1e-12);
+        assert_eq!(bare.clone().with_spares(0), bare);
+    }
+
+    #[test]
+    fn users_send_as_often_as_they_think_and_wait() {
+        let users = Loop {
+            number: 2_000,
+            is_users: true,
+            think_s: 45.0,
+        };
+        assert!((users.rate(2.5) - 2_000.0 / 47.5).abs() < 1e-12);
     }
 
     #[test]

@@ -91,7 +91,7 @@ fn no_rate_to_carry(rate: f64, of: Sought) -> Diagnostic {
     ))
     .at(Place::Flag("--for-rate".to_owned()))
     .help(format!(
-        "leave it out for the most {who} of one server, and add `-L replicas 1,2,4` to see how many replicas take as many {who} as you have; or give \
+        "leave it out for the most {who} of one server; `plimsoll size` counts the replicas that as many {who} as you have need, on every card; or give \
          --request-rate {rate} in place of the loop"
     ))
 }
@@ -144,6 +144,26 @@ fn run_with(resolved: &Resolved, number: u64, precision: Precision) -> Outcome {
     run_under(resolved, put(resolved, number), precision, told)
 }
 
+/// A run of so many in flight that is long enough to tell whether the SLO is met, of each class, too.
+pub(super) fn long_enough_loop(
+    resolved: &Resolved,
+    number: u64,
+    objective: &Objective,
+    precision: Precision,
+) -> Outcome {
+    let precision = Precision {
+        min_requests: precision.min_requests.max(EACH * number),
+        max_requests: precision.max_requests.max(EACH_AT_MOST * number),
+        ..precision
+    };
+    let first = run_with(resolved, number, precision);
+    // A class that sends seldom beside others needs a longer run.
+    match classes::longer(resolved, objective, &first.result, precision) {
+        Some(longer) => run_with(resolved, number, longer),
+        None => first,
+    }
+}
+
 /// Sentences on runs by their numbers in flight.
 type Caveats = Vec<(u64, String)>;
 
@@ -156,17 +176,7 @@ fn find(
 ) -> (InFlight, Caveats) {
     let (mut tried, mut caveats) = (0, Caveats::new());
     let evaluate = |number: u64| {
-        let precision = Precision {
-            min_requests: precision.min_requests.max(EACH * number),
-            max_requests: precision.max_requests.max(EACH_AT_MOST * number),
-            ..precision
-        };
-        let first = run_with(resolved, number, precision);
-        // A class that sends seldom beside others needs a longer run.
-        let outcome = match classes::longer(resolved, objective, &first.result, precision) {
-            Some(longer) => run_with(resolved, number, longer),
-            None => first,
-        };
+        let outcome = long_enough_loop(resolved, number, objective, precision);
         tried += 1;
         if !goes_on(tried) {
             return None;

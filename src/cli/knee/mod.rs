@@ -14,15 +14,21 @@ mod sizing;
 mod splits;
 mod told;
 
+pub(super) use one::Asked;
+pub(super) use pairs::counted as pairs_for;
+pub(super) use searches::{Pruned, Setting, Turns, search_all};
+pub(super) use settings::{combinations, draw, interrupted, prices, said_of_all};
 pub use sizing::SizingFlags;
+pub(super) use sizing::Wanted;
 pub use splits::SplitFlags;
+pub(super) use splits::do_both;
 pub(super) use told::told;
 
 use std::cell::RefCell;
 use std::io::Write;
 use std::process::ExitCode;
 
-use self::one::{Asked, search_one};
+use self::one::search_one;
 use self::rate::{precision, run_at};
 use super::Exit;
 use super::disk::Disk;
@@ -94,7 +100,7 @@ pub struct Bracket {
 ///
 /// # Errors
 /// There are some.
-fn refuse_recorded(resolved: &Resolved) -> Result<(), Diagnostics> {
+pub(super) fn refuse_recorded(resolved: &Resolved) -> Result<(), Diagnostics> {
     let parts = resolved.scenario.workload.parts();
     let is_recorded = |part: &&WorkloadSpec| matches!(part.prefix, Prefix::Recorded(_));
     match parts.iter().any(is_recorded) {
@@ -142,6 +148,7 @@ pub fn run(args: &Args, out: &mut dyn Write, terminal: &Terminal) -> anyhow::Res
     refuse_recorded(&resolved)?;
     if splits.is_some() {
         splits::rate_of(&resolved)?;
+        splits::refuse_limit(&resolved)?;
     }
     let outputs = args.output.resolve(&input.results, Writer::Knee)?;
     let is_loop = splits.is_none() && in_flight::is_loop(&resolved);
@@ -209,7 +216,7 @@ pub fn run(args: &Args, out: &mut dyn Write, terminal: &Terminal) -> anyhow::Res
 ///
 /// # Errors
 /// What is wrong with it.
-fn input_of(args: &Args) -> Result<(Common<'_>, Assembled), Diagnostics> {
+pub(super) fn input_of(args: &Args) -> Result<(Common<'_>, Assembled), Diagnostics> {
     let flags = &args.scenario;
     let names_model =
         flags.target.is_some() || flags.server.machines.model.is_some() || flags.serve_cmd.is_some();
@@ -355,7 +362,7 @@ fn rate_of_a_run(resolved: &Resolved) -> Option<&str> {
 }
 
 /// Lengths of a run that were given and that the search replaces by its own.
-fn lengths_of_its_own(resolved: &Resolved) -> Vec<String> {
+pub(super) fn lengths_of_its_own(resolved: &Resolved) -> Vec<String> {
     if LoadKind::of_scenario(&resolved.scenario) == LoadKind::Varying {
         return Vec::new();
     }

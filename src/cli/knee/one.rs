@@ -6,7 +6,7 @@ use super::caveats::{self, Caveats};
 use super::rate::{LONGEST, POINT, judged, long_enough, met, precision};
 use super::{Bracket, classes, model, sizing};
 use crate::analysis::costs::Rent;
-use crate::analysis::knee::{Knee, Objective, SearchOptions, search};
+use crate::analysis::knee::{Demand, Knee, Objective, SearchOptions, search};
 use crate::analysis::{LoadKind, Precision, silent_classes};
 use crate::calibrate::interval::FigureInterval;
 use crate::config::{Document, Resolved};
@@ -15,18 +15,18 @@ use crate::report::{EngineWords, KneeContext, KneeView, Sizing};
 use crate::workload::mean_rate;
 
 /// What to search, and to size.
-pub(super) struct Asked<'a> {
-    pub(super) resolved: &'a Resolved,
+pub(in crate::cli) struct Asked<'a> {
+    pub(in crate::cli) resolved: &'a Resolved,
     /// What it was read from, of which another number of replicas is made.
-    pub(super) document: &'a Document,
-    pub(super) bracket: Bracket,
-    pub(super) sizing: Option<Sizing>,
+    pub(in crate::cli) document: &'a Document,
+    pub(in crate::cli) bracket: Bracket,
+    pub(in crate::cli) sizing: Option<Sizing>,
     /// What its pools cost, where that is told beside the knee.
-    pub(super) rent: Option<Result<Rent, String>>,
+    pub(in crate::cli) rent: Option<Result<Rent, String>>,
     /// What was given and has no effect.
-    pub(super) ignored: Vec<String>,
+    pub(in crate::cli) ignored: Vec<String>,
     /// Nothing but the knee is asked for: not how far it may be off because the model is.
-    pub(super) is_bare: bool,
+    pub(in crate::cli) is_bare: bool,
 }
 
 impl<'a> Asked<'a> {
@@ -99,9 +99,23 @@ pub(super) fn search_one(
         .sizing
         .as_ref()
         .filter(|_| !is_interrupted)
-        .map(|sizing| sizing::needed(asked, sizing.demand.rate, &knee, &objective, precision, counting));
-    let (counted, of_count) = needed.map_or((None, None), |needed| (needed.counted, needed.note));
-    let sizing = asked.sizing.clone().map(|sizing| Sizing { counted, ..sizing });
+        .map(|sizing| sizing::needed(asked, sizing, &knee, &objective, precision, counting));
+    let (sizing, of_count) = match (asked.sizing.clone(), needed) {
+        (Some(sizing), Some(needed)) => {
+            let demand = Demand {
+                rate: needed.rate,
+                ..sizing.demand
+            };
+            let counted = needed.counted;
+            let sizing = Sizing {
+                demand,
+                counted,
+                ..sizing
+            };
+            (Some(sizing), needed.note)
+        }
+        (sizing, _) => (sizing, None),
+    };
     let stopped_at = match &stopped {
         Some(_) => StoppedAt::Search,
         None if interrupt::is_asked() => StoppedAt::WhatFollows,

@@ -380,6 +380,29 @@ pub(super) fn execute(
     out: &mut dyn Write,
     terminal: &Terminal,
 ) -> anyhow::Result<ExitCode> {
+    let view = view((resolved, document), rate, ignored, terminal)?;
+    put(&view, outputs, out, terminal)
+}
+
+/// The cheapest numbers of both for a scenario that has no such pools.
+///
+/// # Errors
+/// What is wrong with pools of so many replicas, and a rate that takes more than are simulated.
+pub(in crate::cli) fn counted(
+    document: &Document,
+    rate: f64,
+    terminal: &Terminal,
+) -> anyhow::Result<PairSizing> {
+    let one = split(document, (1, 1), "--disaggregated")?;
+    view((&one, document), rate, &[], terminal)
+}
+
+fn view(
+    (resolved, document): (&Resolved, &Document),
+    rate: f64,
+    ignored: &[String],
+    terminal: &Terminal,
+) -> anyhow::Result<PairSizing> {
     let sought = Sought {
         resolved,
         document,
@@ -391,8 +414,7 @@ pub(super) fn execute(
     let (each, guess) = (Each::of(&one), Guess::of(&one, rate, sought.precision));
     guess.check(rate)?;
     let (found, used) = sought.search(&guess, each.costs(), terminal)?;
-    let view = sought.view((&one, &each, &guess), (&found, &used), terminal)?;
-    put(&view, outputs, out, terminal)
+    sought.view((&one, &each, &guess), (&found, &used), terminal)
 }
 
 fn put(

@@ -18,7 +18,7 @@ use crate::report::{self, KneeView};
 use crate::sweep::{self, Finished};
 
 /// What came of a setting.
-pub(super) enum Setting {
+pub(in crate::cli) enum Setting {
     /// In this command.
     Here(KneeRow),
     /// In an earlier one, as its file has it.
@@ -27,7 +27,7 @@ pub(super) enum Setting {
 
 impl Setting {
     /// Where it was searched in this command.
-    pub(super) fn row(&self) -> Option<&KneeRow> {
+    pub(in crate::cli) fn row(&self) -> Option<&KneeRow> {
         match self {
             Setting::Here(row) => Some(row),
             Setting::Before(_) => None,
@@ -38,7 +38,7 @@ impl Setting {
     ///
     /// # Errors
     /// None that is known: what is read was just written.
-    pub(super) fn object(&self) -> Result<Value, serde_json::Error> {
+    pub(in crate::cli) fn object(&self) -> Result<Value, serde_json::Error> {
         match self {
             Setting::Here(row) => serde_json::from_str(&report::json::knee_setting(row)),
             Setting::Before(object) => Ok(object.clone()),
@@ -59,18 +59,40 @@ impl From<serde_json::Error> for Unkept {
     }
 }
 
+/// Why a setting is not worth its search, by its number and from what came of all in the turns before.
+pub(in crate::cli) type Pruned<'a> = &'a dyn Fn(usize, &[Option<Value>]) -> Option<String>;
+
+/// In which turns settings are searched, and what is not worth a search once those before it are known.
+pub(in crate::cli) struct Turns<'a> {
+    /// Settings by their numbers; those of a turn are searched side by side.
+    pub(in crate::cli) turns: Vec<Vec<usize>>,
+    /// Which of them are not.
+    pub(in crate::cli) pruned: Pruned<'a>,
+}
+
+impl Turns<'_> {
+    /// All side by side.
+    pub(in crate::cli) fn one(settings: usize) -> Turns<'static> {
+        Turns {
+            turns: vec![(0..settings).collect()],
+            pruned: &|_, _| None,
+        }
+    }
+}
+
 /// Every setting in the order of the axes, whatever the number of cores, and the file that what was finished is kept in. With `kept`
 /// what that file already holds is not searched again.
 ///
 /// # Errors
 /// A file that holds something else.
-pub(super) fn search_all(
+pub(in crate::cli) fn search_all(
     plan: &Plan,
     asked: &[(&Planned, Asked<'_>)],
     (cells, kept): (&[sweep::Cell], Option<&str>),
+    turns: &Turns<'_>,
     terminal: &Terminal,
 ) -> anyhow::Result<(Vec<Setting>, Keeper<std::fs::File>)> {
-    let (finished, mut keeper) = match kept {
+    let (mut finished, mut keeper) = match kept {
         Some(path) => Kept::SETTINGS.resume(path, cells, terminal)?,
         None => (Finished::default(), Keeper::new(None)),
     };
@@ -84,32 +106,52 @@ pub(super) fn search_all(
         !interrupt::is_asked()
     };
     let rows: Vec<OnceLock<KneeRow>> = cells.iter().map(|_| OnceLock::new()).collect();
-    let one = |cell: &sweep::Cell| {
-        let searched = asked.binary_search_by_key(&cell.index, |(planned, _)| planned.index);
-        let (labels, found) = match (searched, plan.refused(cell.index)) {
-            (Ok(at), _) => (&asked[at].0.labels, search(&asked[at], &goes_on)),
-            (Err(_), Some(refused)) => (&refused.labels, refused.found()),
-            (Err(_), None) => unreachable!("a cell of the plan is run or refused"),
+    let mut objects: Vec<Option<Value>> = vec![None; cells.len()];
+    for turn in &turns.turns {
+        let of_turn: Vec<sweep::Cell> = turn.iter().map(|&index| cells[index].clone()).collect();
+        let pruned = turn.iter().map(|&index| (turns.pruned)(index, &objects));
+        let pruned: Vec<(usize, Option<String>)> = turn.iter().copied().zip(pruned).collect();
+        let why_pruned = |index: usize| pruned.iter().find(|(own, _)| *own == index)?.1.clone();
+        let one = |cell: &sweep::Cell| {
+            let searched = asked.binary_search_by_key(&cell.index, |(planned, _)| planned.index);
+            let (labels, found) = match (searched, plan.refused(cell.index)) {
+                (Ok(at), _) => {
+                    let found = match why_pruned(cell.index) {
+                        Some(why) => Found::Pruned(why),
+                        None => search(&asked[at], &goes_on),
+                    };
+                    (&asked[at].0.labels, found)
+                }
+                (Err(_), Some(refused)) => (&refused.labels, refused.found()),
+                (Err(_), None) => unreachable!("a cell of the plan is run or refused"),
+            };
+            let labels: Labels = labels.clone();
+            let row = rows[cell.index].get_or_init(|| KneeRow { labels, found });
+            match row.is_whole() {
+                true => Ok(serde_json::from_str(&report::json::knee_setting(row))?),
+                false => Err(Unkept::Cut),
+            }
         };
-        let labels: Labels = labels.clone();
-        let row = rows[cell.index].get_or_init(|| KneeRow { labels, found });
-        match row.is_whole() {
-            true => Ok(serde_json::from_str(&report::json::knee_setting(row))?),
-            false => Err(Unkept::Cut),
+        let before = finished.split_off(&of_turn);
+        let results = sweep::run(&of_turn, before, one, |told| keeper.append(told.line));
+        for (&index, result) in turn.iter().zip(results) {
+            objects[index] = match result {
+                Ok(object) => Some(object),
+                Err(Unkept::Cut) => None,
+                Err(Unkept::Json(error)) => return Err(error.into()),
+            };
         }
-    };
-    let results = sweep::run(cells, finished, one, |told| keeper.append(told.line));
-    drop(progress);
-    let mut settings = Vec::with_capacity(cells.len());
-    for (row, result) in rows.into_iter().zip(results) {
-        settings.push(match (row.into_inner(), result) {
-            (_, Err(Unkept::Json(error))) => return Err(error.into()),
-            (Some(row), _) => Setting::Here(row),
-            (None, Ok(object)) => Setting::Before(object),
-            (None, Err(Unkept::Cut)) => unreachable!("what was cut has its row"),
-        });
     }
-    Ok((settings, keeper))
+    drop(progress);
+    let settings = rows
+        .into_iter()
+        .zip(objects)
+        .map(|(row, object)| match (row.into_inner(), object) {
+            (Some(row), _) => Setting::Here(row),
+            (None, Some(object)) => Setting::Before(object),
+            (None, None) => unreachable!("what was cut has its row"),
+        });
+    Ok((settings.collect(), keeper))
 }
 
 fn search((cell, asked): &(&Planned, Asked<'_>), goes_on: &(impl Fn() -> bool + Sync)) -> Found {

@@ -10,7 +10,7 @@ use super::super::plan::{Common, Plan, Planned};
 use super::super::reported::unread;
 use super::super::{Exit, cells, files, interrupt, mix, present, rent, subject};
 use super::one::Asked;
-use super::searches::{Setting, search_all};
+use super::searches::{Setting, Turns, search_all};
 use super::{Args, Bracket, Terminal, in_flight, no_promise, set_by_the_search};
 use crate::config::axes::{Axis, Cell};
 use crate::config::{Assembled, Diagnostic, Diagnostics, Place, Resolved};
@@ -100,7 +100,7 @@ pub(super) fn execute(
 ///
 /// # Errors
 /// What is wrong with an axis, and more settings than one waits for.
-fn combinations(args: &Args, common: &Common<'_>) -> Result<Vec<Cell>, Diagnostics> {
+pub(in crate::cli) fn combinations(args: &Args, common: &Common<'_>) -> Result<Vec<Cell>, Diagnostics> {
     let axes = args.axes.given()?;
     let lengths = axes.iter().map(|axis| axis.values.len());
     let cells = match args.axes.link {
@@ -134,7 +134,7 @@ fn search(
     let beside = format!("{:?}", (args.min_rate, args.max_rate, args.sizing));
     let cells = plan.cells(is_jsonl.then_some(&beside));
     // Nobody else writes the file until it is whole.
-    let (settings, keeper) = search_all(plan, asked, (&cells, kept), terminal)?;
+    let (settings, keeper) = search_all(plan, asked, (&cells, kept), &Turns::one(cells.len()), terminal)?;
     let mut objects: Vec<Value> = settings.iter().map(Setting::object).collect::<Result<_, _>>()?;
     knees::place(&mut objects);
     if let Some(why) = nothing_searched(plan, &objects) {
@@ -169,7 +169,7 @@ fn search(
     .into())
 }
 
-fn interrupted(settings: &[Setting], kept: Option<&str>) -> String {
+pub(in crate::cli) fn interrupted(settings: &[Setting], kept: Option<&str>) -> String {
     let is_whole = |setting: &&Setting| setting.row().is_none_or(KneeRow::is_whole);
     let whole = settings.iter().filter(is_whole).count();
     let of = counted(settings.len() as u64, "setting");
@@ -260,7 +260,7 @@ fn say(input: &Assembled, plan: &Plan, outputs: &Outputs, unread: &[String], ter
 }
 
 /// Where the prices are from, each card once.
-fn prices(plan: &Plan) -> String {
+pub(in crate::cli) fn prices(plan: &Plan) -> String {
     rent::prices(plan.runs.iter().flat_map(|cell| &cell.resolved.scenario.pools))
 }
 
@@ -290,7 +290,7 @@ fn put(
 }
 
 /// What stands over the picture of all: what is served, what is promised where that is the same of all, and the prices.
-fn said_of_all(plan: &Plan) -> Vec<String> {
+pub(in crate::cli) fn said_of_all(plan: &Plan) -> Vec<String> {
     let resolved = || plan.runs.iter().map(|cell| &cell.resolved);
     let promised = |resolved: &Resolved| {
         let slo = &resolved.slo;
@@ -307,7 +307,12 @@ fn said_of_all(plan: &Plan) -> Vec<String> {
 }
 
 /// The picture of all settings, and one of each that was searched in this command.
-fn draw(all: &Ranking, settings: &[Setting], folder: &str, terminal: &Terminal) -> anyhow::Result<()> {
+pub(in crate::cli) fn draw(
+    all: &Ranking,
+    settings: &[Setting],
+    folder: &str,
+    terminal: &Terminal,
+) -> anyhow::Result<()> {
     let named = |(index, setting): (usize, &Setting)| {
         let row = setting.row()?;
         let priced = row.priced()?;

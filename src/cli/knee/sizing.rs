@@ -1,13 +1,14 @@
-//! `--for-rate`: the fleet that a rate needs, by simulating it.
+//! `--for-rate`: the fleet that a rate needs, or that users do, by simulating it.
 
 use toml::Value;
 
 use super::super::disk::Disk;
-use super::super::in_step::in_step_at;
+use super::super::in_step::{self, in_step_at};
 use super::super::{interrupt, mix, present};
+use super::in_flight::long_enough_loop;
 use super::one::{Asked, GoesOn};
 use super::rate::{judged, long_enough};
-use crate::analysis::knee::{CountEnding, CountOptions, Demand, Knee, Objective, Point, count};
+use crate::analysis::knee::{CountEnding, CountOptions, Demand, Knee, Loop, Objective, Point, count};
 use crate::analysis::{LoadKind, Outcome, Precision};
 use crate::config::{Diagnostic, Diagnostics, Document, Place, Resolved, resolve};
 use crate::report::{Counted, Sizing};
@@ -47,22 +48,57 @@ impl SizingFlags {
         let Some(rate) = self.for_rate else {
             return Ok(None);
         };
-        let engines = engines_of_one(resolved, document)?;
+        let wanted = Wanted {
+            rate,
+            of_loop: None,
+            spares: 0,
+            asker: "--for-rate",
+        };
+        wanted.of(resolved, document).map(Some)
+    }
+}
+
+/// What replicas are counted for.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub(in crate::cli) struct Wanted {
+    /// Requests per second; of a closed loop a guess.
+    pub(in crate::cli) rate: f64,
+    /// The closed loop, if it is one.
+    pub(in crate::cli) of_loop: Option<Loop>,
+    /// Replicas to have beside those that carry it.
+    pub(in crate::cli) spares: u64,
+    /// Who counts, as messages begin.
+    pub(in crate::cli) asker: &'static str,
+}
+
+impl Wanted {
+    /// The question to a scenario's replica.
+    ///
+    /// # Errors
+    /// A scenario that is a cluster already, or whose replicas fail.
+    pub(in crate::cli) fn of(self, resolved: &Resolved, document: &Document) -> Result<Sizing, Diagnostics> {
+        let engines = engines_of_one(self.asker, resolved, document)?;
         let price = resolved.scenario.first_pool().price.as_ref();
         let listed = price.and_then(|price| price.listed.as_ref());
-        Ok(Some(Sizing {
+        Ok(Sizing {
             demand: Demand {
-                rate,
+                rate: self.rate,
                 gpus_per_replica: resolved.placement.gpus() * engines,
                 usd_per_gpu_hour: price.map(|price| price.usd_per_hour),
             },
+            of_loop: self.of_loop,
+            spares: self.spares,
             gpu: resolved.device.id.clone(),
             price_source: listed.map(|date| format!("assumed list price of {date}")),
             is_bursty: resolved.scenario.workload.is_bursty(),
-            beside: mix::beside(&resolved.scenario.workload),
+            beside: match self.of_loop {
+                // All that is sent is the loop.
+                Some(_) => Vec::new(),
+                None => mix::beside(&resolved.scenario.workload),
+            },
             counted: None,
             fleet: None,
-        }))
+        })
     }
 }
 
@@ -87,37 +123,69 @@ pub(super) fn replacing(precision: Precision, inside: f64) -> Precision {
     }
 }
 
-/// Replicas that a rate needs.
+/// Replicas that a rate or a closed loop needs.
 pub(super) struct Needed {
+    /// Requests per second that they are counted for: of a closed loop those that it sends to them.
+    pub(super) rate: f64,
     /// `None` where no number would help.
     pub(super) counted: Option<Counted>,
     /// What the number hangs on that the traffic need not have.
     pub(super) note: Option<String>,
 }
 
-/// The replicas that the rate needs, by simulating as many.
+/// The replicas that the demand needs, by simulating as many.
 pub(super) fn needed(
     asked: &Asked<'_>,
-    rate: f64,
+    sizing: &Sizing,
     knee: &Knee,
     objective: &Objective,
     precision: Precision,
     goes_on: GoesOn<'_>,
 ) -> Needed {
+    let rate = match sizing.of_loop {
+        None => sizing.demand.rate,
+        Some(of_loop) => of_loop.rate(answer_s(knee)),
+    };
     let mut simulated = Vec::new();
     let mut look = |replicas: u64, many: &Resolved, outcome: &Outcome| {
-        simulated.push((replicas, in_step_at(rate, many, outcome)));
+        let said = match sizing.of_loop {
+            None => in_step_at(rate, many, outcome),
+            Some(_) => in_step::in_step(many, outcome),
+        };
+        simulated.push((replicas, said));
     };
-    let counted = counted(asked, (rate, knee), objective, precision, goes_on, &mut look);
-    let found = match &counted {
-        Some(Counted::BySimulation { count, .. }) => count.ending,
-        _ => CountEnding::Stopped,
+    let of = (rate, sizing.of_loop, knee);
+    let counted = counted(asked, of, objective, precision, goes_on, &mut look);
+    let (found, count) = match &counted {
+        Some(Counted::BySimulation { count, .. }) => (count.ending, Some(count)),
+        _ => (CountEnding::Stopped, None),
     };
-    let note = match found {
-        CountEnding::Found { replicas, .. } => fewer_if_scattered(replicas, simulated),
-        _ => None,
+    let CountEnding::Found { replicas, .. } = found else {
+        return Needed {
+            rate,
+            counted,
+            note: None,
+        };
     };
-    Needed { counted, note }
+    // What a loop sends is what its answers let in.
+    let crew = count.and_then(|count| count.crew(replicas));
+    let sent = crew.and_then(|crew| crew.point.throughput);
+    Needed {
+        rate: match (sizing.of_loop, sent) {
+            (Some(_), Some(sent)) => sent.value,
+            _ => rate,
+        },
+        counted,
+        note: fewer_if_scattered(replicas, simulated),
+    }
+}
+
+/// Mean time of an answer at the knee, or at the lowest rate that was tried, by Little's law.
+fn answer_s(knee: &Knee) -> f64 {
+    let below = knee.within_slo.map_or(f64::INFINITY, |found| found.value);
+    let mut kept = knee.up_to(below).filter(|point| point.keeps_up());
+    kept.find_map(|point| Some(point.in_system? / point.rate))
+        .unwrap_or_default()
 }
 
 /// What answers in step do to the number of replicas that was found, or to one less, which was not enough.
@@ -139,7 +207,7 @@ type Looks<'a> = &'a mut dyn FnMut(u64, &Resolved, &Outcome);
 /// The number, or on what else it rests; `None` where none would help.
 fn counted(
     asked: &Asked<'_>,
-    (rate, knee): (f64, &Knee),
+    (rate, of_loop, knee): (f64, Option<Loop>, &Knee),
     objective: &Objective,
     precision: Precision,
     goes_on: GoesOn<'_>,
@@ -166,7 +234,13 @@ fn counted(
         true => knee.saturation.or(knee.within_slo),
         false => knee.within_slo.or(knee.saturation),
     };
-    let guess = each.map_or(1.0, |each| rate / each.value).ceil();
+    let guess = each.map_or(1.0, |each| rate / each.value);
+    // Requests that go round in turn come to each more evenly than to one alone: several carry more than so many knees, and no more
+    // than saturates them.
+    let room = each
+        .zip(knee.saturation)
+        .map_or(1.0, |(each, saturation)| saturation.value / each.value);
+    let guess = (guess / room.max(1.0).sqrt()).ceil();
     let replicas_max = if varies { OF_A_SPAN } else { OF_A_LAW };
     if guess > replicas_max as f64 && !varies {
         return by_knee("more than 1,024 at once take too long");
@@ -179,18 +253,28 @@ fn counted(
     let mut tried = 0;
     let evaluate = |replicas: u64| {
         let many = match replicas {
-            1 => None,
+            1 if of_loop.is_none() => None,
             replicas => Some(of(asked.document, replicas).ok()?),
         };
         let many = many.as_ref().unwrap_or(resolved);
-        let precision = replacing(precision, inside * replicas as f64);
-        let outcome = long_enough(many, rate, objective, precision);
+        let outcome = match of_loop {
+            None => long_enough(
+                many,
+                rate,
+                objective,
+                replacing(precision, inside * replicas as f64),
+            ),
+            Some(of_loop) => long_enough_loop(many, of_loop.number.into(), objective, precision),
+        };
         tried += 1;
         if !goes_on(tried) || interrupt::is_asked() {
             return None;
         }
         look(replicas, many, &outcome);
-        let point = judged(many, rate, objective, &outcome);
+        let mut point = judged(many, rate, objective, &outcome);
+        if of_loop.is_some() {
+            point.rate = point.throughput.map_or(0.0, |served| served.value);
+        }
         Some(match saturation {
             Some(each) => point.shared_by(replicas, &each),
             None => point,
@@ -230,10 +314,10 @@ fn inside_each(knee: &Knee) -> f64 {
 
 /// Engines of one replica, which are those of a data-parallel server. Where the count rests on the knee of one, that of a
 /// cluster would be counted, and paid, as one.
-fn engines_of_one(resolved: &Resolved, document: &Document) -> Result<u32, Diagnostics> {
+fn engines_of_one(asker: &str, resolved: &Resolved, document: &Document) -> Result<u32, Diagnostics> {
     let cluster = &resolved.scenario.cluster;
     if resolved.servers.len() > 1 {
-        let what = "--for-rate counts replicas that are alike, and the scenario has pools";
+        let what = format!("{asker} counts replicas that are alike, and the scenario has pools");
         let help = match cluster.disaggregation.is_some() {
             true => {
                 "count without -L and -S, and with one pool of each role: [cluster.prefill] and [cluster.decode], or --prefill 1 --decode 1"
@@ -246,13 +330,15 @@ fn engines_of_one(resolved: &Resolved, document: &Document) -> Result<u32, Diagn
     }
     let has_several = cluster.replicas > 1 && document.get("cluster.replicas").is_some();
     if !cluster.scalers.is_empty() {
-        let what = "--for-rate counts replicas that are up all the time, and an autoscaler starts and stops those of this scenario";
+        let what = format!(
+            "{asker} counts replicas that are up all the time, and an autoscaler starts and stops those of this scenario"
+        );
         let help = "leave [cluster.autoscale] out of it to count them; `run` says what the autoscaler's come to, and what they cost";
         return Err(Diagnostic::new(what).help(help).into());
     }
     if has_several {
         let what = format!(
-            "--for-rate counts replicas, and the scenario has {} already",
+            "{asker} counts replicas, and the scenario has {} already",
             cluster.replicas
         );
         let help = "leave --replicas out, or give --replicas 1 where a file has more; the router may stay";
@@ -261,9 +347,11 @@ fn engines_of_one(resolved: &Resolved, document: &Document) -> Result<u32, Diagn
     if cluster.outages.is_some() || !cluster.changes.is_empty() {
         let help =
             "leave the failures out, count, and see by `run --replicas N` with failures whether N is enough";
-        return Err(Diagnostic::new("--for-rate counts replicas that do not fail")
-            .help(help)
-            .into());
+        return Err(
+            Diagnostic::new(format!("{asker} counts replicas that do not fail"))
+                .help(help)
+                .into(),
+        );
     }
     Ok(cluster.replicas)
 }

@@ -265,19 +265,48 @@ pub(super) fn one_of_each(document: &Document) -> anyhow::Result<Resolved> {
     Ok(pair)
 }
 
-/// The scenario with so many replicas that do both.
-fn all_do_both(document: &Document, replicas: u32) -> anyhow::Result<Resolved> {
-    let mut document = document.clone();
+/// Takes prefill and decode pools, and what is between them, out of a scenario: its replicas do both.
+pub(in crate::cli) fn do_both(document: &mut Document) {
     for key in ["prefill", "decode", "link"] {
         document.remove(&format!("cluster.{key}"));
     }
     document.remove("engine.kv_transfer_config");
+}
+
+/// The scenario with so many replicas that do both.
+fn all_do_both(document: &Document, replicas: u32) -> anyhow::Result<Resolved> {
+    let mut document = document.clone();
+    do_both(&mut document);
     document.set(
         "cluster.replicas",
         Value::Integer(replicas.into()),
         "--disaggregated",
     );
     Ok(resolve(document, &Disk)?)
+}
+
+/// Refuses a client that lets in no more than so many: every way would serve what that client sends, and none could be told from
+/// another.
+///
+/// # Errors
+/// There is such a limit.
+pub(super) fn refuse_limit(resolved: &Resolved) -> Result<(), Diagnostics> {
+    let Some(most) = resolved.scenario.workload.client.max_concurrency else {
+        return Ok(());
+    };
+    let mut given = resolved.provenance.iter();
+    let given = given.find(|value| value.key.ends_with("max_concurrency"));
+    let place = given.map_or(Place::Nowhere, |value| match &value.source {
+        Source::Flag(flag) => Place::Flag(flag.clone()),
+        _ => Place::Nowhere,
+    });
+    let problem = Diagnostic::new(format!(
+        "--disaggregated looks for the rates that ways to use GPUs serve, and max_concurrency = {most} is the limit of all of them: the client \
+         holds back what is beyond"
+    ));
+    let help = "leave it out; how many may be in flight on one way is asked by --prefill 1 --decode 1 --request-rate inf --max-concurrency N, \
+                without --disaggregated";
+    Err(problem.at(place).help(help).into())
 }
 
 /// The rate of the traffic, which every way is searched at multiples of.

@@ -57,6 +57,11 @@ impl<'a> Common<'a> {
         self
     }
 
+    /// Whether nothing said a rate, so that the search's own stands for it.
+    pub(in crate::cli) fn lacks_rate(&self) -> bool {
+        self.has_own_rate
+    }
+
     /// The scenario that is named, with what pasted commands changed of it.
     pub(in crate::cli) fn scenario(&self) -> &Document {
         self.ground.document()

@@ -16,7 +16,7 @@ use std::collections::BTreeMap;
 
 pub use evidence::{BlockEvidence, Evidence, FamilyEvidence, HostPair, Input, RunEvidence};
 pub use read::{CalibrationError, Problem};
-pub use registry::{Chosen, for_device, prior, shipped, shipped_names, shipped_text};
+pub use registry::{Chosen, for_device, is_calibrated, prior, shipped, shipped_names, shipped_text};
 
 use super::Trust;
 use super::jitter::JitterLaw;

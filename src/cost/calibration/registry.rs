@@ -90,6 +90,13 @@ pub fn shipped_text(name: &str) -> Option<&'static str> {
     Some(text)
 }
 
+/// Whether a calibration ships of a card by its id, under any engine.
+#[must_use]
+pub fn is_calibrated(id: &str) -> bool {
+    let own = format!("{}-", id.to_lowercase());
+    shipped_names().any(|name| name.starts_with(&own))
+}
+
 /// The best shipped calibration for `device` under `engine` (`vllm`, `sglang`).
 #[must_use]
 pub fn for_device(device: &Device, engine: &str) -> Chosen {

@@ -208,6 +208,19 @@ fn sizing(asked: &Sizing) -> Object {
     let fleet = asked.fleet.as_ref();
     let whole = |value: Option<u64>| value.map_or(Value::Null, Value::Integer);
     object.put("for_rate", asked.demand.rate);
+    if let Some(of_loop) = asked.of_loop {
+        // Who send at that rate.
+        let who = if of_loop.is_users {
+            "for_users"
+        } else {
+            "for_in_flight"
+        };
+        object.put(who, u64::from(of_loop.number));
+        object.put("think_time_s", of_loop.think_s);
+    }
+    if asked.spares > 0 {
+        object.put("spares", asked.spares);
+    }
     object.put("replicas", whole(fleet.map(|fleet| fleet.replicas)));
     object.put("replicas_low", whole(fleet.map(|fleet| fleet.replicas_95.0)));
     object.put(

@@ -21,11 +21,17 @@ pub fn knee_setting(row: &KneeRow) -> String {
 /// Where the user stopped before all were searched each says how many were, among which alone the best was looked for.
 #[must_use]
 pub fn knee_settings(knees: &Knees) -> Vec<String> {
+    let objects = settings(knees, |at| knees.rows[at].clone());
+    objects.iter().map(Object::line).collect()
+}
+
+/// The same before they are written, each as `named` says what its cell is.
+pub(super) fn settings(knees: &Knees, named: impl Fn(usize) -> KneeRow) -> Vec<Object> {
     let searched = knees.cut().map(|(searched, _)| searched);
     let words = knees.standing_words().into_iter().zip(knees.doubt_words());
-    let placed = knees.rows.iter().zip(words);
+    let placed = words.enumerate();
     placed
-        .map(|(row, words)| object(row, Some((words, searched))).line())
+        .map(|(at, words)| object(&named(at), Some((words, searched))))
         .collect()
 }
 
@@ -52,7 +58,11 @@ fn object(row: &KneeRow, beside: Option<Beside>) -> Object {
             object.put("cost", Value::Object(cost(priced)));
             object.extend(knee::object(&priced.view));
         }
-        Found::DoesNotFit(_) | Found::Refused { .. } | Found::Failed(_) | Found::NotRun => {
+        Found::DoesNotFit(_)
+        | Found::Refused { .. }
+        | Found::Failed(_)
+        | Found::Pruned(_)
+        | Found::NotRun => {
             object.put("verdict", row.state());
             object.extend(knee::unsearched());
         }

@@ -17,7 +17,7 @@ pub(super) fn answer(knees: &Knees) -> String {
 }
 
 /// What stands before an answer that is only among the settings that were searched to their end.
-pub(super) fn interrupted(searched: u64, searchable: u64) -> String {
+pub(in crate::report) fn interrupted(searched: u64, searchable: u64) -> String {
     let were = if searched == 1 { "was" } else { "were" };
     let of = counted(searchable, "setting");
     format!("INTERRUPTED: {searched} of {of} {were} searched; ")
@@ -46,7 +46,7 @@ fn found(knees: &Knees) -> String {
         _ if knees.cut().is_some() && !knees.searched().any(|priced| priced.view.is_kept()) => {
             seen_before_the_end(knees)
         }
-        _ if knees.priced().any(|priced| priced.view.only_client().is_some()) => {
+        _ if knees.is_any_client() => {
             "THE CLIENT IS THE LIMIT of every setting that meets the SLO: a larger --max-concurrency, or none, shows what they carry"
                 .to_owned()
         }
@@ -88,13 +88,13 @@ fn seen_before_the_end(knees: &Knees) -> String {
 }
 
 /// What else must be known of the answer: settings without a price, a knee or a search, each with its reason.
-pub(super) fn qualified(knees: &Knees) -> Vec<String> {
+pub(in crate::report) fn qualified(knees: &Knees) -> Vec<String> {
     let mut reasons: Vec<(String, Vec<&KneeRow>)> = Vec::new();
     for row in &knees.rows {
         let reason = match &row.found {
             Found::DoesNotFit(why) => Some(format!("does not fit: {why}")),
             Found::Refused { why, .. } => Some(format!("is refused: {why}")),
-            Found::Failed(why) => Some(format!("was not searched: {why}")),
+            Found::Failed(why) | Found::Pruned(why) => Some(format!("was not searched: {why}")),
             Found::NotRun => None,
             Found::Knee(priced) => not_ranked(knees, priced),
         };
@@ -194,7 +194,7 @@ fn beside(knees: &Knees, may: &str) -> String {
 }
 
 /// The settings that cannot be told from the best, a sentence for each reason.
-pub(super) fn all_alike(knees: &Knees) -> Vec<String> {
+pub(in crate::report) fn all_alike(knees: &Knees) -> Vec<String> {
     const LISTED: usize = 16;
     let told = |doubt: Doubt| {
         let alike = knees.alike(doubt);

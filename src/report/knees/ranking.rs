@@ -261,7 +261,7 @@ fn why_unranked(object: &Value, undone: Option<Undone>, measure: Measure) -> Str
     match (text("state"), undone) {
         ("does_not_fit", _) => format!("does not fit: {}", text("why")),
         ("refused", _) => format!("refused: {}", text("in_short")),
-        ("failed", _) => text("why").to_owned(),
+        ("failed" | "pruned", _) => text("why").to_owned(),
         ("not_run", _) => "not searched: interrupted".to_owned(),
         ("interrupted", _) => "interrupted".to_owned(),
         (_, Some(undone)) => undone.why().to_owned(),

@@ -59,8 +59,7 @@ fn lines(knees: &Knees) -> Vec<(&'static str, String)> {
     if !knees.subject.is_empty() {
         lines.push(("simulated", knees.subject.clone()));
     }
-    let promises = said_of(knees, |priced| vec![asked(&priced.view).join(", ")]);
-    lines.extend(promises.into_iter().map(|sentence| ("SLO", sentence)));
+    lines.extend(promises(knees).into_iter().map(|sentence| ("SLO", sentence)));
     if !knees.price_source.is_empty() {
         lines.push(("prices", knees.price_source.clone()));
     }
@@ -77,17 +76,26 @@ fn lines(knees: &Knees) -> Vec<(&'static str, String)> {
     lines.extend(full.into_iter().map(|sentence| (ONCE_FULL, sentence)));
     let counted = said_of(knees, |priced| how_counted(priced).into_iter().collect());
     lines.extend(counted.into_iter().map(|sentence| ("counted", sentence)));
-    let notes = said_of(knees, |priced| {
-        let unknown = priced.view.model_unknown.as_ref();
-        let unknown = unknown.map(|why| format!("the model's doubt is not known: {why}"));
-        priced.view.notes.iter().cloned().chain(unknown).collect()
-    });
-    lines.extend(notes.into_iter().map(|sentence| ("note", sentence)));
+    lines.extend(notes(knees).into_iter().map(|sentence| ("note", sentence)));
     lines
 }
 
+/// What is promised.
+pub(in crate::report) fn promises(knees: &Knees) -> Vec<String> {
+    said_of(knees, |priced| vec![asked(&priced.view).join(", ")])
+}
+
+/// What else must be known.
+pub(in crate::report) fn notes(knees: &Knees) -> Vec<String> {
+    said_of(knees, |priced| {
+        let unknown = priced.view.model_unknown.as_ref();
+        let unknown = unknown.map(|why| format!("the model's doubt is not known: {why}"));
+        priced.view.notes.iter().cloned().chain(unknown).collect()
+    })
+}
+
 /// Defaults and substitutions.
-fn assumed(knees: &Knees) -> Vec<String> {
+pub(in crate::report) fn assumed(knees: &Knees) -> Vec<String> {
     said_of(knees, |priced| priced.view.assumptions.clone())
 }
 
@@ -179,7 +187,11 @@ fn cells(knees: &Knees) -> (Vec<Column>, Vec<Vec<String>>) {
         let mut cells: Vec<String> = row.labels.iter().map(|(_, value)| value.clone()).collect();
         match &row.found {
             Found::Knee(priced) => cells.extend(figures(knees, priced, is_sized)),
-            Found::DoesNotFit(_) | Found::Refused { .. } | Found::Failed(_) | Found::NotRun => {
+            Found::DoesNotFit(_)
+            | Found::Refused { .. }
+            | Found::Failed(_)
+            | Found::Pruned(_)
+            | Found::NotRun => {
                 cells.resize(columns.len() - 2, "–".to_owned());
                 cells.extend([String::new(), row.fate()]);
             }

@@ -1,0 +1,118 @@
+//! What to buy as one JSON object: the answer, what was wanted, every purchase, and each setting as a ranking of knees has it.
+
+use super::knees::settings;
+use super::value::{Object, Value};
+use crate::report::purchases::{How, Offer, Purchases, answer};
+use crate::report::trust::trust_word;
+
+/// Writes the object as a line of JSON, without a newline at its end. `purchases` are in the order of their ranks; `setting` is the index
+/// of its own in `settings`, which are in the order of the axes, and `null` of prefill and decode pools.
+#[must_use]
+pub fn purchases(shop: &Purchases) -> String {
+    let mut object = Object::default();
+    object.put("format_version", super::FORMAT_VERSION);
+    object.put("version", super::VERSION);
+    object.put("answer", answer(shop));
+    object.put("demand", demand(shop));
+    object.put("spares", shop.spares);
+    let offers = shop.offers();
+    let usd = |offer: &&Offer| offer.surviving.2;
+    let known = offers.iter().filter(|offer| usd(offer).is_some());
+    let surviving = known.min_by(|a, b| usd(a).partial_cmp(&usd(b)).unwrap_or(std::cmp::Ordering::Equal));
+    object.put("cheapest_surviving_a_failure", surviving.map(self::surviving));
+    object.put("purchases", offers.iter().map(purchase).collect::<Vec<Object>>());
+    object.put("left_out", shop.left_out.clone());
+    let mut next = Object::default();
+    for (name, command) in &shop.next {
+        next.put(name, command.as_str());
+    }
+    object.put("next", next);
+    object.put("settings", settings(&shop.knees, |at| shop.as_cell(at)));
+    object.line()
+}
+
+fn demand(shop: &Purchases) -> Object {
+    let demand = &shop.demand;
+    let mut object = Object::default();
+    // Of a closed loop what it sends hangs on who answers: each purchase has it.
+    object.put("request_rate", demand.rate);
+    let number = |is_users: bool| {
+        let of_loop = demand.of_loop.filter(|of_loop| of_loop.is_users == is_users);
+        of_loop.map(|of_loop| u64::from(of_loop.number))
+    };
+    object.put("users", number(true));
+    let users = demand.of_loop.filter(|of_loop| of_loop.is_users);
+    object.put("think_time_s", users.map(|users| users.think_s));
+    object.put("in_flight", number(false));
+    object.put("headroom", demand.headroom);
+    let source = (!demand.source.is_empty()).then(|| demand.source.clone());
+    object.put("source", source);
+    object
+}
+
+fn put_how(object: &mut Object, how: How) {
+    let (replicas, apart) = match how {
+        How::Alike(replicas) => (replicas, None),
+        How::Apart(prefill, decode) => (prefill + decode, Some((prefill, decode))),
+    };
+    object.put("replicas", replicas);
+    object.put("prefill_replicas", apart.map(|(prefill, _)| prefill));
+    object.put("decode_replicas", apart.map(|(_, decode)| decode));
+}
+
+fn surviving(offer: &Offer) -> Object {
+    let (how, gpus, usd) = offer.surviving;
+    let mut object = Object::default();
+    object.put("rank", offer.rank as u64);
+    object.put("gpu", offer.config.gpu.as_str());
+    object.put("tensor_parallel_size", size(offer));
+    put_how(&mut object, how);
+    object.put("gpus", gpus);
+    object.put("usd_per_hour", usd);
+    object
+}
+
+/// Of a number that is none, as a file may have it, what was written.
+fn size(offer: &Offer) -> Value {
+    let text = &offer.config.tensor_parallel;
+    text.parse()
+        .map_or_else(|_| Value::Text(text.clone()), Value::Integer)
+}
+
+fn purchase(offer: &Offer) -> Object {
+    let mut object = Object::default();
+    object.put("rank", offer.rank as u64);
+    object.put("setting", offer.row.map(|row| row as u64));
+    object.put("buy", offer.bought());
+    object.put("gpu", offer.config.gpu.as_str());
+    object.put("tensor_parallel_size", size(offer));
+    put_how(&mut object, offer.how);
+    object.put("gpus", offer.gpus);
+    // Requests per second that one replica alone takes within the SLO.
+    object.put("knee_of_one", offer.knee_per_s);
+    // What its run served and had in flight, and by Little's law what an answer takes.
+    object.put("request_rate", offer.seen.map(|seen| seen.served_per_s));
+    object.put("in_flight", offer.seen.map(|seen| seen.in_flight));
+    object.put("answer_s", offer.seen.map(|seen| seen.answer_s()));
+    object.put("load", offer.load);
+    object.put("survives_a_failure", offer.survives);
+    object.put("load_one_lost", offer.left.map(|(_, load)| load));
+    object.put("usd_per_hour", offer.usd_per_hour);
+    object.put("usd_low", offer.usd_90.map(|(low, _)| low));
+    let high = offer.usd_90.map(|(_, high)| high);
+    object.put("usd_high", high.filter(|high| high.is_finite()));
+    object.put("usd_per_hour_surviving", offer.surviving.2);
+    object.put("gpus_surviving", offer.surviving.1);
+    object.put(
+        "usd_per_million_output_tokens",
+        offer.usd_per_million_output_tokens,
+    );
+    object.put("usd_per_million_tokens", offer.usd_per_million_tokens);
+    object.put(
+        "counted_by",
+        if offer.is_simulated { "simulation" } else { "knee" },
+    );
+    object.put("kernels", offer.kernels.map(|trust| trust_word(trust).to_owned()));
+    object.put("standing", offer.standing);
+    object
+}
