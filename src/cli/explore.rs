@@ -3,6 +3,7 @@
 mod answers;
 mod controls;
 mod film;
+mod repeated;
 mod site;
 
 use std::io::Write;
@@ -94,7 +95,7 @@ pub fn run(args: &Args, out: &mut dyn Write, terminal: &Terminal) -> anyhow::Res
         format!("cannot listen at {host}, port {port}: another --port (0 for one that is free), or a --host of this machine")
     })?;
     let address = socket.local_addr()?;
-    let subject = explorer.subject()?;
+    let subject = explorer.start().subject.clone();
     writeln!(
         out,
         "{subject}: open {} in a browser; Ctrl-C ends it",

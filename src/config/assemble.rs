@@ -347,7 +347,7 @@ fn has_alias(flags: &ScenarioFlags) -> bool {
 }
 
 /// Whether a positional argument is a scenario rather than a model.
-pub(super) fn is_scenario(target: &str) -> bool {
+pub(crate) fn is_scenario(target: &str) -> bool {
     target.ends_with(".toml")
         || files::is_standard_input(target)
         || files::SHIPPED.iter().any(|(name, _)| *name == target)

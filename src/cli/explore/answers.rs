@@ -10,9 +10,10 @@ use super::super::disk::Disk;
 use super::super::{interrupt, knee, run, subject};
 use super::controls::{self, Group};
 use super::film;
+use super::repeated::{flag_of, joined, repeated};
 use crate::config::flags::ScenarioFlags;
 use crate::config::variant::{Said, variant};
-use crate::config::{Diagnostic, Diagnostics, Document, Resolved, resolve};
+use crate::config::{Diagnostic, Diagnostics, Document, Resolved, is_scenario, resolve};
 use crate::report::film::Film;
 
 /// Longest that a page waits for a run, and for a search.
@@ -31,10 +32,11 @@ pub(super) struct Asked {
 }
 
 /// What a page begins with.
-#[derive(Debug, Serialize)]
+#[derive(Debug, Default, Serialize)]
 pub(super) struct Start {
     version: &'static str,
-    subject: String,
+    /// What is simulated.
+    pub(super) subject: String,
     base: String,
     groups: Vec<Group>,
 }
@@ -97,6 +99,7 @@ pub(super) struct Explorer {
     flags: ScenarioFlags,
     /// The words that they were given by.
     base: Vec<String>,
+    start: Start,
 }
 
 impl Explorer {
@@ -115,15 +118,25 @@ impl Explorer {
                 .collect(),
             None => typed,
         };
-        let explorer = Explorer { flags, base };
+        let mut explorer = Explorer {
+            flags,
+            base,
+            start: Start::default(),
+        };
         let (_, resolved) = explorer.resolve(&[])?;
+        explorer.start = Start {
+            version: env!("CARGO_PKG_VERSION"),
+            subject: subject::subject(&resolved),
+            base: joined(&explorer.base),
+            groups: controls::of(&resolved),
+        };
         let notes = note.into_iter().chain(resolved.notes.iter().cloned()).collect();
         Ok((explorer, notes))
     }
 
-    /// What the scenario is called.
-    pub(super) fn subject(&self) -> Result<String, Diagnostics> {
-        Ok(subject::subject(&self.resolve(&[])?.1))
+    /// What a page begins with.
+    pub(super) fn start(&self) -> &Start {
+        &self.start
     }
 
     fn resolve(&self, words: &[String]) -> Result<(Document, Resolved), Diagnostics> {
@@ -135,22 +148,6 @@ impl Explorer {
         let mut resolved = resolve(input.document.clone(), &Disk)?;
         resolved.said_before(&input.notes, &input.ignored);
         Ok((input.document, resolved))
-    }
-
-    /// What a page begins with.
-    ///
-    /// # Errors
-    /// A file of the scenario has changed for the worse.
-    pub(super) fn start(&self) -> Result<Start, Unanswered> {
-        let (_, resolved) = self
-            .resolve(&[])
-            .map_err(|problems| self.wrong("run", &[], &problems))?;
-        Ok(Start {
-            version: env!("CARGO_PKG_VERSION"),
-            subject: subject::subject(&resolved),
-            base: joined(&self.base),
-            groups: controls::of(&resolved),
-        })
     }
 
     /// Simulates a run; `goes_on` says whether anybody waits for it.
@@ -213,6 +210,17 @@ impl Explorer {
                 None => self.failed("knee", &words, format!("{error:#}")),
             }),
         }
+    }
+
+    /// The command line that does the same.
+    fn command(&self, command: &str, words: &[String]) -> String {
+        let model = self.flags.target.as_deref().filter(|target| !is_scenario(target));
+        format!(
+            "plimsoll {command} {}",
+            joined(&repeated(&self.base, model, words))
+        )
+        .trim_end()
+        .to_owned()
     }
 
     fn cut(&self, command: &str, words: &[String], is_late: bool) -> Unanswered {
@@ -321,61 +329,6 @@ impl Explorer {
             flag
         }
     }
-
-    /// The command line that does the same: where the base gives a flag that was turned, the last one counts.
-    fn command(&self, command: &str, words: &[String]) -> String {
-        let turned: Vec<String> = words.iter().filter_map(|word| flag_of(word)).collect();
-        let mut kept = Vec::new();
-        let mut base = self.base.iter().peekable();
-        while let Some(word) = base.next() {
-            if !flag_of(word).is_some_and(|flag| turned.contains(&flag)) {
-                kept.push(word.clone());
-                continue;
-            }
-            // Its values go with it.
-            let is_whole = word.contains('=');
-            while !is_whole && base.peek().is_some_and(|next| !next.starts_with('-')) {
-                base.next();
-            }
-        }
-        kept.extend(words.iter().flat_map(|word| as_typed(word)));
-        format!("plimsoll {command} {}", joined(&kept))
-            .trim_end()
-            .to_owned()
-    }
-}
-
-/// The flag that a word is, whatever way it is written: `-tp`, `--enable_prefix_caching`, `--no-enable-prefix-caching`.
-fn flag_of(word: &str) -> Option<String> {
-    if word == "-tp" {
-        return Some("tensor-parallel-size".to_owned());
-    }
-    let name = word.strip_prefix("--")?;
-    let name = name.split('=').next().unwrap_or(name).replace('_', "-");
-    Some(name.strip_prefix("no-").map_or(name.clone(), str::to_owned))
-}
-
-/// A flag and its value as people type them: `--gpu l40s`, `--no-enable-prefix-caching`.
-fn as_typed(word: &str) -> Vec<String> {
-    let given = word.strip_prefix("--").and_then(|word| word.split_once('='));
-    let Some((name, value)) = given else {
-        return vec![word.to_owned()];
-    };
-    match value {
-        "true" => vec![format!("--{name}")],
-        "false" => vec![format!("--no-{name}")],
-        // Another dash in front of a word would be another flag.
-        _ if value.starts_with('-') => vec![word.to_owned()],
-        _ => vec![format!("--{name}"), value.to_owned()],
-    }
-}
-
-/// Words as a shell takes them.
-fn joined(words: &[String]) -> String {
-    let quoted = words
-        .iter()
-        .map(|word| shlex::try_quote(word).map_or_else(|_| word.clone(), |quoted| quoted.into_owned()));
-    quoted.collect::<Vec<String>>().join(" ")
 }
 
 /// What a printer wrote, to the last digit.

@@ -4,7 +4,7 @@
 //! machine alone the name in front of the port has to be one of this machine, so that no name of somebody else's may lead here.
 
 use std::io;
-use std::net::{SocketAddr, TcpListener};
+use std::net::{IpAddr, SocketAddr, TcpListener};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
@@ -73,13 +73,13 @@ const JAVASCRIPT: &str = "text/javascript; charset=utf-8";
 const POLICY: &str =
     "default-src 'self'; img-src 'self' data:; base-uri 'none'; form-action 'none'; frame-ancestors 'none'";
 
-/// Runs at a time; a search has one core of its own.
+/// Runs at a time; of searches there is one.
 const RUNS: usize = 2;
 
 struct Site {
     explorer: Explorer,
-    runs: Semaphore,
-    searches: Semaphore,
+    runs: Arc<Semaphore>,
+    searches: Arc<Semaphore>,
     /// Every name of a host leads here; else only this machine's.
     is_open: bool,
 }
@@ -122,8 +122,8 @@ pub(super) fn show(socket: TcpListener, explorer: Explorer) -> io::Result<()> {
 fn router(explorer: Explorer, address: SocketAddr) -> Router {
     let site = Arc::new(Site {
         explorer,
-        runs: Semaphore::new(RUNS),
-        searches: Semaphore::new(1),
+        runs: Arc::new(Semaphore::new(RUNS)),
+        searches: Arc::new(Semaphore::new(1)),
         is_open: !address.ip().is_loopback(),
     });
     let mut router = Router::new()
@@ -171,14 +171,11 @@ fn is_of_this_machine(host: &str) -> bool {
         Some(rest) => rest.split(']').next().unwrap_or(rest),
         None => host.split(':').next().unwrap_or(host),
     };
-    ["localhost", "127.0.0.1", "::1"].contains(&name)
+    name == "localhost" || name.parse::<IpAddr>().is_ok_and(|address| address.is_loopback())
 }
 
 async fn start(State(site): Shared) -> Response {
-    match site.explorer.start() {
-        Ok(start) => json(StatusCode::OK, &start),
-        Err(unanswered) => refused(unanswered),
-    }
+    json(StatusCode::OK, site.explorer.start())
 }
 
 type Posted = Result<Bytes, BytesRejection>;
@@ -215,7 +212,7 @@ impl Drop for Gone {
 /// Simulates beside the threads that talk, one after the other.
 async fn answered(
     site: Arc<Site>,
-    turns: fn(&Site) -> &Semaphore,
+    turns: fn(&Site) -> &Arc<Semaphore>,
     headers: HeaderMap,
     body: Posted,
     answer: Answering,
@@ -241,11 +238,16 @@ async fn answered(
     };
     let is_gone = Arc::new(AtomicBool::new(false));
     let _gone = Gone(Arc::clone(&is_gone));
-    let Ok(_turn) = turns(&site).acquire().await else {
+    let turns = Arc::clone(turns(&site));
+    let Ok(turn) = turns.acquire_owned().await else {
         return problem(StatusCode::SERVICE_UNAVAILABLE, "plimsoll explore is ending");
     };
     let at_work = Arc::clone(&site);
-    let simulate = move || answer(&at_work, &asked, &|| !is_gone.load(Ordering::SeqCst));
+    // The turn is over when the work is, not when nobody waits for it any more.
+    let simulate = move || {
+        let _turn = turn;
+        answer(&at_work, &asked, &|| !is_gone.load(Ordering::SeqCst))
+    };
     match tokio::task::spawn_blocking(simulate).await {
         Ok(Ok(response)) => response,
         Ok(Err(unanswered)) => refused(unanswered),
@@ -313,6 +315,7 @@ mod tests {
             "localhost",
             "localhost:8080",
             "127.0.0.1:1",
+            "127.0.0.2",
             "[::1]:8080",
             "[::1]",
         ] {

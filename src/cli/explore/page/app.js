@@ -23,7 +23,7 @@ const KNEE_MS = 600;
 const state = {
   base: "", version: "", groups: [], set: new Map(), unknown: new Map(),
   last: null, probe: null,
-  answer: null, answerWords: "", answerLoad: null, curve: null, kneeOf: null, kneeNote: null, isSloMissing: false, answeredAt: null, pinned: null, isMoving: false,
+  answer: null, answerOf: "", answerWords: "", answerLoad: null, curve: null, kneeOf: null, kneeNote: null, isSloMissing: false, answeredAt: null, pinned: null, isMoving: false,
 };
 const curves = new Map();
 const view = {};
@@ -117,6 +117,8 @@ function ask() {
   say(byId("changes"), number ? `${number} changed` : "as the scenario has it");
   view.controls.show(state.groups, state.set);
   byId("reset-all").disabled = number === 0;
+  // The figures are those of other settings until the answer comes.
+  byId("save").disabled = true;
   view.run.ask({ flags: flags(), film: false });
   showCurve();
   clearTimeout(timers.film);
@@ -148,7 +150,7 @@ function heardRun(answer, body) {
   byId("save").disabled = false;
   if (answer.groups) heardGroups(answer.groups, body.flags);
   if (answer.subject) showSubject(answer.subject);
-  Object.assign(state, { answer, answerWords: inWords(state.groups, body.flags), answerLoad: loadOf(body.flags), answeredAt: new Date() });
+  Object.assign(state, { answer, answerOf: JSON.stringify(body.flags), answerWords: inWords(state.groups, body.flags), answerLoad: loadOf(body.flags), answeredAt: new Date() });
   if (body.film) view.film.load(answer.film);
   showVerdict(answer);
   // Spoken when the controls are at rest, not while a slider moves.
@@ -234,7 +236,8 @@ function refresh() {
   const curve = isCurveOurs() ? state.curve : null;
   showFigures(state.answer, curve, state.pinned);
   showCurve();
-  view.predict.heard(state.answer, curve);
+  // An answer to other settings is none to what was predicted.
+  if (state.answerOf === JSON.stringify(flags())) view.predict.heard(state.answer, curve);
 }
 
 function showCurve() {

@@ -60,6 +60,8 @@ export function buildPredict(setting) {
   toggle.addEventListener("click", () => {
     at.isOn = !at.isOn;
     toggle.setAttribute("aria-pressed", String(at.isOn));
+    // What was spoken of the last answer would tell it.
+    byId("live").textContent = "";
     if (at.isOn) pose();
     veil();
     if (at.isOn) field.focus();

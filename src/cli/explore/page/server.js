@@ -49,14 +49,13 @@ export class Asker {
     const running = { abort: new AbortController(), since: performance.now(), timer: null };
     this.#running = running;
     this.#heard.busy(true);
+    let heard = null;
     try {
       const response = await fetch(this.#path, {
         method: "POST", signal: running.abort.signal,
         headers: { "content-type": "application/json" }, body: JSON.stringify(body),
       });
-      const answer = await read(response);
-      if (response.ok) this.#heard.answer(answer, body);
-      else this.#heard.problems(answer, body);
+      heard = { isAnswer: response.ok, answer: await read(response) };
     } catch (error) {
       if (error.name !== "AbortError") {
         if (!(error instanceof TypeError)) throw error;
@@ -71,6 +70,9 @@ export class Asker {
       if (next) this.#send(next);
       else this.#heard.busy(false);
     }
+    // Out here: what goes wrong in showing an answer is no lost server.
+    if (heard?.isAnswer) this.#heard.answer(heard.answer, body);
+    else if (heard) this.#heard.problems(heard.answer, body);
   }
 }
 
