@@ -158,6 +158,9 @@ fn cards_have_the_prices_that_they_are_given() {
     };
     assert_eq!(purchases(&found)[0]["gpu"], "L40S-48GB");
     assert!((of(&found, "L40S-48GB") - 0.01).abs() < 1e-12);
+    // The commands that look at it again know it.
+    let again = found["next"].to_string();
+    assert_eq!(again.matches("--price 0.01").count(), 2, "{again}");
     // A flag wins, and a card without either has its list price.
     let found = json(&desk.expect(0, &format!("{wanted} --price h100=1.25")));
     assert!((of(&found, "H100-SXM-80GB") - 1.25).abs() < 1e-12);

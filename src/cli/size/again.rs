@@ -20,11 +20,15 @@ pub(super) fn commands(args: &Args, demand: Option<&Demand>, shop: &Purchases) -
         let words = [&["plimsoll".to_owned(), name.to_owned()], common, &more.concat()].concat();
         (name.to_owned(), line(&words))
     };
-    let load = load(args, demand);
-    let mut told = vec![command("run", &common, &[own.clone(), load.clone()])];
+    let (load, price) = (load(args, demand), price(args, best));
+    let mut told = vec![command(
+        "run",
+        &common,
+        &[own.clone(), load.clone(), price.clone()],
+    )];
     if let (None, How::Alike(_), Some(of_one)) = (demand.of_loop, best.how, flags(&best.config)) {
         let rate = vec!["--for-rate".to_owned(), demand.rate.to_string()];
-        told.push(command("knee", &common, &[of_one, rate]));
+        told.push(command("knee", &common, &[of_one, rate, price]));
     }
     if let Some(second) = offers.get(1).and_then(bought) {
         let variants = [("first", &own), ("second", &second)];
@@ -36,6 +40,16 @@ pub(super) fn commands(args: &Args, demand: Option<&Demand>, shop: &Purchases) -
         ));
     }
     told
+}
+
+/// What a GPU of it costs an hour, where prices of cards were given: other commands know one price alone.
+fn price(args: &Args, offer: &Offer) -> Vec<String> {
+    let is_given = args.prices.is_some() || !args.price_of.is_empty();
+    let usd = offer.usd_per_hour.filter(|_| is_given);
+    let usd = usd.map(|usd| format!("{}", (usd / offer.gpus as f64 * 1e6).round() / 1e6));
+    usd.into_iter()
+        .flat_map(|usd| ["--price".to_owned(), usd])
+        .collect()
 }
 
 /// The flags of what is to be bought.

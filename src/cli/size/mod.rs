@@ -43,7 +43,7 @@ use crate::sweep;
   plimsoll size quickstart --for-rate 100 --gpus h100,l40s --price h100=2.10,l40s=0.80
   plimsoll size mymodel/config.json --trace chat.jsonl --slo 'p99_ttft_ms<=1000' --gpus all
   plimsoll size meta-llama/Llama-3.1-70B-Instruct --quantization fp8 --for-rate 20 --input-len 1024 --output-len 256 --goodput ttft:1000 tpot:60
-  plimsoll size pd-input-length --for-rate 40 --disaggregated   # prefill and decode apart, beside replicas that do both
+  plimsoll size meta-llama/Llama-3.1-8B-Instruct --for-rate 20 --input-len 4096 --output-len 64 --goodput ttft:600 tpot:15 --gpus h100 --disaggregated
 
 The demand is a rate (--for-rate or --request-rate), users who think (--users, --think-time), requests in flight (--request-rate inf --max-concurrency), or what a trace or scenario has of its own. Candidates are all cards of which measurements ship, by tensor-parallel sizes 1, 2, 4 and 8; --gpus, --tensor-parallel-size and -L say others. Replicas are the fewest that meet the SLO when they are simulated behind --router, with --spare more beside them; a setting that cannot cost less than twice the cheapest is not searched, and is named (--unpruned searches it). Prices are the list prices of the cards' profiles, with their dates, unless --price GPU=USD or --prices FILE.toml (H100-SXM-80GB = 2.49, a line a card) say yours. With -o FILE.jsonl finished settings are kept as they come: after an interruption the same command goes on from there. Exit code 3 where nothing meets the SLO, or the model fits nowhere.")]
 pub struct Args {

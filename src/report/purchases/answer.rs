@@ -104,7 +104,7 @@ pub(super) fn demand(shop: &Purchases) -> Option<String> {
         1.0 => String::new(),
         factor => format!(", {} times what is asked for (--headroom)", significant(factor)),
     };
-    Some(match (demand.of_loop, seen) {
+    let told = match (demand.of_loop, seen) {
         (Some(of_loop), Some((served, inside, answer_s))) if of_loop.is_users => format!(
             "{} users{factor}, think {}, an answer takes {}: {} req/s offered (Little: N = λ(Z + R)), {} in flight",
             count(of_loop.number.into()),
@@ -128,7 +128,10 @@ pub(super) fn demand(shop: &Purchases) -> Option<String> {
             significant(inside)
         ),
         (None, None) => format!("{} req/s, {}{factor}", significant(demand.rate?), demand.source),
-    })
+    };
+    // What was simulated is the fleet that has to do without them.
+    let with_spares_down = (shop.spares > 0 && seen.is_some()).then_some("; that with the spares down");
+    Some(told + with_spares_down.unwrap_or_default())
 }
 
 /// How replicas were counted, and what is said to survive on what ground.
@@ -144,7 +147,7 @@ pub(super) fn counting(shop: &Purchases) -> Option<String> {
     if !simulated.is_empty() {
         told.push(format!(
             "by simulating so many{behind}, and one less, which share all of the demand; what is left after a failure is judged by its steady \
-             state, not by the moment itself"
+             state, not by the moment itself; behind another --router it may be another number"
         ));
     }
     if !by_knee.is_empty() {
