@@ -458,7 +458,8 @@ fn number_format(model: &ModelShape) -> String {
     }
 }
 
-fn exit(resolved: &Resolved, outcome: &Outcome) -> Exit {
+/// How a run ended.
+pub(super) fn exit(resolved: &Resolved, outcome: &Outcome) -> Exit {
     let verdict = outcome.result.verdict;
     if outcome.is_interrupted {
         return Exit::Interrupted;

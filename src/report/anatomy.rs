@@ -7,6 +7,8 @@ use crate::metrics::{Anatomies, Group, TokenGroup, TpotPart, TtftPart};
 
 /// Of a whole, below which a part is not worth a word in a sentence.
 const WORTH_A_WORD: f64 = 0.02;
+/// Of a whole, below which what no part says is within the three figures of the others.
+const WORTH_A_FIGURE: f64 = 0.002;
 /// Of a second, below which a part of a table is a rounding of none.
 const PICOSECOND: f64 = 1e-12;
 
@@ -76,7 +78,7 @@ pub fn sum(group: &Group) -> String {
         .into_iter()
         .partition(|(_, seconds)| seconds.abs() > WORTH_A_WORD * group.ttft_s());
     let rest: f64 = rest.into_iter().map(|(_, seconds)| seconds).sum();
-    let left = (rest.abs() > WORTH_A_WORD * group.ttft_s()).then_some(("rest", rest));
+    let left = (rest.abs() > WORTH_A_FIGURE * group.ttft_s()).then_some(("rest", rest));
     let told = worth.into_iter().chain(left);
     let told: Vec<String> = told
         .map(|(name, seconds)| format!("{name} {}", signed(seconds)))

@@ -1,8 +1,10 @@
 //! `explain` in words: what a request's time is made of, what binds, and what each change alone would do.
 
 mod answer;
+mod standing;
 
 use self::answer::answer;
+pub use self::standing::{Missing, Slo, Standing, standing};
 use super::anatomy;
 use super::figures::{counted, percent, signed_percent, time};
 use super::page::Page;
@@ -31,16 +33,24 @@ pub struct Explained {
     pub load_value: Option<f64>,
     /// What the knee is a number of.
     pub of: Sought,
+    /// What stands before its latencies.
+    pub standing: Standing,
+    /// Whether its SLO is met at this load; `None` where there is none, or no steady state in which it could be.
+    pub slo: Option<Slo>,
+    /// What is said where a client holds back what is not served, and hardly any wait in the server.
+    pub client: Option<String>,
     /// The scenario as it is.
     pub base: Tried,
     /// What its requests' times are made of; empty where no latency is quoted.
     pub anatomies: Anatomies,
     /// Median of the time to first token in seconds.
     pub p50_ttft_s: Option<f64>,
-    /// The resource that binds, in words and as files spell it.
+    /// What binds at this load, as a sentence and as files spell it.
     pub bound: Option<(String, &'static str)>,
     /// What breaks first at the knee, as a sentence.
     pub at_knee: Option<String>,
+    /// Whether all changes see the requests of the scenario as it is.
+    pub are_same_requests: bool,
     /// Changes, each alone.
     pub what_ifs: Vec<WhatIf>,
     /// What was not tried, and why.
@@ -57,8 +67,8 @@ pub struct Explained {
     pub assumptions: Vec<String>,
     /// What else must be said.
     pub notes: Vec<String>,
-    /// How many changes the user did not wait for to the end, where Ctrl-C ended it.
-    pub interrupted: Option<usize>,
+    /// What the user did not wait for, where Ctrl-C ended it.
+    pub interrupted: Option<Missing>,
 }
 
 /// A change, and what came of it.
@@ -112,9 +122,11 @@ pub struct Tried {
     /// 99th percentile of the time to first token in seconds; `None` where no latency may be quoted.
     pub p99_ttft: Option<Estimate>,
     /// Of the gaps between tokens.
-    pub p99_itl_s: Option<f64>,
+    pub p99_itl: Option<Estimate>,
     /// Of the requests' times per output token.
-    pub p99_tpot_s: Option<f64>,
+    pub p99_tpot: Option<Estimate>,
+    /// Share of its requests that were refused, lost or given up.
+    pub unanswered: f64,
     /// Its knee.
     pub knee: Found,
 }
@@ -128,6 +140,8 @@ pub enum Found {
     Knee(Estimate),
     /// No load meets the SLO.
     None,
+    /// The client is the limit, which pushes so much at most, within the SLO.
+    Client(Estimate),
     /// It cannot be searched for, and why.
     Failed(String),
 }
@@ -136,7 +150,7 @@ impl Found {
     pub(super) fn knee(&self) -> Option<Estimate> {
         match self {
             Found::Knee(estimate) => Some(*estimate),
-            Found::Nothing | Found::None | Found::Failed(_) => None,
+            Found::Nothing | Found::None | Found::Client(_) | Found::Failed(_) => None,
         }
     }
 }
@@ -155,8 +169,20 @@ impl WhatIf {
 
     /// How the 99th percentile of the time to first token moves, relative, where that is beyond chance.
     pub(super) fn ttft_change(&self, base: &Tried) -> Option<f64> {
-        let (before, after) = (base.p99_ttft?, self.tried.as_ref()?.p99_ttft?);
+        self.moved(base, |tried| tried.p99_ttft)
+    }
+
+    /// How a latency moves, relative, where that is beyond chance.
+    pub(super) fn moved(&self, base: &Tried, of: impl Fn(&Tried) -> Option<Estimate>) -> Option<f64> {
+        let (before, after) = (of(base)?, of(self.tried.as_ref()?)?);
         apart(before, after).then(|| after.value / before.value - 1.0)
+    }
+
+    /// The 99th percentile of the time to first token with it, where it makes a load stable at which requests pile up as it is.
+    pub(super) fn rescued(&self, base: &Tried) -> Option<f64> {
+        let tried = self.tried.as_ref()?;
+        let is_rescue = base.verdict == Verdict::Unstable && tried.verdict == Verdict::Stable;
+        tried.p99_ttft.map(|p99| p99.value).filter(|_| is_rescue)
     }
 }
 
@@ -180,23 +206,39 @@ pub fn text(view: &Explained, style: Style) -> String {
     page.into_text()
 }
 
+/// What stands over the table: who is compared, at which load, and what the mark means.
+fn heading(view: &Explained) -> String {
+    let same = match (view.are_same_requests, view.of.is_loop()) {
+        (false, _) => "",
+        (true, false) => ", the same arrivals",
+        (true, true) => ", the same clients",
+    };
+    let load = match view.are_same_requests {
+        true => format!("with {}", view.load),
+        false => "at this load".to_owned(),
+    };
+    let marked = match (view.base.verdict, view.no_knee.is_none()) {
+        (Verdict::Finite, true) => "knee: intervals apart, latency: other by more than 2 %",
+        (Verdict::Finite, false) => "other by more than 2 %",
+        _ => "intervals apart",
+    };
+    let stable = match view.base.verdict {
+        Verdict::Unstable => ", or stable where this load is not",
+        _ => "",
+    };
+    format!("what if (each alone{same}; latencies {load}; * {marked}{stable}):")
+}
+
 fn what_ifs(page: &mut Page, view: &Explained) {
-    let has_knees = view.no_knee.is_none();
     if !view.what_ifs.is_empty() {
         page.line("");
-        let marked = match view.base.verdict {
-            Verdict::Finite => "other by more than 2 %",
-            _ => "beyond chance",
-        };
-        page.line(&format!(
-            "what if (each alone, the same arrivals; latencies with {}; * {marked}):",
-            view.load
-        ));
+        page.line(&heading(view));
         let knee = format!("knee {}", view.of.unit());
         let heads = [
             Some(Column::left("")),
             Some(Column::right("GPUs")),
-            has_knees.then(|| Column::right(&knee)),
+            view.no_knee.is_none().then(|| Column::right(&knee)),
+            has_lost(view).then(|| Column::right("no answer")),
             Some(Column::right("p99 TTFT")),
             Some(Column::right("p99 ITL")),
             Some(Column::right("p99 TPOT")),
@@ -220,20 +262,28 @@ fn what_ifs(page: &mut Page, view: &Explained) {
     page.listed("left out", &left_out.collect::<Vec<_>>());
 }
 
+/// Whether any row has requests that were refused, lost or given up.
+fn has_lost(view: &Explained) -> bool {
+    let changed = view.what_ifs.iter().filter_map(|what_if| what_if.tried.as_ref());
+    std::iter::once(&view.base)
+        .chain(changed)
+        .any(|tried| tried.unanswered > 0.0)
+}
+
 fn row(name: &str, tried: &Tried, what_if: Option<&WhatIf>, view: &Explained) -> Vec<String> {
     let star = |is_beyond: bool| match what_if {
         Some(_) if is_beyond => " *",
         Some(_) | None => "  ",
     };
-    let plain = |seconds: Option<f64>| seconds.map_or("–".to_owned(), time);
-    let ttft = match tried.p99_ttft {
-        Some(p99) => format!(
-            "{}{}",
-            time(p99.value),
-            star(what_if.is_some_and(|of| of.ttft_change(&view.base).is_some()))
-        ),
-        None => format!("{}{}", verdict_word(tried.verdict).replace('_', " "), star(false)),
+    let is_rescue = what_if.is_some_and(|of| of.rescued(&view.base).is_some());
+    let latency = |of: fn(&Tried) -> Option<Estimate>| {
+        let is_other = what_if.is_some_and(|what_if| what_if.moved(&view.base, of).is_some());
+        of(tried).map(|p99| format!("{}{}", time(p99.value), star(is_other || is_rescue)))
     };
+    let none = || format!("–{}", star(false));
+    let ttft = latency(|tried| tried.p99_ttft);
+    let ttft =
+        ttft.unwrap_or_else(|| format!("{}{}", verdict_word(tried.verdict).replace('_', " "), star(false)));
     let knee = match &tried.knee {
         Found::Knee(estimate) => format!(
             "{} {}{}",
@@ -242,6 +292,7 @@ fn row(name: &str, tried: &Tried, what_if: Option<&WhatIf>, view: &Explained) ->
             star(what_if.is_some_and(|of| of.gain(&view.base).is_some()))
         ),
         Found::None => "SLO never met".to_owned(),
+        Found::Client(_) => "the client's".to_owned(),
         Found::Failed(_) => "none".to_owned(),
         Found::Nothing => "–".to_owned(),
     };
@@ -249,9 +300,10 @@ fn row(name: &str, tried: &Tried, what_if: Option<&WhatIf>, view: &Explained) ->
         Some(name.to_owned()),
         Some(tried.gpus.to_string()),
         view.no_knee.is_none().then_some(knee),
+        has_lost(view).then(|| percent(tried.unanswered)),
         Some(ttft),
-        Some(plain(tried.p99_itl_s)),
-        Some(plain(tried.p99_tpot_s)),
+        Some(latency(|tried| tried.p99_itl).unwrap_or_else(none)),
+        Some(latency(|tried| tried.p99_tpot).unwrap_or_else(none)),
     ];
     cells.into_iter().flatten().collect()
 }

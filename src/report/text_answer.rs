@@ -75,7 +75,7 @@ pub(super) fn answered(result: &RunResult, meta: &ResultMeta) -> Answer {
 
 /// How many requests were lost in each way, the most frequent first; empty where hardly any were. In a collapse what follows is
 /// not about those who were served.
-fn lost(whole: &Summary, is_collapse: bool) -> String {
+pub(super) fn lost(whole: &Summary, is_collapse: bool) -> String {
     let share = |number: u64| number as f64 / whole.sent.max(1) as f64;
     if share(whole.lost()) < LOST_SHARE {
         return String::new();

@@ -61,7 +61,7 @@ fn the_parts_add_up_to_what_the_run_says() {
 fn light_load_is_the_front_end_and_the_own_prompt() {
     let desk = Desk::new();
     let line =
-        "explain quickstart --request-rate 0.02 --num-prompts 300 --no-knee --what-if none --format json";
+        "explain quickstart --request-rate 0.02 --num-prompts 1000 --no-knee --what-if none --format json";
     let explained = json(&desk.expect(0, line));
     let all = group(&explained["anatomy"]["ttft"], "all");
     let part = |name: &str| number(&all["parts_ms"][name]);
@@ -69,7 +69,8 @@ fn light_load_is_the_front_end_and_the_own_prompt() {
     assert!(number(&all["mean_ttft_ms"]) - expected < 0.02 * expected, "{all}");
     // Eight seats are what a crowd waits for.
     let line = "explain quickstart --max-num-seqs 8 --request-rate 3 --num-prompts 3000 --no-knee --what-if none --format json";
-    let explained = json(&desk.expect(0, line));
+    // They miss the SLO, which the exit code says as that of `run` does.
+    let explained = json(&desk.expect(3, line));
     let slow = group(&explained["anatomy"]["ttft"], "slowest_1_percent");
     assert!(
         number(&slow["parts_ms"]["seats"]) > 0.8 * number(&slow["mean_ttft_ms"]),
@@ -127,10 +128,7 @@ fn what_is_refused_is_left_out_and_what_is_asked_wrongly_is_an_error() {
         "{printed}"
     );
     for (flags, why) in [
-        (
-            "--what-if \"--max-num-seq 8\"",
-            "in the variant `--max-num-seq 8`",
-        ),
+        ("--what-if \"--max-num-seq 8\"", "in the change `--max-num-seq 8`"),
         ("--what-if \"--gpu nothing\"", "the change `--gpu nothing`"),
         ("--what-if \"name:\"", "`--what-if` without flags changes nothing"),
         (
@@ -162,9 +160,14 @@ fn past_saturation_nothing_is_quoted_and_loops_have_their_own_knee() {
     );
     let row = printed
         .lines()
-        .find(|line| line.contains("--replicas 4"))
+        .find(|line| line.trim_start().starts_with("--replicas 4"))
         .unwrap();
-    assert!(row.contains(" ms") && row.contains("  4  "), "{printed}");
+    assert!(row.contains(" ms *") && row.contains("  4  "), "{printed}");
+    let first = printed.lines().next().unwrap();
+    assert!(
+        first.contains("; most help: --replicas 4 (stable, p99 TTFT "),
+        "{first}"
+    );
     let closed = desk.expect(
         0,
         "explain quickstart --request-rate inf --max-concurrency 16 --num-prompts 1500 --precision 0.2 --what-if \"--kv-cache-dtype fp8\"",
@@ -191,4 +194,106 @@ fn whoever_loses_its_blocks_waits_for_them() {
     assert!(kv > 0.5 * number(&slow["queue_ms"]), "{slow}");
     let tokens = group(&explained["anatomy"]["tpot"], "slowest_1_percent");
     assert!(number(&tokens["parts_ms"]["preempted"]) > 0.0, "{tokens}");
+}
+
+#[test]
+fn a_client_that_is_the_limit_is_told_as_one() {
+    let desk = Desk::new();
+    let line = "explain quickstart --max-concurrency 4 --request-rate 20 --num-prompts 2000 --no-knee --what-if none";
+    let printed = text(&desk.run(line).stdout);
+    assert!(
+        printed.starts_with("THE CLIENT IS THE LIMIT: 4 in flight ") && printed.contains("≤ 4 in flight"),
+        "{printed}"
+    );
+    assert!(!printed.contains("PAST SATURATION"), "{printed}");
+}
+
+#[test]
+fn requests_without_an_answer_stand_before_any_latency() {
+    let desk = Desk::new();
+    let line = "explain quickstart --request-rate 12 --num-prompts 2000 --no-knee";
+    let refused = desk.run(&format!("{line} --max-num-queued-reqs 1 --what-if \"-tp 2\""));
+    let (printed, run) = (
+        text(&refused.stdout),
+        desk.run("run quickstart --request-rate 12 --num-prompts 2000 --max-num-queued-reqs 1"),
+    );
+    assert_eq!(refused.status.code(), run.status.code(), "{printed}");
+    let lost = |printed: &str| {
+        printed
+            .split_once("those served: ")
+            .map(|(lost, _)| lost.to_owned())
+    };
+    assert!(lost(&printed).is_some(), "{printed}");
+    assert_eq!(lost(&printed), lost(&text(&run.stdout)), "as `run` says it");
+    assert!(printed.contains("no answer"), "{printed}");
+    let nobody = desk.expect(
+        1,
+        "explain quickstart --request-rate 30 --num-prompts 500 --no-knee --what-if none --timeout 10ms",
+    );
+    assert!(nobody.starts_with("NO ANSWERS at 30.0 req/s"), "{nobody}");
+}
+
+#[test]
+fn the_exit_code_is_that_of_a_run_and_places_are_checked_first() {
+    let desk = Desk::new();
+    let missed = desk.expect(
+        3,
+        "explain quickstart --request-rate 12 --num-prompts 2000 --no-knee --what-if none --goodput ttft:60",
+    );
+    assert!(missed.contains("; SLO MISSED at this load; "), "{missed}");
+    std::fs::write(desk.path().join("taken"), "a file, and no folder").unwrap();
+    let output = desk.run("explain quickstart --num-prompts 100000000 --charts taken/in");
+    assert_ne!(output.status.code(), Some(0));
+    assert!(output.stdout.is_empty());
+}
+
+#[test]
+fn what_cannot_be_tried_is_a_row_beside_what_can() {
+    let desk = Desk::new();
+    let line = "explain quickstart --num-prompts 1500 --no-knee --what-if \"--max-num-seqs 64\"";
+    let printed = unfolded(&desk.expect(0, &format!("{line} --what-if \"--max-model-len 99999999\"")));
+    assert!(
+        printed.contains("left out --max-model-len 99999999: `--max-model-len` is longer")
+            && printed.contains("--max-num-seqs 64 "),
+        "{printed}"
+    );
+    let error = text(&desk.run("explain quickstart --what-if \"a: --gpu\"").stderr);
+    assert!(
+        error.contains("the change `") && !error.contains("variant"),
+        "{error}"
+    );
+}
+
+#[test]
+fn seats_are_asked_where_they_bind_at_the_knee_and_a_pool_of_blocks_by_its_number() {
+    let desk = Desk::new();
+    let told = json(&desk.expect(
+        0,
+        "explain quickstart --precision 0.2 --num-prompts 2000 --request-rate 1 --max-num-seqs 16 --format json",
+    ));
+    assert!(
+        told["at_the_knee"]
+            .as_str()
+            .unwrap()
+            .contains("Hardest pressed is max_num_seqs")
+    );
+    let asked = told["what_ifs"].as_array().unwrap();
+    assert!(
+        asked.iter().any(|one| one["name"] == "max-num-seqs 16 → 32"),
+        "{told}"
+    );
+    let pool = "explain quickstart --num-gpu-blocks-override 1100 --max-model-len 16384 --request-rate 4 --num-prompts 2000 --no-knee --format json";
+    let told = json(&text(&desk.run(pool).stdout));
+    let asked = told["what_ifs"].as_array().unwrap();
+    let names: Vec<&str> = asked.iter().filter_map(|one| one["name"].as_str()).collect();
+    assert!(
+        names.contains(&"num-gpu-blocks-override 1,100 → 2,200"),
+        "{names:?}"
+    );
+    assert!(
+        !names
+            .iter()
+            .any(|name| name.starts_with("gpu-memory-utilization")),
+        "{names:?}"
+    );
 }

@@ -5,6 +5,7 @@
 use std::collections::BTreeMap;
 
 use crate::analysis::Outcome;
+use crate::analysis::knee::Limiter;
 use crate::cli::run::{caches_prefixes, shares_prefixes};
 use crate::config::Resolved;
 use crate::engine::EngineSpec;
@@ -13,6 +14,7 @@ use crate::metrics::Summary;
 use crate::model::Quantization;
 use crate::report::explained::Kind;
 use crate::report::figures::{count, percent};
+use crate::report::limiter_code;
 use crate::sim::Role;
 
 /// A change by its flags.
@@ -28,6 +30,16 @@ pub(super) struct Question {
 pub(super) struct Questions {
     pub(super) asked: Vec<Question>,
     pub(super) left_out: Vec<(String, String)>,
+    /// Those that cannot matter at this load, and may at the knee.
+    pub(super) at_the_knee: Vec<AtTheKnee>,
+}
+
+/// A question that is asked where a resource is pressed the hardest at the knee, and else left out with its reason.
+pub(super) struct AtTheKnee {
+    /// As files spell it.
+    pub(super) pressed: &'static str,
+    pub(super) question: Question,
+    pub(super) why_not: String,
 }
 
 impl Questions {
@@ -36,6 +48,14 @@ impl Questions {
             name: name.into(),
             flags: flags.into(),
             kind,
+        });
+    }
+
+    fn ask_if_pressed(&mut self, pressed: Limiter, question: Question, why_not: String) {
+        self.at_the_knee.push(AtTheKnee {
+            pressed: limiter_code(pressed),
+            question,
+            why_not,
         });
     }
 
@@ -104,15 +124,21 @@ fn seats(questions: &mut Questions, engine: &EngineSpec, outcome: &Outcome, summ
         .iter()
         .map(|replica| replica.running_max);
     let most = of_replicas.max().unwrap_or(summary.occupancy.running_max);
-    for (then, binds) in [(now / 2, most > now / 2), (now.saturating_mul(2), most >= now)] {
-        let name = format!("{flag} {} → {}", count(now.into()), count(then.into()));
-        match binds && then > 0 {
-            true => questions.ask(name, format!("--{flag} {then}"), Kind::Setting),
-            false => {
-                let why = format!("no more than {} run at once at this load", count(most.into()));
-                questions.leave_out(name, why);
-            }
-        }
+    let why = format!("no more than {} run at once at this load", count(most.into()));
+    let of = |then: u32| Question {
+        name: format!("{flag} {} → {}", count(now.into()), count(then.into())),
+        flags: format!("--{flag} {then}"),
+        kind: Kind::Setting,
+    };
+    // One seat has no half.
+    match of(now / 2) {
+        _ if now < 2 => {}
+        half if most > now / 2 => questions.asked.push(half),
+        half => questions.leave_out(half.name, why.clone()),
+    }
+    match of(now.saturating_mul(2)) {
+        twice if most >= now => questions.asked.push(twice),
+        twice => questions.ask_if_pressed(Limiter::MaxNumSeqs, twice, why),
     }
 }
 
@@ -208,27 +234,42 @@ fn memory(questions: &mut Questions, resolved: &Resolved, summary: &Summary) {
             ("gpu-memory-utilization", "engine.gpu_memory_utilization", 0.95)
         }
     };
-    let used = summary.occupancy.kv_usage_max;
-    if used < SCARCE && summary.preemptions == 0 {
-        let why = format!(
-            "the KV pool is never more than {} full at this load",
-            percent(used)
-        );
-        return questions.leave_out(flag, why);
-    }
     let settings: BTreeMap<String, String> = resolved.settings();
-    match settings.get(key).and_then(|now| now.parse::<f64>().ok()) {
-        Some(now) if now < most => questions.ask(
-            format!("{flag} {now} → {most}"),
-            format!("--{flag} {most}"),
-            Kind::Setting,
-        ),
-        Some(now) => questions.leave_out(flag, format!("it is {now} already")),
-        None => questions.leave_out(
-            flag,
-            "the size of the KV pool was given or is derived, and no share of the memory",
-        ),
+    let overridden = settings
+        .get("engine.num_gpu_blocks_override")
+        .and_then(|blocks| blocks.parse::<u64>().ok());
+    let question = match (
+        overridden,
+        settings.get(key).and_then(|now| now.parse::<f64>().ok()),
+    ) {
+        // The number of blocks makes a share of the memory void.
+        (Some(now), _) => Question {
+            name: format!("num-gpu-blocks-override {} → {}", count(now), count(2 * now)),
+            flags: format!("--num-gpu-blocks-override {}", 2 * now),
+            kind: Kind::Setting,
+        },
+        (None, Some(now)) if now < most => Question {
+            name: format!("{flag} {now} → {most}"),
+            flags: format!("--{flag} {most}"),
+            kind: Kind::Setting,
+        },
+        (None, Some(now)) => return questions.leave_out(flag, format!("it is {now} already")),
+        (None, None) => {
+            return questions.leave_out(
+                flag,
+                "the size of the KV pool was given or is derived, and no share of the memory",
+            );
+        }
+    };
+    let used = summary.occupancy.kv_usage_max;
+    if used >= SCARCE || summary.preemptions > 0 {
+        return questions.asked.push(question);
     }
+    let why = format!(
+        "the KV pool is never more than {} full at this load",
+        percent(used)
+    );
+    questions.ask_if_pressed(Limiter::KvBlocks, question, why);
 }
 
 /// The prefix cache off, or on.

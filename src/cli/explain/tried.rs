@@ -1,12 +1,12 @@
 //! A way of serving, tried: a run of the scenario's own traffic, and its knee.
 
-use crate::analysis::{Estimate, Experiment, LoadKind, Outcome, simulate};
+use crate::analysis::{Estimate, Experiment, LoadKind, Outcome, RunResult, Verdict, simulate};
 use crate::cli::disk::Disk;
 use crate::cli::{interrupt, knee, present, progress};
 use crate::config::flags::ScenarioFlags;
 use crate::config::variant::{Said, variant};
 use crate::config::{Diagnostic, Diagnostics, Document, Resolved, RunLength, resolve};
-use crate::metrics::Records;
+use crate::metrics::{Distribution, Records, Summary};
 use crate::report::explained::{Found, Tried};
 use crate::report::{KneeView, counted};
 
@@ -19,12 +19,32 @@ pub(super) struct Planned {
 /// Reads a change.
 ///
 /// # Errors
+/// Flags that nobody knows.
+pub(super) fn read(common: &ScenarioFlags, said: &Said) -> Result<Document, Diagnostics> {
+    variant(common, said, &Disk).map(|input| input.document)
+}
+
+/// Judges a change that was read.
+///
+/// # Errors
+/// What is refused, and what does not fit.
+pub(super) fn judge(document: Document) -> Result<Planned, Diagnostics> {
+    let resolved = resolve(document.clone(), &Disk)?;
+    Ok(Planned { resolved, document })
+}
+
+/// Reads and judges a change.
+///
+/// # Errors
 /// Everything that is wrong with it, what does not fit among it.
 pub(super) fn plan(common: &ScenarioFlags, said: &Said) -> Result<Planned, Diagnostics> {
-    let input = variant(common, said, &Disk)?;
-    let document = input.document.clone();
-    let resolved = resolve(input.document, &Disk)?;
-    Ok(Planned { resolved, document })
+    judge(read(common, said)?)
+}
+
+/// In words for a change: whoever reads its flags knows variants of a comparison.
+pub(super) fn reworded(text: &str) -> String {
+    text.replace("the variant `", "the change `")
+        .replace("`variant -", "`-")
 }
 
 /// Why a change cannot be tried, in a line.
@@ -32,7 +52,7 @@ pub(super) fn reason(wrong: &Diagnostics) -> String {
     let first = wrong
         .0
         .first()
-        .map(|problem: &Diagnostic| problem.message.clone());
+        .map(|problem: &Diagnostic| reworded(&problem.message));
     first.unwrap_or_else(|| "it is refused".to_owned())
 }
 
@@ -53,38 +73,49 @@ pub(super) fn run(resolved: &Resolved, requests: u64) -> Option<Tried> {
     (!outcome.is_interrupted).then(|| of_run(resolved, &outcome))
 }
 
+/// The stretch whose latencies are told: none of a run that is too short.
+pub(super) fn quotable(result: &RunResult) -> Option<&Summary> {
+    let shown = result.quotable();
+    shown.filter(|_| result.verdict != Verdict::TooShort)
+}
+
 /// Of a figure whose interval nobody knows, that of one traffic to its end: what differs by twice as much is called another.
 const WITHIN: f64 = 0.01;
 
 /// What a run shows, its knee not looked for.
 pub(super) fn of_run(resolved: &Resolved, outcome: &Outcome) -> Tried {
     let result = &outcome.result;
-    let shown = result.quotable().filter(|shown| shown.completed > 0);
-    let known = result.intervals.iter().find(|(name, _)| name == "p99_ttft");
-    let p99_ttft = shown
-        .and_then(|shown| shown.ttft.quantile_s(0.99))
-        .map(|value| match known {
-            Some((_, interval)) => Estimate { value, ..*interval },
-            None => Estimate {
+    let shown = quotable(result).filter(|shown| shown.completed > 0);
+    let p99 = |name: &str, of: fn(&Summary) -> &Distribution| {
+        let value = of(shown?).quantile_s(0.99).filter(|p99| *p99 > 0.0)?;
+        let known = result.intervals.iter().find(|(known, _)| known == name);
+        Some(match (known, result.verdict) {
+            (Some((_, interval)), _) => Estimate { value, ..*interval },
+            (None, Verdict::Finite) => Estimate {
                 value,
                 low: value * (1.0 - WITHIN),
                 high: value * (1.0 + WITHIN),
             },
-        });
+            // What chance makes of it is not known.
+            (None, _) => Estimate {
+                value,
+                low: 0.0,
+                high: f64::INFINITY,
+            },
+        })
+    };
+    let whole = &result.whole;
     let pools = resolved.scenario.pools.iter();
     Tried {
         gpus: pools
             .map(|pool| u64::from(pool.gpus) * u64::from(pool.replicas))
             .sum(),
         verdict: result.verdict,
-        requests: result.whole.sent,
-        p99_ttft,
-        p99_itl_s: shown
-            .and_then(|shown| shown.itl.quantile_s(0.99))
-            .filter(|gap| *gap > 0.0),
-        p99_tpot_s: shown
-            .and_then(|shown| shown.tpot.quantile_s(0.99))
-            .filter(|gap| *gap > 0.0),
+        requests: whole.sent,
+        p99_ttft: p99("p99_ttft", |shown| &shown.ttft),
+        p99_itl: p99("p99_itl", |shown| &shown.itl),
+        p99_tpot: p99("p99_tpot", |shown| &shown.tpot),
+        unanswered: whole.lost() as f64 / whole.sent.max(1) as f64,
         knee: Found::Nothing,
     }
 }
@@ -94,7 +125,10 @@ pub(super) fn search(planned: &Planned) -> Option<(Found, Option<KneeView>)> {
     let mut goes_on = |_| !interrupt::is_asked();
     match knee::knee_of(&planned.resolved, &planned.document, &mut goes_on) {
         Ok(view) if view.is_interrupted || interrupt::is_asked() => None,
-        Ok(view) => Some((view.knee.map_or(Found::None, Found::Knee), Some(view))),
+        Ok(view) => {
+            let of_client = view.only_client().map_or(Found::None, Found::Client);
+            Some((view.knee.map_or(of_client, Found::Knee), Some(view)))
+        }
         Err(error) => Some((Found::Failed(format!("{error:#}")), None)),
     }
 }

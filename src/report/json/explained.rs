@@ -15,8 +15,10 @@ pub fn explained(view: &Explained) -> String {
     object.put("version", VERSION);
     object.put("subject", view.subject.clone());
     object.put("scenario", scenario(view.scenario.as_deref(), view.seed));
-    if view.interrupted.is_some() {
+    if let Some(missing) = view.interrupted {
         object.put("interrupted", true);
+        object.put("changes_missing", missing.changes as u64);
+        object.put("knees_missing", missing.knees as u64);
     }
     object.put("load", view.load.clone());
     object.put("load_of", view.of.code());
@@ -34,6 +36,15 @@ pub fn explained(view: &Explained) -> String {
     object.put(
         "p50_ttft_ms",
         optional(view.p50_ttft_s.map(|seconds| seconds * 1e3)),
+    );
+    object.put("slo", view.slo.map(|slo| slo.code()));
+    object.put(
+        "no_answers",
+        view.standing.instead.clone().map_or(Value::Null, Value::Text),
+    );
+    object.put(
+        "client_is_the_limit",
+        view.client.is_some() || matches!(view.base.knee, Found::Client(_)),
     );
     object.put("as_it_is", tried(&view.base));
     object.put("anatomy", anatomy::object(&view.anatomies));
@@ -76,6 +87,13 @@ fn what_if(of: &WhatIf, base: &Tried) -> Object {
     }
     object.put("knee_change_beyond_chance", optional(of.gain(base)));
     object.put("p99_ttft_change_beyond_chance", optional(of.ttft_change(base)));
+    let (itl, tpot) = (
+        of.moved(base, |tried| tried.p99_itl),
+        of.moved(base, |tried| tried.p99_tpot),
+    );
+    object.put("p99_itl_change_beyond_chance", optional(itl));
+    object.put("p99_tpot_change_beyond_chance", optional(tpot));
+    object.put("makes_the_load_stable", of.rescued(base).is_some());
     object
 }
 
@@ -85,17 +103,28 @@ fn tried(tried: &Tried) -> Object {
     object.put("gpus", tried.gpus);
     object.put("verdict", verdict_word(tried.verdict).to_owned());
     object.put("requests", tried.requests);
+    object.put("unanswered", tried.unanswered);
     object.put("knee", estimate(tried.knee.knee()));
     let why = match &tried.knee {
         Found::None => Value::Text("no load meets the SLO".to_owned()),
+        Found::Client(most) => Value::Text(format!(
+            "the client is the limit, which pushes at most {}",
+            most.value
+        )),
         Found::Failed(why) => Value::Text(why.clone()),
         Found::Knee(_) | Found::Nothing => Value::Null,
     };
     object.put("no_knee", why);
     object.put("p99_ttft_ms", ms(tried.p99_ttft.map(|p99| p99.value)));
-    object.put("p99_ttft_low_ms", ms(tried.p99_ttft.map(|p99| p99.low)));
-    object.put("p99_ttft_high_ms", ms(tried.p99_ttft.map(|p99| p99.high)));
-    object.put("p99_itl_ms", ms(tried.p99_itl_s));
-    object.put("p99_tpot_ms", ms(tried.p99_tpot_s));
+    object.put(
+        "p99_ttft_low_ms",
+        ms(tried.p99_ttft.map(|p99| p99.low).filter(|low| *low > 0.0)),
+    );
+    object.put(
+        "p99_ttft_high_ms",
+        ms(tried.p99_ttft.map(|p99| p99.high).filter(|high| high.is_finite())),
+    );
+    object.put("p99_itl_ms", ms(tried.p99_itl.map(|p99| p99.value)));
+    object.put("p99_tpot_ms", ms(tried.p99_tpot.map(|p99| p99.value)));
     object
 }
