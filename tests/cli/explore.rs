@@ -74,16 +74,16 @@ fn a_page_is_shown_whose_answers_are_those_of_the_commands() {
 #[test]
 fn what_cannot_be_shown_is_told() {
     let page = Listening::start("explore quickstart --port 0");
-    let (code, refused) = answer(&page, "/api/run", &json!({"flags": {"gpu": "h1000"}}));
+    let (code, refused) = answer(&page, "/api/run", &json!({"flags": {"max-num-seqs": "0"}}));
     assert_eq!(code, 422);
     assert!(
         refused["problems"][0]["message"]
             .as_str()
             .unwrap()
-            .contains("h1000"),
+            .contains("`--max-num-seqs` must be"),
         "{refused}"
     );
-    assert_eq!(refused["command"], "plimsoll run quickstart --gpu h1000");
+    assert_eq!(refused["command"], "plimsoll run quickstart --max-num-seqs 0");
     for body in [
         "",
         "[]",
