@@ -3,7 +3,7 @@
 //   node tests/page/in-browser.mjs PLIMSOLL PLAYWRIGHT [PICTURE]
 //
 // PLIMSOLL is the binary, PLAYWRIGHT the folder of the npm package playwright-core; the browser is CHROMIUM, or /usr/bin/chromium. PICTURE is where a
-// photograph of the page goes, that of the README.
+// photograph of the page goes, that of the README. Exit code 3: there is no browser that can be started.
 
 import assert from "node:assert/strict";
 import { spawn } from "node:child_process";
@@ -25,10 +25,17 @@ const address = await new Promise((found, lost) => {
 });
 
 const complaints = [];
-const browser = await chromium.launch({
-  executablePath: process.env.CHROMIUM ?? "/usr/bin/chromium",
-  args: ["--no-sandbox", "--disable-gpu", "--disable-background-networking", "--disable-component-update", "--disable-sync", "--no-first-run"],
-});
+let browser;
+try {
+  browser = await chromium.launch({
+    executablePath: process.env.CHROMIUM ?? "/usr/bin/chromium",
+    args: ["--no-sandbox", "--disable-gpu", "--disable-background-networking", "--disable-component-update", "--disable-sync", "--no-first-run"],
+  });
+} catch (error) {
+  console.error(`no browser can be started: ${error.message.split("\n")[0]}`);
+  server.kill("SIGKILL");
+  process.exit(3);
+}
 try {
   const page = await browser.newPage({ viewport: { width: 1440, height: 1330 }, colorScheme: "light" });
   // What is refused is told by the browser, too.
