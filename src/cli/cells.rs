@@ -2,14 +2,33 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::fmt::Write;
+use std::process::ExitCode;
 
 use toml::Value;
 
 use super::figures::grouped;
-use super::interrupt;
 use super::plan::{Plan, Planned};
+use super::terminal::Terminal;
+use super::{Exit, interrupt};
 use crate::config::resolved_toml;
 use crate::report::counted;
+
+/// What a dry run of a plan prints.
+///
+/// # Errors
+/// If it cannot be written.
+pub(super) fn put(
+    plan: &Plan,
+    out: &mut dyn std::io::Write,
+    terminal: &Terminal,
+) -> anyhow::Result<ExitCode> {
+    const PLAIN: usize = 100;
+    let Some(text) = describe(plan, terminal.width().unwrap_or(PLAIN)) else {
+        return Ok(Exit::Interrupted.into());
+    };
+    out.write_all(text.as_bytes())?;
+    Ok(Exit::Ok.into())
+}
 
 /// One cell a paragraph: its axes, then every key of the resolved scenario whose value is not the same in all cells.
 /// `None` where the user asked to stop.

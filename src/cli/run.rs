@@ -251,17 +251,7 @@ fn execute(
     let style = terminal.style(outputs.file.as_deref());
     let mut text = print(result, &meta, outputs.format, style);
     if outputs.why && outputs.format == Format::Table {
-        let words = EngineWords::of(&resolved.scenario.first_pool().engine);
-        let anatomy = meta
-            .anatomy
-            .as_ref()
-            .map(|anatomy| report::anatomy::tables(anatomy, words));
-        let waits = meta.waits.as_ref().map(report::text_waits::waits);
-        let explained = why::explain(resolved, &outcome)
-            + &anatomy.unwrap_or_default()
-            + &report::text_parts::class_means(result, &meta)
-            + &waits.unwrap_or_default();
-        text += &report::folded(&explained, style.width);
+        text += &explained(resolved, &outcome, &meta, meta.anatomy.as_ref(), style);
     }
     files::put(&text, outputs.file.as_deref(), out)?;
     if outputs.save_result {
@@ -287,6 +277,24 @@ fn execute(
         false => exit(resolved, &outcome),
     }
     .into())
+}
+
+/// What `--why` adds: kernels, what times are made of, classes, and who waited for whom.
+fn explained(
+    resolved: &Resolved,
+    outcome: &Outcome,
+    meta: &ResultMeta,
+    anatomy: Option<&Anatomies>,
+    style: Style,
+) -> String {
+    let words = EngineWords::of(&resolved.scenario.first_pool().engine);
+    let anatomy = anatomy.map(|anatomy| report::anatomy::tables(anatomy, words));
+    let waits = meta.waits.as_ref().map(report::text_waits::waits);
+    let told = why::explain(resolved, outcome)
+        + &anatomy.unwrap_or_default()
+        + &report::text_parts::class_means(&outcome.result, meta)
+        + &waits.unwrap_or_default();
+    report::folded(&told, style.width)
 }
 
 /// What was seen of the stretch whose latencies may be quoted; of nobody where none may.

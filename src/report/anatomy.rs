@@ -45,7 +45,7 @@ pub fn tpot_part(part: TpotPart) -> &'static str {
 }
 
 /// A group's name as a head of a column.
-fn told(name: &str) -> &str {
+pub(super) fn told(name: &str) -> &str {
     match name {
         "p50" => "around p50",
         "p90" => "around p90",

@@ -261,14 +261,22 @@ pub(super) fn knee_of(
     document: &Document,
     goes_on: &mut dyn FnMut(u64) -> bool,
 ) -> anyhow::Result<KneeView> {
-    if resolved.slo.is_empty() {
-        return Err(Diagnostics::from(no_promise()).into());
-    }
-    refuse_recorded(resolved)?;
+    refuse_no_knee(resolved)?;
     let asked = Asked::bare(resolved, document);
     match in_flight::is_loop(resolved) {
         true => Ok(in_flight::search_one(&asked, goes_on).knee),
         false => Ok(search_one(&asked, goes_on, &mut |_| true)?.view),
+    }
+}
+
+/// Refuses what has no knee: nothing is promised, or the traffic ends.
+///
+/// # Errors
+/// Why it has none.
+fn refuse_no_knee(resolved: &Resolved) -> Result<(), Diagnostics> {
+    match resolved.slo.is_empty() {
+        true => Err(no_promise().into()),
+        false => refuse_recorded(resolved),
     }
 }
 

@@ -63,12 +63,7 @@ pub(super) fn execute(
         cell.resolved.said_before(&input.notes, &input.ignored);
     }
     if args.output.dry_run {
-        const PLAIN: usize = 100;
-        let Some(text) = cells::describe(&plan, terminal.width().unwrap_or(PLAIN)) else {
-            return Ok(Exit::Interrupted.into());
-        };
-        out.write_all(text.as_bytes())?;
-        return Ok(Exit::Ok.into());
+        return cells::put(&plan, out, terminal);
     }
     outputs.check_places()?;
     terminal.notes(&outputs.told);

@@ -2,8 +2,8 @@
 
 use super::super::exit::Exit;
 use super::one::{Asked, search_one};
-use super::{Bracket, in_flight, no_promise, refuse_recorded, rent};
-use crate::config::{Diagnostics, Document, Resolved};
+use super::{Bracket, in_flight, refuse_no_knee, rent};
+use crate::config::{Document, Resolved};
 use crate::report::{self, Style, json};
 
 /// What there is to say of a search.
@@ -25,10 +25,7 @@ pub(in crate::cli) fn told(
     document: &Document,
     goes_on: &dyn Fn() -> bool,
 ) -> anyhow::Result<Option<Told>> {
-    if resolved.slo.is_empty() {
-        return Err(Diagnostics::from(no_promise()).into());
-    }
-    refuse_recorded(resolved)?;
+    refuse_no_knee(resolved)?;
     let asked = Asked {
         resolved,
         document,

@@ -1,16 +1,16 @@
 //! A run for whoever shows it elsewhere than on a terminal: simulated once, told in every form.
 
 use super::super::exit::Exit;
-use super::super::{interrupt, present, why};
+use super::super::{interrupt, present};
 use super::watchers::{Watchers, watches_waits};
-use super::{caches_prefixes, exit, print, quotable};
+use super::{caches_prefixes, exit, explained, print, quotable};
 use crate::analysis::simulate_watched;
 use crate::calibrate::interval::model_interval_while;
 use crate::cli::outputs::Format;
 use crate::config::Resolved;
 use crate::metrics::{Anatomy, Records, Waits};
 use crate::report::film::{Film, Filming};
-use crate::report::{self, EngineWords, ResultMeta, Style};
+use crate::report::{ResultMeta, Style};
 use crate::units::Picos;
 
 /// What there is to say of a run.
@@ -57,17 +57,10 @@ pub(in crate::cli) fn told(
     };
     let style = Style::default();
     let in_form = |format| print(&outcome.result, &meta, format, style);
-    let waits = meta.waits.as_ref().map(report::text_waits::waits);
-    let words = EngineWords::of(&scenario.first_pool().engine);
     let anatomy = watchers.anatomy.map(|anatomy| quotable(anatomy, &outcome.result));
-    let anatomy = anatomy.map(|anatomy| report::anatomy::tables(&anatomy, words));
-    let explained = why::explain(resolved, &outcome)
-        + &anatomy.unwrap_or_default()
-        + &report::text_parts::class_means(&outcome.result, &meta)
-        + &waits.unwrap_or_default();
     Some(Told {
         said: in_form(Format::Table),
-        why: report::folded(&explained, style.width),
+        why: explained(resolved, &outcome, &meta, anatomy.as_ref(), style),
         json: in_form(Format::Json),
         exit: exit(resolved, &outcome),
         film: watchers.filming.map(|filming| filming.finish(end)),

@@ -1,5 +1,6 @@
 //! What times to first token are made of: a stacked bar for each group of requests, the fastest on top.
 
+use super::super::anatomy::told;
 use super::super::figures::{percent, time};
 use super::axis::{Axis, Quantity};
 use super::panel::{Panel, head};
@@ -134,15 +135,13 @@ fn names(picture: &mut Picture, groups: &[Group], mut y: f64) -> f64 {
 /// One group: what is less than nothing lies left of zero.
 fn bar(picture: &mut Picture, panel: &Panel, group: &Group, top: f64) {
     let middle = top + THICK / 2.0 + 4.0;
-    let name = match group.name {
-        "p50" => "around p50",
-        "p90" => "around p90",
-        "p99" => "around p99",
-        "slowest_10_percent" => "slowest 10 %",
-        "slowest_1_percent" => "slowest 1 %",
-        other => other,
-    };
-    picture.text((LEFT, middle), name, Font::HEADING, Anchor::Start, Colour::INK);
+    picture.text(
+        (LEFT, middle),
+        told(group.name),
+        Font::HEADING,
+        Anchor::Start,
+        Colour::INK,
+    );
     let (mut above, mut below) = (0.0, 0.0);
     for (_, parts, colour) in COLOURS {
         let seconds = of(group, parts);

@@ -90,6 +90,22 @@ fn values_that_depend_on_another_are_those_of_the_run() {
 }
 
 #[test]
+fn every_control_takes_the_value_that_it_has() {
+    let users = "meta-llama/Llama-3.1-8B-Instruct --gpu h100 --input-len 256 --output-len 32 --users 20 --think-time 2s";
+    for base in ["quickstart --replicas 2", "radix-cache", "static-batching", users] {
+        let start = serde_json::to_value(explorer(base).start()).expect("it is JSON");
+        let groups = start["groups"].as_array().expect("there are groups").iter();
+        for control in groups.flat_map(|group| group["controls"].as_array().expect("each has some")) {
+            let flag = control["flag"].as_str().expect("text");
+            let value = control["value"]
+                .as_str()
+                .map_or_else(|| control["value"].to_string(), str::to_owned);
+            assert_eq!(controls::refused(flag, &value), None, "{base}");
+        }
+    }
+}
+
+#[test]
 fn one_limit_leaves_the_other() {
     let answer = ran(&explorer("quickstart"), &[("goodput:ttft", "100")]);
     let command = answer["command"].as_str().expect("text");
