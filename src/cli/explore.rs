@@ -1,9 +1,5 @@
 //! `plimsoll explore`: a page in the browser whose controls are a scenario's flags, and whose answers are simulations.
 
-mod answers;
-mod controls;
-mod film;
-mod repeated;
 mod site;
 
 use std::io::Write;
@@ -12,7 +8,7 @@ use std::process::ExitCode;
 
 use anyhow::Context;
 
-use self::answers::Explorer;
+use super::page::Explorer;
 use super::terminal::Terminal;
 use super::{Exit, interrupt};
 use crate::config::flags::ScenarioFlags;

@@ -40,6 +40,8 @@ mod mix;
 pub mod models;
 mod named;
 pub mod outputs;
+#[cfg(feature = "serve")]
+mod page;
 mod piecewise;
 mod plan;
 mod pools;

@@ -2,12 +2,12 @@
 
 import assert from "node:assert/strict";
 import { test } from "node:test";
-import { Film, piecesOf } from "../../src/cli/explore/page/film-data.js";
-import { windowAt } from "../../src/cli/explore/page/film-lines.js";
-import { grid } from "../../src/cli/explore/page/film-stage.js";
-import { stepInWords } from "../../src/cli/explore/page/film-steps.js";
-import { captionOf, doneInWords, inWords } from "../../src/cli/explore/page/film-words.js";
-import { Stretches, lastAtMost, stack } from "../../src/cli/explore/page/stretches.js";
+import { Film, piecesOf } from "../../src/cli/page/web/film-data.js";
+import { windowAt } from "../../src/cli/page/web/film-lines.js";
+import { grid } from "../../src/cli/page/web/film-stage.js";
+import { stepInWords } from "../../src/cli/page/web/film-steps.js";
+import { captionOf, doneInWords, inWords } from "../../src/cli/page/web/film-words.js";
+import { Stretches, lastAtMost, stack } from "../../src/cli/page/web/stretches.js";
 
 /** Two requests on one replica: the first is preempted once and ends, the second is inside when the film ends. */
 function example() {

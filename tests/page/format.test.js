@@ -2,7 +2,7 @@
 
 import assert from "node:assert/strict";
 import { test } from "node:test";
-import { change, counted, interval, percent, signedPercent, significant, time, timeInterval, outwards } from "../../src/cli/explore/page/format.js";
+import { change, counted, interval, percent, signedPercent, significant, time, timeInterval, outwards } from "../../src/cli/page/web/format.js";
 
 function check(write, pairs) {
   for (const [value, expected] of pairs) assert.equal(write(value), expected, `${write.name}(${value})`);

@@ -4,7 +4,7 @@ import assert from "node:assert/strict";
 import { readFileSync, readdirSync } from "node:fs";
 import { test } from "node:test";
 
-const folder = new URL("../../src/cli/explore/page/", import.meta.url);
+const folder = new URL("../../src/cli/page/web/", import.meta.url);
 const files = Object.fromEntries(readdirSync(folder).map((name) => [name, readFileSync(new URL(name, folder), "utf8")]));
 const scripts = Object.entries(files).filter(([name]) => name.endsWith(".js"));
 const html = files["index.html"];

@@ -2,9 +2,9 @@
 
 import assert from "node:assert/strict";
 import { test } from "node:test";
-import { apart, extents, isSame, nearest, quoted, unquotedFrom } from "../../src/cli/explore/page/curve-layout.js";
-import { QUESTIONS, judged, nextQuestion } from "../../src/cli/explore/page/questions.js";
-import { classesOf, curveOf, firstLine, latency, limitOf, littleOf, modelErrors, poolsOf, rhoByVerdict, rhoOf, shownOf, trustOf, verdictOf } from "../../src/cli/explore/page/reading.js";
+import { apart, extents, isSame, nearest, quoted, unquotedFrom } from "../../src/cli/page/web/curve-layout.js";
+import { QUESTIONS, judged, nextQuestion } from "../../src/cli/page/web/questions.js";
+import { classesOf, curveOf, firstLine, latency, limitOf, littleOf, modelErrors, poolsOf, rhoByVerdict, rhoOf, shownOf, trustOf, verdictOf } from "../../src/cli/page/web/reading.js";
 
 /** A stable run of ten requests a second that stay two seconds each. */
 function run(changes = {}) {

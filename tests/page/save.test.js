@@ -2,7 +2,7 @@
 
 import assert from "node:assert/strict";
 import { test } from "node:test";
-import { fileName, instant } from "../../src/cli/explore/page/save.js";
+import { fileName, instant } from "../../src/cli/page/web/save.js";
 
 const groups = [{ name: "Traffic", controls: [{ flag: "request-rate", value: 8 }, { flag: "goodput:ttft", value: null }, { flag: "model", value: "org/Name-8B" }] }];
 

@@ -2,7 +2,7 @@
 
 import assert from "node:assert/strict";
 import { test } from "node:test";
-import { POSITIONS, isBeyond, linearTicks, logTicks, nudged, position, scale, valueAt } from "../../src/cli/explore/page/scale.js";
+import { POSITIONS, isBeyond, linearTicks, logTicks, nudged, position, scale, valueAt } from "../../src/cli/page/web/scale.js";
 
 const rate = { scale: "log", low: 0.1, high: 1000, whole: false };
 const replicas = { scale: "linear", low: 1, high: 16, whole: true };

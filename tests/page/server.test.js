@@ -3,7 +3,7 @@
 import assert from "node:assert/strict";
 import { test } from "node:test";
 import { setTimeout as pause } from "node:timers/promises";
-import { Asker } from "../../src/cli/explore/page/server.js";
+import { Asker } from "../../src/cli/page/web/server.js";
 
 /** A server that answers after so many milliseconds; what was asked and how it went is kept. */
 function serve(delay, respond = (body) => [200, JSON.stringify({ heard: body })]) {

@@ -2,7 +2,7 @@
 
 import assert from "node:assert/strict";
 import { test } from "node:test";
-import { controlOf, dropped, fault, flagsOf, fromHash, inWords, kneeFlags, loadControl, settled, toHash } from "../../src/cli/explore/page/settings.js";
+import { controlOf, dropped, fault, flagsOf, fromHash, inWords, kneeFlags, loadControl, settled, toHash } from "../../src/cli/page/web/settings.js";
 
 const number = (flag, value, whole = false) => ({ flag, name: flag, unit: "", kind: "number", scale: "log", low: 0.1, high: 100, whole, value });
 const groups = [

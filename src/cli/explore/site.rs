@@ -22,52 +22,17 @@ use serde_json::{Map, Value};
 use tokio::sync::Semaphore;
 
 use super::super::interrupt;
-use super::answers::{Asked, Explorer, Problem, Unanswered};
+use super::super::page::web::FILES;
+use super::super::page::{Asked, Explorer, Problem, Unanswered};
 
-/// Files of the page: name, kind and text.
-const FILES: &[(&str, &str, &str)] = &[
-    ("app.js", JAVASCRIPT, include_str!("page/app.js")),
-    ("controls.js", JAVASCRIPT, include_str!("page/controls.js")),
-    (
-        "curve-layout.js",
-        JAVASCRIPT,
-        include_str!("page/curve-layout.js"),
-    ),
-    ("curve.js", JAVASCRIPT, include_str!("page/curve.js")),
-    ("dom.js", JAVASCRIPT, include_str!("page/dom.js")),
-    ("fields.js", JAVASCRIPT, include_str!("page/fields.js")),
-    ("figures.js", JAVASCRIPT, include_str!("page/figures.js")),
-    ("film-data.js", JAVASCRIPT, include_str!("page/film-data.js")),
-    ("film-lanes.js", JAVASCRIPT, include_str!("page/film-lanes.js")),
-    ("film-lines.js", JAVASCRIPT, include_str!("page/film-lines.js")),
-    ("film-rows.js", JAVASCRIPT, include_str!("page/film-rows.js")),
-    ("film-stage.js", JAVASCRIPT, include_str!("page/film-stage.js")),
-    ("film-steps.js", JAVASCRIPT, include_str!("page/film-steps.js")),
-    ("film-time.js", JAVASCRIPT, include_str!("page/film-time.js")),
-    ("film-words.js", JAVASCRIPT, include_str!("page/film-words.js")),
-    ("film.js", JAVASCRIPT, include_str!("page/film.js")),
-    ("format.js", JAVASCRIPT, include_str!("page/format.js")),
-    ("index.html", HTML, include_str!("page/index.html")),
-    ("notices.js", JAVASCRIPT, include_str!("page/notices.js")),
-    ("offer.js", JAVASCRIPT, include_str!("page/offer.js")),
-    ("parts.css", CSS, include_str!("page/parts.css")),
-    ("predict.js", JAVASCRIPT, include_str!("page/predict.js")),
-    ("print.css", CSS, include_str!("page/print.css")),
-    ("questions.js", JAVASCRIPT, include_str!("page/questions.js")),
-    ("reading.js", JAVASCRIPT, include_str!("page/reading.js")),
-    ("save.js", JAVASCRIPT, include_str!("page/save.js")),
-    ("scale.js", JAVASCRIPT, include_str!("page/scale.js")),
-    ("server.js", JAVASCRIPT, include_str!("page/server.js")),
-    ("settings.js", JAVASCRIPT, include_str!("page/settings.js")),
-    ("stretches.js", JAVASCRIPT, include_str!("page/stretches.js")),
-    ("style.css", CSS, include_str!("page/style.css")),
-    ("tables.js", JAVASCRIPT, include_str!("page/tables.js")),
-    ("theme.js", JAVASCRIPT, include_str!("page/theme.js")),
-    ("verdict.js", JAVASCRIPT, include_str!("page/verdict.js")),
-];
-const HTML: &str = "text/html; charset=utf-8";
-const CSS: &str = "text/css; charset=utf-8";
-const JAVASCRIPT: &str = "text/javascript; charset=utf-8";
+/// What a browser is told that a file is.
+fn kind_of(name: &str) -> &'static str {
+    match name.rsplit('.').next() {
+        Some("html") => "text/html; charset=utf-8",
+        Some("css") => "text/css; charset=utf-8",
+        _ => "text/javascript; charset=utf-8",
+    }
+}
 
 /// The page loads nothing from elsewhere, and nothing but its own files runs in it.
 const POLICY: &str =
@@ -130,7 +95,8 @@ fn router(explorer: Explorer, address: SocketAddr) -> Router {
         .route("/api/start", get(start))
         .route("/api/run", post(run))
         .route("/api/knee", post(search));
-    for &(name, kind, text) in FILES {
+    for &(name, text) in FILES {
+        let kind = kind_of(name);
         let place = match name {
             "index.html" => "/".to_owned(),
             _ => format!("/{name}"),
@@ -296,18 +262,7 @@ fn json(status: StatusCode, answer: &impl Serialize) -> Response {
 
 #[cfg(test)]
 mod tests {
-    use super::{FILES, is_of_this_machine};
-
-    #[test]
-    fn all_files_of_the_page_are_shown() {
-        let folder = concat!(env!("CARGO_MANIFEST_DIR"), "/src/cli/explore/page");
-        let there = std::fs::read_dir(folder).unwrap();
-        let mut there: Vec<String> = there
-            .map(|file| file.unwrap().file_name().into_string().unwrap())
-            .collect();
-        there.sort();
-        assert_eq!(there, FILES.iter().map(|(name, ..)| *name).collect::<Vec<_>>());
-    }
+    use super::is_of_this_machine;
 
     #[test]
     fn only_names_of_this_machine_lead_to_a_page_that_is_its_own() {

@@ -22,10 +22,10 @@ const LONGEST: Duration = Duration::from_secs(60);
 /// What a page asks for.
 #[derive(Clone, Debug, Default, Deserialize)]
 #[serde(deny_unknown_fields)]
-pub(super) struct Asked {
+pub(in crate::cli) struct Asked {
     /// What was turned, by its flag without dashes.
     #[serde(default)]
-    pub(super) flags: BTreeMap<String, String>,
+    pub(in crate::cli) flags: BTreeMap<String, String>,
     /// Whether the first requests are filmed.
     #[serde(default)]
     film: bool,
@@ -33,17 +33,17 @@ pub(super) struct Asked {
 
 /// What a page begins with.
 #[derive(Debug, Default, Serialize)]
-pub(super) struct Start {
+pub(in crate::cli) struct Start {
     version: &'static str,
     /// What is simulated.
-    pub(super) subject: String,
+    pub(in crate::cli) subject: String,
     base: String,
     groups: Vec<Group>,
 }
 
 /// A run.
 #[derive(Debug, Serialize)]
-pub(super) struct Ran {
+pub(in crate::cli) struct Ran {
     command: String,
     said: String,
     why: String,
@@ -56,7 +56,7 @@ pub(super) struct Ran {
 
 /// A search.
 #[derive(Debug, Serialize)]
-pub(super) struct Searched {
+pub(in crate::cli) struct Searched {
     command: String,
     said: String,
     exit: u8,
@@ -65,7 +65,7 @@ pub(super) struct Searched {
 
 /// Why there is no answer.
 #[derive(Debug)]
-pub(super) enum Unanswered {
+pub(in crate::cli) enum Unanswered {
     /// Nobody waits for it any more, or the program ends.
     Gone,
     /// What is wrong, and the command that it is wrong with.
@@ -79,13 +79,13 @@ pub(super) enum Unanswered {
 
 /// What is wrong.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
-pub(super) struct Problem {
+pub(in crate::cli) struct Problem {
     message: String,
     help: Vec<String>,
 }
 
 impl Problem {
-    pub(super) fn new(message: impl Into<String>) -> Problem {
+    pub(in crate::cli) fn new(message: impl Into<String>) -> Problem {
         Problem {
             message: message.into(),
             help: Vec::new(),
@@ -95,7 +95,7 @@ impl Problem {
 
 /// The scenario of the command line, which a page turns.
 #[derive(Debug)]
-pub(super) struct Explorer {
+pub(in crate::cli) struct Explorer {
     flags: ScenarioFlags,
     /// The words that they were given by.
     base: Vec<String>,
@@ -107,7 +107,7 @@ impl Explorer {
     ///
     /// # Errors
     /// Everything that is wrong with them.
-    pub(super) fn new(
+    pub(in crate::cli) fn new(
         flags: ScenarioFlags,
         typed: Vec<String>,
     ) -> Result<(Explorer, Vec<String>), Diagnostics> {
@@ -135,7 +135,7 @@ impl Explorer {
     }
 
     /// What a page begins with.
-    pub(super) fn start(&self) -> &Start {
+    pub(in crate::cli) fn start(&self) -> &Start {
         &self.start
     }
 
@@ -154,7 +154,11 @@ impl Explorer {
     ///
     /// # Errors
     /// What is wrong with the flags, or that nobody waits.
-    pub(super) fn run(&self, asked: &Asked, goes_on: &(dyn Fn() -> bool + Sync)) -> Result<Ran, Unanswered> {
+    pub(in crate::cli) fn run(
+        &self,
+        asked: &Asked,
+        goes_on: &(dyn Fn() -> bool + Sync),
+    ) -> Result<Ran, Unanswered> {
         let words = self.words("run", &asked.flags)?;
         let (_, resolved) = self
             .resolve(&words)
@@ -184,7 +188,7 @@ impl Explorer {
     ///
     /// # Errors
     /// What is wrong with the flags, that there is no knee, or that nobody waits.
-    pub(super) fn knee(
+    pub(in crate::cli) fn knee(
         &self,
         asked: &Asked,
         goes_on: &(dyn Fn() -> bool + Sync),

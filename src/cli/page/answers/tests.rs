@@ -6,13 +6,13 @@ use super::*;
 
 fn explorer(line: &str) -> Explorer {
     let typed = shlex::split(line).expect("quotes end");
-    let args: Vec<String> = ["explore".to_owned()].into_iter().chain(typed).collect();
+    let args: Vec<String> = ["run".to_owned()].into_iter().chain(typed).collect();
     let (cli, _, problems) = super::super::super::parse(&args).expect("flags are understood");
     assert!(problems.is_none());
-    let super::super::super::Command::Explore(args) = cli.command else {
+    let super::super::super::Command::Run(run) = cli.command else {
         panic!("another command");
     };
-    Explorer::new(args.scenario, args.typed)
+    Explorer::new(run.scenario, args[1..].to_vec())
         .expect("the scenario is valid")
         .0
 }
