@@ -5,13 +5,17 @@ mod site;
 use std::io::Write;
 use std::net::{SocketAddr, TcpListener};
 use std::process::ExitCode;
+use std::time::Duration;
 
 use anyhow::Context;
 
-use super::page::Explorer;
+use super::page::{self, Explorer};
 use super::terminal::Terminal;
 use super::{Exit, interrupt};
 use crate::config::flags::ScenarioFlags;
+
+/// Longest that a page waits for an answer.
+const LONGEST: Duration = Duration::from_secs(60);
 
 /// Turn a scenario's knobs in the browser, and see queue, batch and latencies move.
 ///
@@ -50,19 +54,12 @@ pub(crate) struct PlaceFlags {
     port: u16,
 }
 
-/// What was typed behind the command without what says where the page is shown: words that `run` takes.
+/// Flags that say where the page is shown, or how words are: no words of a run. By how many values each has.
+const OWN: [(&str, usize); 4] = [("--host", 1), ("--port", 1), ("--color", 1), ("--quiet", 0)];
+
+/// What was typed behind the command: words that `run` takes.
 pub(super) fn typed(args: &[String]) -> Vec<String> {
-    const OWN: [&str; 3] = ["--host", "--port", "--color"];
-    let mut words = Vec::new();
-    let mut args = args.iter().skip_while(|word| *word != "explore").skip(1);
-    while let Some(word) = args.next() {
-        if OWN.contains(&word.as_str()) {
-            args.next();
-        } else if word != "--quiet" && !OWN.iter().any(|own| word.starts_with(&format!("{own}="))) {
-            words.push(word.clone());
-        }
-    }
-    words
+    page::typed(args, "explore", &OWN)
 }
 
 /// Where the page is found: where every address of this machine leads to it, by that of this machine itself, too.
@@ -84,7 +81,7 @@ fn places(address: SocketAddr) -> String {
 /// Everything that is wrong with the scenario, and an address that cannot be listened at.
 pub fn run(args: &Args, out: &mut dyn Write, terminal: &Terminal) -> anyhow::Result<ExitCode> {
     let nothing_yet = interrupt::at_once();
-    let (explorer, notes) = Explorer::new(args.scenario.clone(), args.typed.clone())?;
+    let (explorer, notes) = Explorer::new(args.scenario.clone(), args.typed.clone(), Some(LONGEST))?;
     terminal.notes(&notes);
     let PlaceFlags { host, port } = &args.place;
     let socket = TcpListener::bind((host.as_str(), *port)).with_context(|| {
@@ -101,16 +98,4 @@ pub fn run(args: &Args, out: &mut dyn Write, terminal: &Terminal) -> anyhow::Res
     drop(nothing_yet);
     site::show(socket, explorer)?;
     Ok(Exit::Ok.into())
-}
-
-#[cfg(test)]
-mod tests {
-    use super::typed;
-
-    #[test]
-    fn what_says_where_the_page_is_shown_is_no_word_of_a_run() {
-        let args = "--quiet explore quickstart --port 0 --request-rate 9 --host=localhost --color never";
-        let args: Vec<String> = args.split(' ').map(str::to_owned).collect();
-        assert_eq!(typed(&args), ["quickstart", "--request-rate", "9"]);
-    }
 }

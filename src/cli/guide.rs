@@ -48,7 +48,7 @@ const PAGES: [Page; 15] = pages! {
     "answers": "how to read an answer: verdicts, knees, intervals, trust marks, exit codes",
     "glossary": "every term, as it is used here",
     "labs": "exercises of a course on LLM serving: doing, grading and writing them, and more commands for each",
-    "explore": "a page in the browser: knobs, queue and batch in slow motion, predictions",
+    "explore": "a page in the browser, live or as one file: knobs, queue and batch in slow motion, predictions",
     "calibrate": "your own measurements: what is taken, what is fitted, what it is worth",
     "serve": "a simulated server for real clients: what they find there, and what answers say",
     "probe": "your own GPU: what the probe measures, and what it found on real cards",

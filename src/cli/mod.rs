@@ -40,7 +40,6 @@ mod mix;
 pub mod models;
 mod named;
 pub mod outputs;
-#[cfg(feature = "serve")]
 mod page;
 mod piecewise;
 mod plan;
@@ -50,6 +49,7 @@ pub mod probe;
 mod progress;
 mod remarks;
 mod rent;
+pub mod report;
 mod reported;
 pub mod run;
 pub mod scenarios;
@@ -152,6 +152,8 @@ pub enum Command {
     Compare(Box<compare::Args>),
     /// Why is it as slow as it is, and what would help? Times taken apart, and changes tried alone
     Explain(Box<explain::Args>),
+    /// Write a run, its knee and what explains both as one HTML file
+    Report(Box<report::Args>),
     /// Fit a calibration to measurements: kernel tables, a probe's output, results of any benchmark tool
     Calibrate(Box<calibrate::Args>),
     /// What calibrations ship, and how well is each known?
@@ -198,7 +200,7 @@ pub enum Command {
 }
 
 /// Commands whose flags are vLLM's, in all of vLLM's spellings.
-const SPEAK_VLLM: [&str; 11] = [
+const SPEAK_VLLM: [&str; 12] = [
     "fit",
     "run",
     "knee",
@@ -206,6 +208,7 @@ const SPEAK_VLLM: [&str; 11] = [
     "sweep",
     "compare",
     "explain",
+    "report",
     "working-set",
     "calibrate",
     "serve",
@@ -410,6 +413,10 @@ fn parse(args: &[String]) -> Result<Parsed, clap::Error> {
             explore.typed = explore::typed(args);
             terminal.notes(&ignored);
         }
+        Command::Report(report) => {
+            report.typed = report::typed(args);
+            terminal.notes(&ignored);
+        }
         _ => terminal.notes(&ignored),
     }
     let problems = (!normal.problems.is_empty()).then_some(Diagnostics(normal.problems));
@@ -425,6 +432,7 @@ fn command(cli: &Cli, out: &mut dyn Write, terminal: &Terminal) -> anyhow::Resul
         Command::Sweep(args) => sweep::run(args, out, terminal),
         Command::Compare(args) => compare::run(args, out, terminal),
         Command::Explain(args) => explain::run(args, out, terminal),
+        Command::Report(args) => report::run(args, out, terminal),
         Command::Calibrate(args) => calibrate::run(args, out, terminal),
         Command::Calibrations(args) => calibrations::run(args, out, terminal.width()),
         Command::Audit(args) => audit::run(args, out, terminal),

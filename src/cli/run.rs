@@ -1,6 +1,5 @@
 //! `plimsoll run`: one scenario, simulated once.
 
-#[cfg(feature = "serve")]
 mod told;
 mod watchers;
 
@@ -8,7 +7,6 @@ use std::io::Write;
 use std::process::ExitCode;
 use std::sync::atomic::{AtomicBool, Ordering};
 
-#[cfg(feature = "serve")]
 pub(super) use self::told::told;
 use self::watchers::watches_waits;
 use self::watchers::{Watchers, over_time};

@@ -78,7 +78,6 @@ mod workload;
 mod written;
 mod yarn;
 
-#[cfg(feature = "serve")]
 pub(crate) use assemble::is_scenario;
 pub use assemble::{Assembled, Ground, QUICKSTART, assemble, assemble_run, served};
 pub use capacity::{Capacity, capacity};

@@ -21,6 +21,7 @@ mod metrics;
 mod pasted;
 mod promises;
 mod readme;
+mod report;
 mod results;
 #[cfg(feature = "serve")]
 mod serve;

@@ -1,9 +1,8 @@
 //! The user's own questions, `--what-if FLAGS`: one that is misspelt is an error, one that is refused or does not fit a row with its reason.
 
-use super::Asked;
+use super::inquiry::Asked;
 use super::questions::Question;
-use super::tried::{judge, read, reason, reworded};
-use crate::config::flags::ScenarioFlags;
+use super::tried::{Common, judge, read, reason, reworded};
 use crate::config::variant::Said;
 use crate::config::{Diagnostic, Diagnostics, Place};
 use crate::report::explained::Kind;
@@ -63,7 +62,7 @@ fn of_change(mut problem: Diagnostic) -> Diagnostic {
 ///
 /// # Errors
 /// Flags that nobody knows; what is refused or does not fit, where that is so of all of them.
-pub(super) fn plan_own(common: &ScenarioFlags, questions: Vec<(String, Said)>) -> Result<Own, Diagnostics> {
+pub(super) fn plan_own(common: Common, questions: Vec<(String, Said)>) -> Result<Own, Diagnostics> {
     let mut own = Own::default();
     let (mut misspelt, mut refused) = (Vec::new(), Vec::new());
     for (name, said) in questions {

@@ -2,10 +2,10 @@
 
 use crate::analysis::{Estimate, Experiment, LoadKind, Outcome, RunResult, Verdict, simulate};
 use crate::cli::disk::Disk;
-use crate::cli::{interrupt, knee, present, progress};
+use crate::cli::{knee, present, progress};
 use crate::config::flags::ScenarioFlags;
 use crate::config::variant::{Said, variant};
-use crate::config::{Diagnostic, Diagnostics, Document, Resolved, RunLength, resolve};
+use crate::config::{Assembled, Diagnostic, Diagnostics, Document, Resolved, RunLength, resolve};
 use crate::metrics::{Distribution, Records, Summary};
 use crate::report::explained::{Found, Tried};
 use crate::report::{KneeView, counted};
@@ -16,12 +16,37 @@ pub(super) struct Planned {
     pub(super) document: Document,
 }
 
+/// What all changes have in common: flags, and words of more upon them.
+#[derive(Clone, Copy)]
+pub(super) struct Common<'a> {
+    pub(super) flags: &'a ScenarioFlags,
+    pub(super) words: &'a [String],
+}
+
+impl Common<'_> {
+    /// The scenario as it is.
+    ///
+    /// # Errors
+    /// Everything that is wrong with it.
+    pub(super) fn assembled(self) -> Result<Assembled, Diagnostics> {
+        self.with(&[])
+    }
+
+    fn with(self, words: &[String]) -> Result<Assembled, Diagnostics> {
+        let said = Said {
+            name: None,
+            words: [self.words, words].concat(),
+        };
+        variant(self.flags, &said, &Disk)
+    }
+}
+
 /// Reads a change.
 ///
 /// # Errors
 /// Flags that nobody knows.
-pub(super) fn read(common: &ScenarioFlags, said: &Said) -> Result<Document, Diagnostics> {
-    variant(common, said, &Disk).map(|input| input.document)
+pub(super) fn read(common: Common, said: &Said) -> Result<Document, Diagnostics> {
+    common.with(&said.words).map(|input| input.document)
 }
 
 /// Judges a change that was read.
@@ -37,7 +62,7 @@ pub(super) fn judge(document: Document) -> Result<Planned, Diagnostics> {
 ///
 /// # Errors
 /// Everything that is wrong with it, what does not fit among it.
-pub(super) fn plan(common: &ScenarioFlags, said: &Said) -> Result<Planned, Diagnostics> {
+pub(super) fn plan(common: Common, said: &Said) -> Result<Planned, Diagnostics> {
     judge(read(common, said)?)
 }
 
@@ -56,8 +81,8 @@ pub(super) fn reason(wrong: &Diagnostics) -> String {
     first.unwrap_or_else(|| "it is refused".to_owned())
 }
 
-/// The same traffic, as long as the scenario's own run was; `None` where the user asked to stop.
-pub(super) fn run(resolved: &Resolved, requests: u64) -> Option<Tried> {
+/// The same traffic, as long as the scenario's own run was; `None` where nobody waits.
+pub(super) fn run(resolved: &Resolved, requests: u64, goes_on: &dyn Fn() -> bool) -> Option<Tried> {
     let mut scenario = resolved.scenario.clone();
     let is_law = LoadKind::of_scenario(&scenario) != LoadKind::Varying;
     if matches!(resolved.length, RunLength::Auto { .. }) && is_law {
@@ -68,7 +93,7 @@ pub(super) fn run(resolved: &Resolved, requests: u64) -> Option<Tried> {
         ..present::experiment(resolved, Records::None)
     };
     let outcome = simulate(&scenario, &experiment, |ended| {
-        progress::goes_on(|| format!("{} of one that runs", counted(ended, "request")))
+        progress::goes_on(|| format!("{} of one that runs", counted(ended, "request"))) && goes_on()
     });
     (!outcome.is_interrupted).then(|| of_run(resolved, &outcome))
 }
@@ -120,11 +145,10 @@ pub(super) fn of_run(resolved: &Resolved, outcome: &Outcome) -> Tried {
     }
 }
 
-/// Its knee, and all that its search says; `None` where the user asked to stop.
-pub(super) fn search(planned: &Planned) -> Option<(Found, Option<KneeView>)> {
-    let mut goes_on = |_| !interrupt::is_asked();
-    match knee::knee_of(&planned.resolved, &planned.document, &mut goes_on) {
-        Ok(view) if view.is_interrupted || interrupt::is_asked() => None,
+/// Its knee, and all that its search says; `None` where nobody waits.
+pub(super) fn search(planned: &Planned, goes_on: &dyn Fn() -> bool) -> Option<(Found, Option<KneeView>)> {
+    match knee::knee_of(&planned.resolved, &planned.document, &mut |_| goes_on()) {
+        Ok(view) if view.is_interrupted || !goes_on() => None,
         Ok(view) => {
             let of_client = view.only_client().map_or(Found::None, Found::Client);
             Some((view.knee.map_or(of_client, Found::Knee), Some(view)))

@@ -1,11 +1,12 @@
 //! From what was found out to what the printers take.
 
+use super::inquiry::{Asked, Findings};
 use super::tried::{self, Planned};
-use super::{Asked, Findings};
+
 use crate::analysis::knee::{Limiter, Point};
 use crate::analysis::{Outcome, RunResult, Verdict};
 use crate::cli::run::quotable;
-use crate::cli::{interrupt, knee, present, remarks, subject, theory};
+use crate::cli::{knee, present, remarks, subject, theory};
 use crate::config::{Assembled, Resolved};
 use crate::metrics::{Anatomies, Anatomy, TtftPart};
 use crate::report::explained::{self, Explained, Found, Tried, WhatIf};
@@ -19,6 +20,8 @@ pub(super) struct Told {
     pub(super) found: Findings,
     pub(super) left_out: Vec<(String, String)>,
     pub(super) no_knee: Option<String>,
+    /// Whether somebody waited to the end.
+    pub(super) is_whole: bool,
 }
 
 /// All of it, ready to be told.
@@ -40,7 +43,6 @@ pub(super) fn view(base: &Planned, input: &Assembled, outcome: &Outcome, told: T
         (Some(number), _) => format!("{} {}", count(number as u64), of.unit()),
         (None, _) => "all requests at once".to_owned(),
     };
-    let is_asked = interrupt::is_asked();
     let missing = told.found.missing(told.no_knee.is_none());
     let (knee, search) = told.found.base.unwrap_or((Found::Nothing, None));
     let is_same = |asked: &Asked| asked.planned.resolved.scenario.workload == *workload;
@@ -89,7 +91,7 @@ pub(super) fn view(base: &Planned, input: &Assembled, outcome: &Outcome, told: T
         trust: present::trust(resolved),
         assumptions: present::assumptions(resolved),
         notes: notes(resolved, input, outcome),
-        interrupted: is_asked.then_some(missing),
+        interrupted: (!told.is_whole).then_some(missing),
     }
 }
 

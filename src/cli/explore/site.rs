@@ -23,7 +23,7 @@ use tokio::sync::Semaphore;
 
 use super::super::interrupt;
 use super::super::page::web::FILES;
-use super::super::page::{Asked, Explorer, Problem, Unanswered};
+use super::super::page::{Asked, Explorer, Problem, Refused, Unanswered};
 
 /// What a browser is told that a file is.
 fn kind_of(name: &str) -> &'static str {
@@ -94,7 +94,8 @@ fn router(explorer: Explorer, address: SocketAddr) -> Router {
     let mut router = Router::new()
         .route("/api/start", get(start))
         .route("/api/run", post(run))
-        .route("/api/knee", post(search));
+        .route("/api/knee", post(search))
+        .route("/api/explain", post(explain));
     for &(name, text) in FILES {
         let kind = kind_of(name);
         let place = match name {
@@ -163,6 +164,14 @@ async fn search(State(site): Shared, headers: HeaderMap, body: Posted) -> Respon
     answered(site, |site| &site.searches, headers, body, answer).await
 }
 
+async fn explain(State(site): Shared, headers: HeaderMap, body: Posted) -> Response {
+    let answer = |site: &Site, asked: &Asked, goes_on: &(dyn Fn() -> bool + Sync)| {
+        let found = site.explorer.explain(asked, goes_on);
+        found.map(|found| json(StatusCode::OK, &found))
+    };
+    answered(site, |site| &site.searches, headers, body, answer).await
+}
+
 /// Simulates what is asked for as long as it is told that anybody waits.
 type Answering = fn(&Site, &Asked, &(dyn Fn() -> bool + Sync)) -> Result<Response, Unanswered>;
 
@@ -222,13 +231,6 @@ async fn answered(
             "the simulation failed, which is a fault of plimsoll: its terminal says where",
         ),
     }
-}
-
-#[derive(Serialize)]
-struct Refused {
-    #[serde(skip_serializing_if = "Option::is_none")]
-    command: Option<String>,
-    problems: Vec<Problem>,
 }
 
 fn refused(unanswered: Unanswered) -> Response {

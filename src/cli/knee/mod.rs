@@ -12,7 +12,6 @@ mod searches;
 mod settings;
 mod sizing;
 mod splits;
-#[cfg(feature = "serve")]
 mod told;
 
 pub(super) use one::Asked;
@@ -23,7 +22,6 @@ pub use sizing::SizingFlags;
 pub(super) use sizing::Wanted;
 pub use splits::SplitFlags;
 pub(super) use splits::do_both;
-#[cfg(feature = "serve")]
 pub(super) use told::told;
 
 use std::cell::RefCell;

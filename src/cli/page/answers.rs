@@ -7,17 +7,19 @@ use serde::{Deserialize, Serialize};
 use serde_json::value::RawValue;
 
 use super::super::disk::Disk;
-use super::super::{interrupt, knee, run, subject};
+use super::super::terminal::Terminal;
+use super::super::{Colour, explain, interrupt, knee, run, subject};
 use super::controls::{self, Group};
-use super::film;
+use super::film::{self, Reel};
+use super::kept::Stops;
 use super::repeated::{flag_of, joined, repeated};
 use crate::config::flags::ScenarioFlags;
 use crate::config::variant::{Said, variant};
 use crate::config::{Diagnostic, Diagnostics, Document, Resolved, is_scenario, resolve};
 use crate::report::film::Film;
 
-/// Longest that a page waits for a run, and for a search.
-const LONGEST: Duration = Duration::from_secs(60);
+/// Says whether anybody waits.
+type GoesOn<'a> = &'a (dyn Fn() -> bool + Sync);
 
 /// What a page asks for.
 #[derive(Clone, Debug, Default, Deserialize)]
@@ -49,9 +51,37 @@ pub(in crate::cli) struct Ran {
     why: String,
     exit: u8,
     result: Box<RawValue>,
-    groups: Vec<Group>,
+    /// What times are made of, where the first requests were filmed.
+    anatomy: Option<Box<RawValue>>,
+    /// Left out where nothing can be turned that they depend on.
+    pub(super) groups: Option<Vec<Group>>,
     subject: String,
     film: Option<Film>,
+}
+
+impl Ran {
+    /// The same without what can be turned.
+    pub(in crate::cli) fn without_controls(self) -> Ran {
+        Ran { groups: None, ..self }
+    }
+
+    /// What the command would end with.
+    pub(in crate::cli) fn exit(&self) -> u8 {
+        self.exit
+    }
+
+    /// The answer, as it is printed.
+    pub(in crate::cli) fn headline(&self) -> &str {
+        let line = self.said.lines().next().unwrap_or_default();
+        line.trim_end_matches("(95 % below)").trim_end()
+    }
+}
+
+impl Searched {
+    /// The answer, as it is printed.
+    pub(in crate::cli) fn headline(&self) -> &str {
+        self.said.lines().next().unwrap_or_default()
+    }
 }
 
 /// A search.
@@ -61,6 +91,15 @@ pub(in crate::cli) struct Searched {
     said: String,
     exit: u8,
     knee: Box<RawValue>,
+}
+
+/// What an `explain` found out.
+#[derive(Debug, Serialize)]
+pub(in crate::cli) struct Explained {
+    command: String,
+    said: String,
+    exit: u8,
+    explained: Box<RawValue>,
 }
 
 /// Why there is no answer.
@@ -77,6 +116,14 @@ pub(in crate::cli) enum Unanswered {
     },
 }
 
+/// An answer that there is not, as a page is told.
+#[derive(Debug, Serialize)]
+pub(in crate::cli) struct Refused {
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub(in crate::cli) command: Option<String>,
+    pub(in crate::cli) problems: Vec<Problem>,
+}
+
 /// What is wrong.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 pub(in crate::cli) struct Problem {
@@ -91,6 +138,10 @@ impl Problem {
             help: Vec::new(),
         }
     }
+
+    pub(in crate::cli) fn message(&self) -> &str {
+        &self.message
+    }
 }
 
 /// The scenario of the command line, which a page turns.
@@ -100,6 +151,10 @@ pub(in crate::cli) struct Explorer {
     /// The words that they were given by.
     base: Vec<String>,
     start: Start,
+    /// Longest that is simulated for one answer.
+    longest: Option<Duration>,
+    /// Whether the scenario says all that is needed without words of more.
+    is_whole: bool,
 }
 
 impl Explorer {
@@ -110,6 +165,20 @@ impl Explorer {
     pub(in crate::cli) fn new(
         flags: ScenarioFlags,
         typed: Vec<String>,
+        longest: Option<Duration>,
+    ) -> Result<(Explorer, Vec<String>), Diagnostics> {
+        Explorer::upon(flags, typed, longest, &[])
+    }
+
+    /// Of flags that need words of more to say all; a page begins with these.
+    ///
+    /// # Errors
+    /// Everything that is wrong with them.
+    pub(in crate::cli) fn upon(
+        flags: ScenarioFlags,
+        typed: Vec<String>,
+        longest: Option<Duration>,
+        words: &[String],
     ) -> Result<(Explorer, Vec<String>), Diagnostics> {
         let (flags, note) = run::or_quickstart(flags);
         let base = match &note {
@@ -122,8 +191,13 @@ impl Explorer {
             flags,
             base,
             start: Start::default(),
+            longest,
+            is_whole: words.is_empty(),
         };
-        let (_, resolved) = explorer.resolve(&[])?;
+        let resolved = explorer
+            .resolve(words)
+            .map_err(|problems| reworded(&problems, words));
+        let (_, resolved) = resolved?;
         explorer.start = Start {
             version: env!("CARGO_PKG_VERSION"),
             subject: subject::subject(&resolved),
@@ -137,6 +211,28 @@ impl Explorer {
     /// What a page begins with.
     pub(in crate::cli) fn start(&self) -> &Start {
         &self.start
+    }
+
+    /// Whether the scenario says all that is needed without words of more.
+    pub(in crate::cli) fn is_whole(&self) -> bool {
+        self.is_whole
+    }
+
+    /// The same, for a page on which `axes` alone can be turned: other choices are left out.
+    pub(in crate::cli) fn kept_start(&self, words: &[String], axes: &[Stops]) -> Result<Start, Diagnostics> {
+        let resolved = self.resolve(words).map_err(|problems| reworded(&problems, words));
+        let (_, resolved) = resolved?;
+        Ok(Start {
+            version: self.start.version,
+            subject: subject::subject(&resolved),
+            base: self.start.base.clone(),
+            groups: controls::settings(controls::of(&resolved), axes),
+        })
+    }
+
+    /// A control of the page that has these values alone.
+    pub(in crate::cli) fn stops(&self, flag: &str, values: &[String]) -> Stops {
+        controls::stops(&self.start.groups, flag, values)
     }
 
     fn resolve(&self, words: &[String]) -> Result<(Document, Resolved), Diagnostics> {
@@ -154,31 +250,37 @@ impl Explorer {
     ///
     /// # Errors
     /// What is wrong with the flags, or that nobody waits.
-    pub(in crate::cli) fn run(
-        &self,
-        asked: &Asked,
-        goes_on: &(dyn Fn() -> bool + Sync),
-    ) -> Result<Ran, Unanswered> {
+    pub(in crate::cli) fn run(&self, asked: &Asked, goes_on: GoesOn) -> Result<Ran, Unanswered> {
         let words = self.words("run", &asked.flags)?;
-        let (_, resolved) = self
-            .resolve(&words)
-            .map_err(|problems| self.wrong("run", &words, &problems))?;
-        let filming = asked.film.then(|| film::of(&resolved));
+        self.run_with(&words, asked.film.then_some(film::LONG), goes_on)
+    }
+
+    /// Simulates a run with words of flags upon the scenario, so much of it filmed.
+    ///
+    /// # Errors
+    /// What is wrong with the flags, or that nobody waits.
+    pub(in crate::cli) fn run_with(
+        &self,
+        words: &[String],
+        reel: Option<Reel>,
+        goes_on: GoesOn,
+    ) -> Result<Ran, Unanswered> {
+        let resolved = self.resolve(words);
+        let (_, resolved) = resolved.map_err(|problems| self.wrong("run", words, &problems))?;
+        let filming = reel.map(|reel| film::of(&resolved, reel));
         let begun = Instant::now();
-        let is_late = || begun.elapsed() > LONGEST;
-        let told = run::told(&resolved, filming, &|| {
-            goes_on() && !interrupt::is_asked() && !is_late()
-        });
+        let told = run::told(&resolved, filming, &|| self.goes_on(goes_on, begun));
         let Some(told) = told else {
-            return Err(self.cut("run", &words, is_late()));
+            return Err(self.cut("run", words, begun));
         };
         Ok(Ran {
-            command: self.command("run", &words),
+            command: self.command("run", words),
             said: told.said,
             why: told.why,
             exit: told.exit as u8,
             result: written(&told.json),
-            groups: controls::of(&resolved),
+            anatomy: told.anatomy.map(|anatomy| written(&anatomy)),
+            groups: Some(controls::of(&resolved)),
             subject: subject::subject(&resolved),
             film: told.film,
         })
@@ -188,32 +290,83 @@ impl Explorer {
     ///
     /// # Errors
     /// What is wrong with the flags, that there is no knee, or that nobody waits.
-    pub(in crate::cli) fn knee(
+    pub(in crate::cli) fn knee(&self, asked: &Asked, goes_on: GoesOn) -> Result<Searched, Unanswered> {
+        self.knee_with(&self.words("knee", &asked.flags)?, goes_on)
+    }
+
+    /// Looks for the knee with words of flags upon the scenario.
+    ///
+    /// # Errors
+    /// What is wrong with the flags, that there is no knee, or that nobody waits.
+    pub(in crate::cli) fn knee_with(
         &self,
-        asked: &Asked,
-        goes_on: &(dyn Fn() -> bool + Sync),
+        words: &[String],
+        goes_on: GoesOn,
     ) -> Result<Searched, Unanswered> {
-        let words = self.words("knee", &asked.flags)?;
-        let (document, resolved) = self
-            .resolve(&words)
-            .map_err(|problems| self.wrong("knee", &words, &problems))?;
+        let resolved = self.resolve(words);
+        let (document, resolved) = resolved.map_err(|problems| self.wrong("knee", words, &problems))?;
         let begun = Instant::now();
-        let is_late = || begun.elapsed() > LONGEST;
-        let goes_on = || goes_on() && !interrupt::is_asked() && !is_late();
-        let told = knee::told(&resolved, &document, &goes_on);
-        match told {
+        match knee::told(&resolved, &document, &|| self.goes_on(goes_on, begun)) {
             Ok(Some(told)) => Ok(Searched {
-                command: self.command("knee", &words),
+                command: self.command("knee", words),
                 said: told.said,
                 exit: told.exit as u8,
                 knee: written(&told.json),
             }),
-            Ok(None) => Err(self.cut("knee", &words, is_late())),
+            Ok(None) => Err(self.cut("knee", words, begun)),
             Err(error) => Err(match error.downcast_ref::<Diagnostics>() {
-                Some(problems) => self.wrong("knee", &words, problems),
-                None => self.failed("knee", &words, format!("{error:#}")),
+                Some(problems) => self.wrong("knee", words, problems),
+                None => self.failed("knee", words, format!("{error:#}")),
             }),
         }
+    }
+
+    /// Explains; `goes_on` says whether anybody waits for it.
+    ///
+    /// # Errors
+    /// What is wrong with the flags, or that nobody waits.
+    pub(in crate::cli) fn explain(&self, asked: &Asked, goes_on: GoesOn) -> Result<Explained, Unanswered> {
+        let words = self.words("explain", &asked.flags)?;
+        let silent = Terminal::new(Colour::Never, true);
+        self.explain_with(&words, true, &silent, goes_on)
+    }
+
+    /// Explains with words of flags upon the scenario, and tells a terminal how far it is.
+    ///
+    /// # Errors
+    /// What is wrong with the flags, or that nobody waits.
+    pub(in crate::cli) fn explain_with(
+        &self,
+        words: &[String],
+        with_knees: bool,
+        terminal: &Terminal,
+        goes_on: GoesOn,
+    ) -> Result<Explained, Unanswered> {
+        let begun = Instant::now();
+        let waits = || self.goes_on(goes_on, begun);
+        let waiting = explain::Waiting {
+            terminal,
+            goes_on: &waits,
+        };
+        let told = explain::told(&self.flags, words, with_knees, waiting);
+        let told = told.map_err(|problems| self.wrong("explain", words, &problems))?;
+        let Some(told) = told else {
+            return Err(self.cut("explain", words, begun));
+        };
+        Ok(Explained {
+            command: self.command("explain", words),
+            said: told.said,
+            exit: told.exit as u8,
+            explained: written(&told.json),
+        })
+    }
+
+    fn goes_on(&self, goes_on: GoesOn, begun: Instant) -> bool {
+        goes_on() && !interrupt::is_asked() && !self.is_late(begun)
+    }
+
+    fn is_late(&self, begun: Instant) -> bool {
+        self.longest.is_some_and(|longest| begun.elapsed() > longest)
     }
 
     /// The command line that does the same.
@@ -227,13 +380,13 @@ impl Explorer {
         .to_owned()
     }
 
-    fn cut(&self, command: &str, words: &[String], is_late: bool) -> Unanswered {
-        match is_late {
-            false => Unanswered::Gone,
-            true => {
+    fn cut(&self, command: &str, words: &[String], begun: Instant) -> Unanswered {
+        match self.longest.filter(|longest| begun.elapsed() > *longest) {
+            None => Unanswered::Gone,
+            Some(longest) => {
                 let why = format!(
                     "it was not done after {} s and is given up: its command takes as long as it takes",
-                    LONGEST.as_secs()
+                    longest.as_secs()
                 );
                 self.failed(command, words, why)
             }
@@ -248,14 +401,12 @@ impl Explorer {
     }
 
     fn wrong(&self, command: &str, words: &[String], problems: &Diagnostics) -> Unanswered {
-        let within = format!("in the variant `{}`: ", words.join(" "));
-        let told = |problem: &Diagnostic| Problem {
-            message: problem.message.replace(&within, "").replace("`variant --", "`--"),
-            help: problem.help.clone(),
-        };
+        let problems = reworded(problems, words).0.into_iter();
         Unanswered::Wrong {
             command: self.command(command, words),
-            problems: problems.0.iter().map(told).collect(),
+            problems: problems
+                .map(|Diagnostic { message, help, .. }| Problem { message, help })
+                .collect(),
         }
     }
 
@@ -333,6 +484,16 @@ impl Explorer {
             flag
         }
     }
+}
+
+/// What is wrong, in words for flags: whoever reads them knows variants of a comparison.
+fn reworded(problems: &Diagnostics, words: &[String]) -> Diagnostics {
+    let within = format!("in the variant `{}`: ", words.join(" "));
+    let told = |problem: &Diagnostic| Diagnostic {
+        message: problem.message.replace(&within, "").replace("`variant --", "`--"),
+        ..problem.clone()
+    };
+    Diagnostics(problems.0.iter().map(told).collect())
 }
 
 /// What a printer wrote, to the last digit.

@@ -9,10 +9,14 @@ use clap::CommandFactory;
 use serde::Serialize;
 
 use super::super::Cli;
+use super::kept::Stops;
 use crate::config::{ENGINES, Resolved, SloMetric};
 use crate::hardware;
 use crate::model;
 use crate::workload::{Arrivals, in_flight, mean_rate};
+
+/// Flags that say how strong the load is, which a knee looks for.
+pub(in crate::cli) const LOADS: [&str; 3] = ["request-rate", "max-concurrency", "users"];
 
 /// Controls under one heading.
 #[derive(Debug, Serialize)]
@@ -90,6 +94,52 @@ pub(super) fn of(resolved: &Resolved) -> Vec<Group> {
         })
         .filter(|group| !group.controls.is_empty())
         .collect()
+}
+
+/// The controls as settings that are only read: what a list has beside the choice is left out, and what is an axis.
+pub(super) fn settings(mut groups: Vec<Group>, axes: &[Stops]) -> Vec<Group> {
+    for group in &mut groups {
+        group
+            .controls
+            .retain(|control| axes.iter().all(|axis| axis.flag != control.flag));
+        for control in &mut group.controls {
+            if let Kind::Choice { choices, value } = &mut control.kind {
+                choices.retain(|choice| Some(&choice.value) == value.as_ref());
+            }
+        }
+    }
+    groups.retain(|group| !group.controls.is_empty());
+    groups
+}
+
+/// A control that has these values alone, under the name that it has among the others, and with its own value where that is one of them.
+pub(super) fn stops(groups: &[Group], flag: &str, values: &[String]) -> Stops {
+    let known = groups.iter().flat_map(|group| &group.controls);
+    let known = known.into_iter().find(|control| control.flag == flag);
+    let own = known.and_then(|control| match &control.kind {
+        Kind::Number { value, .. } => value.map(|value| value.to_string()),
+        Kind::Choice { value, .. } => value.clone(),
+        Kind::Switch { value } => Some(value.to_string()),
+    });
+    let is_own = |value: &&String| own.as_ref().is_some_and(|own| is_same(own, value));
+    let value = values.iter().find(is_own).or(values.first());
+    Stops {
+        flag: flag.to_owned(),
+        name: known.map_or_else(|| flag.to_owned(), |control| control.name.to_owned()),
+        unit: known.map_or("", |control| control.unit),
+        help: known.map_or_else(
+            || helps().get(flag).cloned().unwrap_or_default(),
+            |control| control.help.clone(),
+        ),
+        kind: "stops",
+        values: values.to_vec(),
+        value: value.cloned().unwrap_or_default(),
+    }
+}
+
+/// `8` and `8.0` are one number.
+fn is_same(one: &str, other: &str) -> bool {
+    one == other || matches!((one.parse::<f64>(), other.parse::<f64>()), (Ok(one), Ok(other)) if one == other)
 }
 
 /// Flags of controls whose values are judged as on the command line.

@@ -4,12 +4,23 @@ use crate::config::Resolved;
 use crate::report::film::{FilmReplica, Filming};
 use crate::sim::Role;
 
-/// Most requests of a film, and rows of steps: what a browser draws without a halt.
-const REQUESTS: usize = 1000;
-const ROWS: usize = 30_000;
+/// How much a film holds at most.
+#[derive(Clone, Copy, Debug)]
+pub(in crate::cli) struct Reel {
+    /// Requests.
+    pub(in crate::cli) requests: usize,
+    /// Rows of steps.
+    pub(in crate::cli) rows: usize,
+}
+
+/// What a browser draws without a halt.
+pub(in crate::cli) const LONG: Reel = Reel {
+    requests: 1000,
+    rows: 30_000,
+};
 
 /// Nothing seen yet, of the replicas of all pools.
-pub(super) fn of(resolved: &Resolved) -> Filming {
+pub(super) fn of(resolved: &Resolved, reel: Reel) -> Filming {
     let scenario = &resolved.scenario;
     let has_pools = scenario.pools.len() > 1;
     let replicas = scenario.pools.iter().flat_map(|pool| {
@@ -30,5 +41,5 @@ pub(super) fn of(resolved: &Resolved) -> Filming {
             max_num_batched_tokens: pool.engine.prompt_tokens_per_step(),
         })
     });
-    Filming::new(replicas.collect(), REQUESTS, ROWS)
+    Filming::new(replicas.collect(), reel.requests, reel.rows)
 }

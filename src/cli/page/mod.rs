@@ -3,7 +3,14 @@
 mod answers;
 mod controls;
 mod film;
+pub(super) mod kept;
 mod repeated;
 pub(super) mod web;
 
-pub(super) use answers::{Asked, Explorer, Problem, Unanswered};
+pub(super) use answers::{Explained, Explorer, Problem, Ran, Refused, Searched, Start, Unanswered};
+pub(super) use controls::LOADS;
+pub(super) use film::{LONG, Reel};
+pub(super) use repeated::typed;
+
+#[cfg(feature = "serve")]
+pub(super) use answers::Asked;

@@ -67,9 +67,48 @@ pub(super) fn joined(words: &[String]) -> String {
     quoted.collect::<Vec<String>>().join(" ")
 }
 
+/// What was typed behind a command without its own flags, `own` by how many values each has: words that `run` takes.
+pub(in crate::cli) fn typed(args: &[String], command: &str, own: &[(&str, usize)]) -> Vec<String> {
+    let mut words = Vec::new();
+    let mut args = args.iter().skip_while(|word| *word != command).skip(1);
+    while let Some(word) = args.next() {
+        let values = own.iter().find_map(|(flag, values)| {
+            let rest = word.strip_prefix(flag)?;
+            match (rest.chars().next(), flag.starts_with("--")) {
+                (None, _) => Some(*values),
+                // `--port=0`, and `-oFILE` with the value at the flag.
+                (Some('='), true) | (Some(_), false) => Some(values.saturating_sub(1)),
+                (Some(_), true) => None,
+            }
+        });
+        match values {
+            Some(values) => args.by_ref().take(values).for_each(drop),
+            None => words.push(word.clone()),
+        }
+    }
+    words
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn a_commands_own_flags_are_no_words_of_a_run() {
+        let own = [
+            ("--quiet", 0),
+            ("--port", 1),
+            ("--color", 1),
+            ("-o", 1),
+            ("-L", 2),
+        ];
+        let args = "--quiet report quickstart --port 0 -L request-rate 4,8 --request-rate 9 --port=1 -oa.html -o b.html --color never";
+        let args: Vec<String> = args.split(' ').map(str::to_owned).collect();
+        assert_eq!(
+            typed(&args, "report", &own),
+            ["quickstart", "--request-rate", "9"]
+        );
+    }
 
     fn of(base: &str, model: Option<&str>, turned: &str) -> String {
         let words = |line: &str| line.split_whitespace().map(str::to_owned).collect::<Vec<_>>();

@@ -10,7 +10,7 @@ use crate::cli::outputs::Format;
 use crate::config::Resolved;
 use crate::metrics::{Anatomy, Records, Waits};
 use crate::report::film::{Film, Filming};
-use crate::report::{ResultMeta, Style};
+use crate::report::{self, ResultMeta, Style};
 use crate::units::Picos;
 
 /// What there is to say of a run.
@@ -21,6 +21,8 @@ pub(in crate::cli) struct Told {
     pub(in crate::cli) why: String,
     /// As one JSON object.
     pub(in crate::cli) json: String,
+    /// What times are made of, as one JSON object, if the first requests were filmed.
+    pub(in crate::cli) anatomy: Option<String>,
     /// What the command would end with.
     pub(in crate::cli) exit: Exit,
     /// Its first requests, if they were filmed.
@@ -62,6 +64,7 @@ pub(in crate::cli) fn told(
         said: in_form(Format::Table),
         why: explained(resolved, &outcome, &meta, anatomy.as_ref(), style),
         json: in_form(Format::Json),
+        anatomy: anatomy.as_ref().map(report::json::anatomy),
         exit: exit(resolved, &outcome),
         film: watchers.filming.map(|filming| filming.finish(end)),
     })

@@ -3,6 +3,12 @@
 use super::value::{Object, Value};
 use crate::metrics::{Anatomies, TpotPart, TtftPart};
 
+/// Of groups of requests, as a line of JSON without a newline at its end.
+#[must_use]
+pub fn anatomy(anatomies: &Anatomies) -> String {
+    object(anatomies).line()
+}
+
 /// Of groups of requests: all, those about percentiles, the slowest.
 pub(super) fn object(anatomies: &Anatomies) -> Object {
     let ttft = anatomies.by_ttft().into_iter().map(|group| {

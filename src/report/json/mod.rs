@@ -19,6 +19,7 @@ mod tiers;
 mod value;
 mod waits;
 
+pub use self::anatomy::anatomy;
 pub use self::explained::explained;
 pub use self::in_flight::in_flight;
 pub use self::knee::knee;

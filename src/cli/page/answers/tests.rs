@@ -12,7 +12,7 @@ fn explorer(line: &str) -> Explorer {
     let super::super::super::Command::Run(run) = cli.command else {
         panic!("another command");
     };
-    Explorer::new(run.scenario, args[1..].to_vec())
+    Explorer::new(run.scenario, args[1..].to_vec(), None)
         .expect("the scenario is valid")
         .0
 }
