@@ -58,11 +58,16 @@ try {
   await shows("command", "^plimsoll run quickstart$");
   await shows("curve-title", "^18\\.\\d req/s within the SLO, saturates at 21\\.\\d req/s");
 
+  // What times are made of: a bar for each group of requests, and the sum of the slow ones.
+  await shows("anatomy-sum", "^p99 TTFT \\d+ ms.* = .*own prefill");
+  assert.ok((await page.locator("#anatomy .bar-row").count()) >= 6);
+
   // Turned beyond saturation: the verdict and the address say so, and no steady latency is quoted.
   const rate = page.getByLabel("Request rate").last();
   await rate.fill("40");
   await rate.press("Enter");
   await shows("headline", "UNSTABLE");
+  await page.waitForFunction(() => document.getElementById("anatomy").hidden);
   assert.match(page.url(), /#.*request-rate=40/);
 
   // Back is where it was.

@@ -2,7 +2,10 @@
 
 /// Name and text of each, by name.
 pub(in crate::cli) const FILES: &[(&str, &str)] = &[
+    ("anatomy-parts.js", include_str!("web/anatomy-parts.js")),
+    ("anatomy.js", include_str!("web/anatomy.js")),
     ("app.js", include_str!("web/app.js")),
+    ("bars.css", include_str!("web/bars.css")),
     ("controls.js", include_str!("web/controls.js")),
     ("curve-layout.js", include_str!("web/curve-layout.js")),
     ("curve.js", include_str!("web/curve.js")),

@@ -1,5 +1,6 @@
-// Wires the page: a change of a control asks the server, and answers go to verdict, figures, curve, film and predictions.
+// Wires the page: a change of a control asks the server, and answers go to verdict, figures, bars, curve, film and predictions.
 
+import { buildAnatomy } from "./anatomy.js";
 import { buildControls } from "./controls.js";
 import { buildCurve } from "./curve.js";
 import { byId, copy, say, show } from "./dom.js";
@@ -44,6 +45,7 @@ async function main() {
   view.controls = buildControls(byId("groups"), changed);
   buildVerdict();
   buildFigures();
+  view.anatomy = buildAnatomy();
   view.film = buildFilm();
   view.curve = buildCurve(setLoad);
   view.predict = buildPredict(() => inWords(state.groups, flags()));
@@ -151,7 +153,10 @@ function heardRun(answer, body) {
   if (answer.groups) heardGroups(answer.groups, body.flags);
   if (answer.subject) showSubject(answer.subject);
   Object.assign(state, { answer, answerOf: JSON.stringify(body.flags), answerWords: inWords(state.groups, body.flags), answerLoad: loadOf(body.flags), answeredAt: new Date() });
-  if (body.film) view.film.load(answer.film);
+  if (body.film) {
+    view.film.load(answer.film);
+    view.anatomy.show(answer, state.groups);
+  } else view.anatomy.pale();
   showVerdict(answer);
   // Spoken when the controls are at rest, not while a slider moves.
   if (body.film && !view.predict.isHiding()) say(byId("live"), answer.said.split("\n")[0]);

@@ -57,8 +57,9 @@ function snapshot(state, style) {
   if (!isVeiled) find("#predict-form").remove();
   find("aside").replaceWith(settings(state));
   find("main").prepend(note(state));
-  for (const one of copy.querySelectorAll("script, link[rel=stylesheet], button, .skip, #film-spans, .hidden-words:empty, #live, #paper, .busy, .tip, .stamp, [hidden]")) one.remove();
+  for (const one of copy.querySelectorAll("script, link[rel=stylesheet], .is-pale, button, .skip, #film-spans, .hidden-words:empty, #live, #paper, .busy, .tip, .stamp, .bars-frame > .hidden-words, [hidden]")) one.remove();
   for (const one of copy.querySelectorAll("[tabindex], [inert]")) ["tabindex", "inert"].forEach((name) => one.removeAttribute(name));
+  for (const one of copy.querySelectorAll(".bars-frame")) ["role", "aria-label"].forEach((name) => one.removeAttribute(name));
   find("body").classList.remove("veiled", "waiting");
   find("title").textContent += `, ${instant(state.answeredAt)}`;
   find("head").append(h("style", {}, style));
