@@ -93,6 +93,16 @@ try {
     await page.waitForTimeout(1500);
     await page.screenshot({ path: picture });
   }
+
+  // Changes are tried when asked for; a click on one sets it, and then the table is of before.
+  await page.getByRole("button", { name: "Try changes" }).click();
+  await page.waitForFunction(() => document.querySelectorAll("#what-ifs-table tbody tr").length > 3, null, { timeout: 60_000 });
+  await shows("what-ifs-command", "^plimsoll explain quickstart --request-rate 16$");
+  assert.ok((await page.locator("#what-ifs-table .beyond-chance").count()) > 0);
+  await page.getByRole("button", { name: "replicas 1 → 2" }).click();
+  await shows("command", "--replicas 2");
+  assert.match(page.url(), /#.*replicas=2/);
+  assert.match(await page.locator("#what-ifs").getAttribute("class"), /is-pale/);
   assert.deepEqual(complaints, []);
 } finally {
   await browser.close();

@@ -4,6 +4,8 @@
 pub(in crate::cli) const FILES: &[(&str, &str)] = &[
     ("anatomy-parts.js", include_str!("web/anatomy-parts.js")),
     ("anatomy.js", include_str!("web/anatomy.js")),
+    ("anatomy-parts.js", include_str!("web/anatomy-parts.js")),
+    ("anatomy.js", include_str!("web/anatomy.js")),
     ("app.js", include_str!("web/app.js")),
     ("bars.css", include_str!("web/bars.css")),
     ("controls.js", include_str!("web/controls.js")),
@@ -39,6 +41,8 @@ pub(in crate::cli) const FILES: &[(&str, &str)] = &[
     ("tables.js", include_str!("web/tables.js")),
     ("theme.js", include_str!("web/theme.js")),
     ("verdict.js", include_str!("web/verdict.js")),
+    ("what-if-rows.js", include_str!("web/what-if-rows.js")),
+    ("what-ifs.js", include_str!("web/what-ifs.js")),
 ];
 
 #[cfg(test)]

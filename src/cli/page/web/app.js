@@ -15,6 +15,7 @@ import { Asker, start as askStart } from "./server.js";
 import { dropped, flagsOf, fromHash, inWords, kneeFlags, loadControl, ownText, settled, toHash } from "./settings.js";
 import { buildTheme } from "./theme.js";
 import { buildVerdict, clearProblems, showGone, showProblems, showVerdict } from "./verdict.js";
+import { buildWhatIfs } from "./what-ifs.js";
 
 /** After so long without a change the film is asked for, and after so long the knee. */
 const FILM_MS = 180;
@@ -50,6 +51,7 @@ async function main() {
   view.curve = buildCurve(setLoad);
   view.predict = buildPredict(() => inWords(state.groups, flags()));
   view.offer = buildOffer(changed);
+  view.whatIfs = buildWhatIfs({ asks: flags, set: changedTo, gone });
   buildPaper(() => ({ ...state, words: state.answerWords, draw: (isPaper) => { view.film.draw(isPaper); view.curve.redraw(); } }));
   buildTheme(() => { view.film.recolour(); view.curve.redraw(); });
   view.run = new Asker("/api/run", false, { answer: heardRun, problems: heardProblems, gone, busy });
@@ -77,9 +79,16 @@ function showSubject(subject) {
 
 /** The user set a control, or put it back (null). */
 function changed(flag, text) {
-  if (text === null) state.set.delete(flag);
-  else state.set.set(flag, text);
-  state.last = flag;
+  changedTo([[flag, text]]);
+}
+
+/** The same of several at once. */
+function changedTo(pairs) {
+  for (const [flag, text] of pairs) {
+    if (text === null) state.set.delete(flag);
+    else state.set.set(flag, text);
+    state.last = flag;
+  }
   moved();
 }
 
@@ -119,6 +128,7 @@ function ask() {
   say(byId("changes"), number ? `${number} changed` : "as the scenario has it");
   view.controls.show(state.groups, state.set);
   byId("reset-all").disabled = number === 0;
+  view.whatIfs.moved(state.groups);
   // The figures are those of other settings until the answer comes.
   byId("save").disabled = true;
   view.run.ask({ flags: flags(), film: false });

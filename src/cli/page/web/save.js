@@ -55,9 +55,10 @@ function snapshot(state, style) {
   if (isVeiled) for (const one of copy.querySelectorAll("#answers, #chip, #scores-fold")) one.remove();
   find("#predict-form .row")?.replaceWith(h("p", {}, "My prediction: ……………… ", byId("predict-unit").textContent));
   if (!isVeiled) find("#predict-form").remove();
+  for (const one of copy.querySelectorAll("button.change")) one.replaceWith(one.textContent);
   find("aside").replaceWith(settings(state));
   find("main").prepend(note(state));
-  for (const one of copy.querySelectorAll("script, link[rel=stylesheet], .is-pale, button, .skip, #film-spans, .hidden-words:empty, #live, #paper, .busy, .tip, .stamp, .bars-frame > .hidden-words, [hidden]")) one.remove();
+  for (const one of copy.querySelectorAll("script, link[rel=stylesheet], .is-pale, #what-ifs:not(.has-answer), button, .skip, #film-spans, .hidden-words:empty, #live, #paper, .busy, .tip, .stamp, .bars-frame > .hidden-words, [hidden]")) one.remove();
   for (const one of copy.querySelectorAll("[tabindex], [inert]")) ["tabindex", "inert"].forEach((name) => one.removeAttribute(name));
   for (const one of copy.querySelectorAll(".bars-frame")) ["role", "aria-label"].forEach((name) => one.removeAttribute(name));
   find("body").classList.remove("veiled", "waiting");
