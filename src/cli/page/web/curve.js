@@ -8,7 +8,7 @@ import { linearTicks, logTicks, scale } from "./scale.js";
 
 const MARGIN = { left: 58, right: 96, top: 44, bottom: 44 };
 
-/** Builds the chart; `choose(rate)` is called with where the user clicks. Returns {show(view)}, view: {curve, pinned, answer, answerLoad, load, unit, isStale, note}. */
+/** Builds the chart; `choose(rate)` is called with where the user clicks. Returns {show(view)}, view: {curve, pinned, answer, answerLoad, load, unit, isStale, note, goesTo}; `goesTo(rate)` is the load that a click there sets, null: none. */
 export function buildCurve(choose) {
   const frame = byId("curve");
   const picture = svg("svg", { role: "img", "aria-labelledby": "curve-title curve-about" });
@@ -44,11 +44,11 @@ export function buildCurve(choose) {
     reached = points[Math.min(Math.max(at, 0), points.length - 1)];
     show(tip, true);
     tip.setAttribute("aria-live", "polite");
-    showTip(tip, frame, drawn, view, reached.x, "Enter to set");
+    showTip(tip, frame, drawn, view, reached.x, "Enter");
   });
   frame.addEventListener("click", (event) => {
     const rate = rateAt(event);
-    if (rate !== null && rate > 0 && view.load) choose(rate);
+    if (rate !== null && view.load) choose(rate);
   });
   return { show: (next) => { view = next; redraw(); }, redraw };
 }
@@ -214,9 +214,11 @@ function marker(here, unit, x, y, box) {
     svg("text", { x: at + (left ? -8 : 8), y: box.top + 10, class: `here-name ${left ? "end" : "start"}` }, `now ${amount(here.x, unit)}${isBeyond ? " →" : ""}`));
 }
 
-function showTip(tip, frame, { x, box, unit }, { curve, load }, rate, how = "click to set") {
+function showTip(tip, frame, { x, box, unit }, { curve, load, goesTo }, rate, how = "click") {
   const point = nearest(curve, rate);
-  const rows = [["", `${amount(rate, unit)} ${unit}${load === null ? "" : ` — ${how}`}`]];
+  const goal = load === null ? null : goesTo(rate);
+  const isThere = goal !== null && amount(Number(goal), unit) === amount(rate, unit);
+  const rows = [["", `${amount(rate, unit)} ${unit}${goal === null ? "" : ` — ${how} ${isThere ? "to set" : `for ${goal}`}`}`]];
   if (point) {
     rows.push(["simulated at", `${amount(point.x, unit)} ${unit}`]);
     if (point.verdict === "unstable") rows.push(["unstable", point.growth ? `backlog grows ${significant(point.growth)} req/s` : "not quoted"]);
