@@ -39,6 +39,12 @@ test("an axis that is not among the flags has its own value, and 8 is 8.0", () =
   assert.equal(kept.answer("/api/knee", { flags: {} }).answer.said, "knee 16");
 });
 
+test("a scenario's own value that was not simulated gives way to the first that was", () => {
+  const kept = new Kept(report({ axes: [axis("request-rate", ["4", "12"], "9"), axis("max-num-seqs", ["16", "64"], null)] }));
+  assert.equal(kept.answer("/api/run", { flags: {} }).answer.said, "4 16");
+  assert.deepEqual(kept.start().groups[0].controls.map(({ value }) => value), ["4", "16"]);
+});
+
 test("a point that could not be simulated is a problem, and what is not there is one that says so", () => {
   const kept = new Kept(report());
   assert.deepEqual(kept.answer("/api/run", { flags: { "request-rate": "12", "max-num-seqs": "64" } }), { isAnswer: false, answer: problem });

@@ -46,12 +46,13 @@ function buildChart(title, short) {
     for (const one of rows.querySelectorAll(".piece")) one.classList.toggle("at", one.dataset.at === `${bar} ${piece}`);
     if (reached) showTip(tip, frame, rows.children[bar], now.bars[bar], piece);
   };
-  frame.addEventListener("pointermove", (event) => {
+  const follow = (event) => {
     const row = event.target.closest(".bar-row");
     const piece = event.target.closest(".piece");
     if (row) point([...rows.children].indexOf(row), piece ? Number(piece.dataset.at.split(" ")[1]) : null);
     else point(null);
-  });
+  };
+  for (const kind of ["pointermove", "pointerdown"]) frame.addEventListener(kind, follow);
   frame.addEventListener("pointerleave", () => point(null));
   frame.addEventListener("blur", () => point(null));
   frame.addEventListener("focus", () => { if (!reached && now.bars.length && frame.matches(":focus-visible")) point(0, 0); });

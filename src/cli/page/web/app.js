@@ -55,8 +55,8 @@ async function main() {
   view.curve = buildCurve(setLoad);
   view.predict = buildPredict(() => inWords(state.groups, flags()));
   view.offer = buildOffer(changed);
-  view.whatIfs = buildWhatIfs({ asks: flags, set: state.kept ? null : changedTo, gone });
-  if (state.kept?.explained) view.whatIfs.put(state.kept.explained, state.groups);
+  view.whatIfs = buildWhatIfs({ asks: flags, groups: () => state.groups, set: state.kept ? null : changedTo, gone });
+  if (state.kept?.explained) view.whatIfs.put(state.kept.explained);
   buildPaper(() => ({ ...state, words: state.answerWords, draw: (isPaper) => { view.film.draw(isPaper); view.curve.redraw(); } }));
   buildTheme(() => { view.film.recolour(); view.curve.redraw(); });
   view.run = new Asker("/api/run", false, { answer: heardRun, problems: heardProblems, gone, busy });
@@ -121,7 +121,7 @@ function ask() {
   say(byId("changes"), number ? `${number} changed` : "as the scenario has it");
   showControls();
   byId("reset-all").disabled = number === 0;
-  view.whatIfs.moved(state.groups);
+  view.whatIfs.moved();
   // The figures are those of other settings until the answer comes.
   byId("save").disabled = true;
   view.run.ask({ flags: flags(), film: Boolean(state.kept) });

@@ -13,7 +13,9 @@ export class Kept {
   #data;
 
   constructor(data) {
-    this.#data = data;
+    // A scenario may have a value of its own that was not simulated: then the first that was is what the page begins with.
+    const among = ({ value, values }) => values.find((one) => isSame(one, value)) ?? values[0];
+    this.#data = { ...data, axes: data.axes.map((axis) => ({ ...axis, value: among(axis) })) };
   }
 
   /** What the page begins with: as the server says it, and `kept`, what it has to know of the report. */

@@ -8,6 +8,7 @@ import { loadControl } from "./settings.js";
 export function dressAsReport({ base, groups, kept }) {
   document.documentElement.classList.add("report");
   document.documentElement.classList.toggle("has-axes", kept.hasAxes);
+  document.querySelector("aside").setAttribute("aria-label", kept.hasAxes ? "Controls and settings" : "Settings");
   for (const id of ["save", "paper"]) show(byId(id), false);
   for (const id of ["turned", "groups", "pin", "copy-link"]) show(byId(id), kept.hasAxes);
   show(byId("curve-card"), kept.hasKnees);

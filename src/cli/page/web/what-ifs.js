@@ -6,12 +6,12 @@ import { Asker } from "./server.js";
 import { markOf, sentenceOf, settingsOf, tableOf } from "./what-if-rows.js";
 
 /**
- * Builds the card. `asks()` are the flags to ask with, `set(pairs)` puts a change on the page, `gone()` is told that there is no server.
- * Returns {moved(groups), put(answer, groups)}.
+ * Builds the card. `asks()` are the flags to ask with, `groups()` the controls, `set(pairs)` puts a change on the page (null: it cannot), `gone()` is
+ * told that there is no server. Returns {moved(), put(answer)}.
  */
-export function buildWhatIfs({ asks, set, gone }) {
+export function buildWhatIfs({ asks, groups, set, gone }) {
   const [card, button, about] = [byId("what-ifs"), byId("what-ifs-try"), byId("what-ifs-about")];
-  const at = { isAsking: false, hasAnswer: false, isOld: false, asked: null, of: null, groups: [] };
+  const at = { isAsking: false, hasAnswer: false, isOld: false, asked: null, of: null };
   const now = () => JSON.stringify(asks());
   const rest = () => {
     say(button, at.isAsking ? "Stop" : at.hasAnswer && !at.isOld ? "Try again" : "Try changes");
@@ -22,13 +22,13 @@ export function buildWhatIfs({ asks, set, gone }) {
     else if (at.hasAnswer) say(about, "each change alone, under the same arrivals; latencies at this load");
     else say(about, "each setting changed alone, under the same arrivals: what would help, and what would not");
   };
-  const put = (answer, groups) => {
-    Object.assign(at, { groups, hasAnswer: true, isOld: false, of: now() });
-    fill(answer, (flags) => (set ? settingsOf(flags, at.groups) : null), set);
+  const put = (answer) => {
+    Object.assign(at, { hasAnswer: true, isOld: false, of: now() });
+    fill(answer, (flags) => (set ? settingsOf(flags, groups()) : null), set);
     rest();
   };
   const asker = new Asker("/api/explain", true, {
-    answer: (answer) => put(answer, at.groups),
+    answer: put,
     problems: (answer) => say(about, `not possible: ${answer.problems?.map(({ message }) => message).join("; ") ?? "no reason given"}`),
     gone,
     busy: (isAsking) => { at.isAsking = isAsking; rest(); },
@@ -43,8 +43,8 @@ export function buildWhatIfs({ asks, set, gone }) {
   return {
     put,
     /** The controls may have moved: then what is under way is of other settings, and so is what is shown. */
-    moved: (groups) => {
-      Object.assign(at, { groups, isOld: at.hasAnswer && at.of !== now() });
+    moved: () => {
+      at.isOld = at.hasAnswer && at.of !== now();
       if (at.asked !== now()) asker.stop();
       rest();
     },
