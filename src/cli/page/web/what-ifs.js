@@ -19,8 +19,8 @@ export function buildWhatIfs({ asks, groups, set, gone }) {
     card.classList.toggle("is-pale", at.isOld);
     if (at.isAsking) say(about, "trying each change, with a search for its knee …");
     else if (at.isOld) say(about, "of the settings before the last change");
-    else if (at.hasAnswer) say(about, "each change alone, under the same arrivals; latencies at this load");
-    else say(about, "each setting changed alone, under the same arrivals: what would help, and what would not");
+    else if (at.hasAnswer) say(about, "each change alone; latencies at this load");
+    else say(about, "each setting changed alone: what would help, and what would not");
   };
   const put = (answer) => {
     Object.assign(at, { hasAnswer: true, isOld: false, of: now() });
@@ -58,7 +58,7 @@ function fill({ command, said, explained }, settings, set) {
   table.tBodies[0].replaceChildren(...rows.map((row) => h("tr", {}, h("th", { scope: "row" }, changeName(row, settings(row.flags), set)), h("td", {}, row.gpus ?? "–"),
     row.cells.length ? row.cells.map(cellFor) : heads.slice(2).map(() => h("td", {}, "–")))));
   say(byId("what-ifs-said"), sentenceOf(said));
-  byId("what-ifs-mark").replaceChildren(h("b", {}, "▲ ▼"), ` ${markOf(explained)}; what has none is within it`);
+  byId("what-ifs-mark").replaceChildren(h("b", {}, "▲ ▼"), ` ${markOf(explained)}; unmarked: perhaps no difference`);
   const notes = [explained.at_the_knee && `at the knee: ${explained.at_the_knee}`, explained.no_knee && `no knees: ${explained.no_knee}`].filter(Boolean);
   byId("what-ifs-notes").replaceChildren(...notes.map((note) => h("p", { class: "about" }, note)));
   byId("left-out").replaceChildren(...explained.left_out.map(({ name, why }) => h("li", {}, h("b", {}, name), `: ${why}`)));
