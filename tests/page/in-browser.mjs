@@ -58,11 +58,16 @@ try {
   await shows("command", "^plimsoll run quickstart$");
   await shows("curve-title", "^18\\.\\d req/s within the SLO, saturates at 21\\.\\d req/s");
 
+  // What times are made of: a bar for each group of requests, and the sum of the slow ones.
+  await shows("anatomy-sum", "^p99 TTFT \\d+ ms.* = .*own prefill");
+  assert.ok((await page.locator("#anatomy .bar-row").count()) >= 6);
+
   // Turned beyond saturation: the verdict and the address say so, and no steady latency is quoted.
   const rate = page.getByLabel("Request rate").last();
   await rate.fill("40");
   await rate.press("Enter");
   await shows("headline", "UNSTABLE");
+  await page.waitForFunction(() => document.getElementById("anatomy").hidden);
   assert.match(page.url(), /#.*request-rate=40/);
 
   // Back is where it was.
@@ -88,6 +93,16 @@ try {
     await page.waitForTimeout(1500);
     await page.screenshot({ path: picture });
   }
+
+  // Changes are tried when asked for; a click on one sets it, and then the table is of before.
+  await page.getByRole("button", { name: "Try changes" }).click();
+  await page.waitForFunction(() => document.querySelectorAll("#what-ifs-table tbody tr").length > 3, null, { timeout: 60_000 });
+  await shows("what-ifs-command", "^plimsoll explain quickstart --request-rate 16$");
+  assert.ok((await page.locator("#what-ifs-table .beyond-chance").count()) > 0);
+  await page.getByRole("button", { name: "replicas 1 → 2" }).click();
+  await shows("command", "--replicas 2");
+  assert.match(page.url(), /#.*replicas=2/);
+  assert.match(await page.locator("#what-ifs").getAttribute("class"), /is-pale/);
   assert.deepEqual(complaints, []);
 } finally {
   await browser.close();

@@ -32,6 +32,18 @@ test("what is linked is there", () => {
   }
 });
 
+test("imports are lines of one form, which a report turns into names of its own", () => {
+  for (const [name, text] of scripts) {
+    const lines = text.split("\n").filter((line) => /^\s*import\b|\bimport\s*\(|^\s*(export\b.*|\} )from\s*["']/.test(line));
+    for (const line of lines) assert.match(line, /^import \{ [^}]+ \} from "\.\/[\w-]+\.js";$/, name);
+    assert.doesNotMatch(text, /<\/script|<!--/i, name);
+  }
+});
+
+test("nothing in the page calls it explore before it knows that it is: a report is none", () => {
+  assert.doesNotMatch(html.replace(/<!--.*?-->/gs, ""), /explore/);
+});
+
 test("every name that is imported is exported, and used", () => {
   for (const [name, text] of scripts) {
     for (const [line, names, from] of text.matchAll(/import \{([^}]+)\} from "\.\/([\w.-]+)";/g)) {

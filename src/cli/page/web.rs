@@ -2,7 +2,11 @@
 
 /// Name and text of each, by name.
 pub(in crate::cli) const FILES: &[(&str, &str)] = &[
+    ("address.js", include_str!("web/address.js")),
+    ("anatomy-parts.js", include_str!("web/anatomy-parts.js")),
+    ("anatomy.js", include_str!("web/anatomy.js")),
     ("app.js", include_str!("web/app.js")),
+    ("bars.css", include_str!("web/bars.css")),
     ("controls.js", include_str!("web/controls.js")),
     ("curve-layout.js", include_str!("web/curve-layout.js")),
     ("curve.js", include_str!("web/curve.js")),
@@ -20,6 +24,8 @@ pub(in crate::cli) const FILES: &[(&str, &str)] = &[
     ("film.js", include_str!("web/film.js")),
     ("format.js", include_str!("web/format.js")),
     ("index.html", include_str!("web/index.html")),
+    ("kept.js", include_str!("web/kept.js")),
+    ("listed.js", include_str!("web/listed.js")),
     ("notices.js", include_str!("web/notices.js")),
     ("offer.js", include_str!("web/offer.js")),
     ("parts.css", include_str!("web/parts.css")),
@@ -27,6 +33,8 @@ pub(in crate::cli) const FILES: &[(&str, &str)] = &[
     ("print.css", include_str!("web/print.css")),
     ("questions.js", include_str!("web/questions.js")),
     ("reading.js", include_str!("web/reading.js")),
+    ("report.css", include_str!("web/report.css")),
+    ("report.js", include_str!("web/report.js")),
     ("save.js", include_str!("web/save.js")),
     ("scale.js", include_str!("web/scale.js")),
     ("server.js", include_str!("web/server.js")),
@@ -36,6 +44,8 @@ pub(in crate::cli) const FILES: &[(&str, &str)] = &[
     ("tables.js", include_str!("web/tables.js")),
     ("theme.js", include_str!("web/theme.js")),
     ("verdict.js", include_str!("web/verdict.js")),
+    ("what-if-rows.js", include_str!("web/what-if-rows.js")),
+    ("what-ifs.js", include_str!("web/what-ifs.js")),
 ];
 
 #[cfg(test)]

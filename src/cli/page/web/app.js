@@ -1,5 +1,7 @@
-// Wires the page: a change of a control asks the server, and answers go to verdict, figures, curve, film and predictions.
+// Wires the page: a change of a control asks the server, or a report what it keeps, and answers go to verdict, figures, bars, curve, film and predictions.
 
+import { go } from "./address.js";
+import { buildAnatomy } from "./anatomy.js";
 import { buildControls } from "./controls.js";
 import { buildCurve } from "./curve.js";
 import { byId, copy, say, show } from "./dom.js";
@@ -9,11 +11,13 @@ import { busy, tell, told } from "./notices.js";
 import { buildOffer } from "./offer.js";
 import { buildPredict } from "./predict.js";
 import { curveOf } from "./reading.js";
+import { dressAsReport, showSettings, showSubject } from "./report.js";
 import { buildPaper } from "./save.js";
-import { Asker, start as askStart } from "./server.js";
-import { dropped, flagsOf, fromHash, inWords, kneeFlags, loadControl, ownText, settled, toHash } from "./settings.js";
+import { Asker, keptPlace, start as askStart } from "./server.js";
+import { dropped, flagsOf, fromHash, inWords, kneeFlags, loadAt, loadControl, ownText, settled, turnable } from "./settings.js";
 import { buildTheme } from "./theme.js";
-import { buildVerdict, clearProblems, showGone, showProblems, showVerdict } from "./verdict.js";
+import { buildVerdict, clearProblems, showGone, showProblems, showUnreadable, showVerdict } from "./verdict.js";
+import { buildWhatIfs } from "./what-ifs.js";
 
 /** After so long without a change the film is asked for, and after so long the knee. */
 const FILM_MS = 180;
@@ -21,7 +25,7 @@ const KNEE_MS = 600;
 
 /** Everything that changes. */
 const state = {
-  base: "", version: "", groups: [], set: new Map(), unknown: new Map(),
+  base: "", version: "", kept: null, groups: [], set: new Map(), unknown: new Map(),
   last: null, probe: null,
   answer: null, answerOf: "", answerWords: "", answerLoad: null, curve: null, kneeOf: null, kneeNote: null, isSloMissing: false, answeredAt: null, pinned: null, isMoving: false,
 };
@@ -33,21 +37,26 @@ async function main() {
   let start;
   try {
     start = await askStart();
-  } catch {
+  } catch (error) {
+    if (keptPlace()) throw showUnreadable(error);
     showGone(true, "");
     byId("again").addEventListener("click", () => location.reload());
     return;
   }
-  Object.assign(state, { base: start.base, version: start.version, groups: start.groups });
+  Object.assign(state, { base: start.base, version: start.version, groups: start.groups, kept: start.kept ?? null });
   say(byId("version"), `plimsoll ${start.version}`);
-  showSubject(start.subject);
+  if (state.kept) dressAsReport(start);
+  showSubject(state.kept, start);
   view.controls = buildControls(byId("groups"), changed);
   buildVerdict();
   buildFigures();
+  view.anatomy = buildAnatomy();
   view.film = buildFilm();
   view.curve = buildCurve(setLoad);
   view.predict = buildPredict(() => inWords(state.groups, flags()));
   view.offer = buildOffer(changed);
+  view.whatIfs = buildWhatIfs({ asks: flags, groups: () => state.groups, set: state.kept ? null : changedTo, gone });
+  if (state.kept?.explained) view.whatIfs.put(state.kept.explained);
   buildPaper(() => ({ ...state, words: state.answerWords, draw: (isPaper) => { view.film.draw(isPaper); view.curve.redraw(); } }));
   buildTheme(() => { view.film.recolour(); view.curve.redraw(); });
   view.run = new Asker("/api/run", false, { answer: heardRun, problems: heardProblems, gone, busy });
@@ -67,25 +76,24 @@ async function main() {
   if (!matchMedia("(prefers-reduced-motion: reduce)").matches) view.film.play();
 }
 
-function showSubject(subject) {
-  say(byId("subject"), subject);
-  const title = `${subject} · plimsoll explore`;
-  if (document.title !== title) document.title = title;
-}
-
 /** The user set a control, or put it back (null). */
 function changed(flag, text) {
-  if (text === null) state.set.delete(flag);
-  else state.set.set(flag, text);
-  state.last = flag;
+  changedTo([[flag, text]]);
+}
+
+/** The same of several at once. */
+function changedTo(pairs) {
+  for (const [flag, text] of pairs) {
+    if (text === null) state.set.delete(flag);
+    else state.set.set(flag, text);
+    state.last = flag;
+  }
   moved();
 }
 
 /** The address and the questions follow. The first of a row of changes is a new entry of the history, so that Back goes to where it rested. */
 function moved() {
-  const address = addressOf(flags());
-  if (state.isMoving) history.replaceState(null, "", address);
-  else if (address !== location.hash) history.pushState(null, "", address);
+  go(flags(), !state.isMoving);
   state.isMoving = true;
   state.unknown.clear();
   tell([]);
@@ -97,16 +105,12 @@ function flags() {
   return flagsOf(state.groups, state.set);
 }
 
-function addressOf(flags) {
-  const hash = toHash(flags);
-  return hash ? `#${hash}` : location.pathname;
-}
-
 /** The address says what is set; what of it cannot be read is named. */
 function readHash() {
   const { set, unknown, ignored } = fromHash(state.groups, location.hash);
   Object.assign(state, { set, unknown, isMoving: false });
-  tell(ignored);
+  // A report's controls are what they are; the answer of a server tells what else there is.
+  tell(state.kept ? [...ignored, ...settled(state.groups, unknown).ignored] : ignored);
   view.predict.moved();
   ask();
 }
@@ -115,24 +119,30 @@ function readHash() {
 function ask() {
   const number = state.set.size;
   say(byId("changes"), number ? `${number} changed` : "as the scenario has it");
-  view.controls.show(state.groups, state.set);
+  showControls();
   byId("reset-all").disabled = number === 0;
+  view.whatIfs.moved();
   // The figures are those of other settings until the answer comes.
   byId("save").disabled = true;
-  view.run.ask({ flags: flags(), film: false });
+  view.run.ask({ flags: flags(), film: Boolean(state.kept) });
   showCurve();
   clearTimeout(timers.film);
   clearTimeout(timers.knee);
-  timers.film = setTimeout(() => view.run.ask({ flags: flags(), film: true }), FILM_MS);
+  if (!state.kept) timers.film = setTimeout(() => view.run.ask({ flags: flags(), film: true }), FILM_MS);
   const key = kneeKey();
   if (key !== state.kneeOf) {
     view.knee.stop();
     const known = curves.get(key);
     if (known) heardKnee(known, { flags: kneeFlags(flags()) });
-    else timers.knee = setTimeout(() => view.knee.ask({ flags: kneeFlags(flags()) }), KNEE_MS);
+    else if (!state.kept || state.kept.hasKnees) timers.knee = setTimeout(() => view.knee.ask({ flags: kneeFlags(flags()) }), state.kept ? 0 : KNEE_MS);
   }
   clearTimeout(timers.rest);
   timers.rest = setTimeout(() => { state.isMoving = false; }, KNEE_MS);
+}
+
+function showControls() {
+  view.controls.show(turnable(state.groups), state.set);
+  if (state.kept) showSettings(state.groups, state.set);
 }
 
 function kneeKey() {
@@ -149,9 +159,12 @@ function heardRun(answer, body) {
   clearProblems();
   byId("save").disabled = false;
   if (answer.groups) heardGroups(answer.groups, body.flags);
-  if (answer.subject) showSubject(answer.subject);
+  showSubject(state.kept, answer);
   Object.assign(state, { answer, answerOf: JSON.stringify(body.flags), answerWords: inWords(state.groups, body.flags), answerLoad: loadOf(body.flags), answeredAt: new Date() });
-  if (body.film) view.film.load(answer.film);
+  if (body.film) {
+    view.film.load(answer.film);
+    view.anatomy.show(answer, state.groups);
+  } else view.anatomy.pale();
   showVerdict(answer);
   // Spoken when the controls are at rest, not while a slider moves.
   if (body.film && !view.predict.isHiding()) say(byId("live"), answer.said.split("\n")[0]);
@@ -170,9 +183,9 @@ function heardGroups(groups, asked) {
   state.unknown.clear();
   if (ignored.length > 0) tell([...told(), ...ignored]);
   for (const [flag, text] of set) state.set.set(flag, text);
-  if (gone.length > 0) history.replaceState(null, "", addressOf(flags()));
+  if (gone.length > 0) go(flags(), false);
   if (gone.length + set.size > 0) ask();
-  else view.controls.show(state.groups, state.set);
+  else showControls();
 }
 
 function heardProblems(answer, body) {
@@ -183,10 +196,11 @@ function heardProblems(answer, body) {
   const { last, probe } = state;
   const isProbe = body === probe?.body;
   showProblems(isProbe ? probe.answer : answer);
+  showSubject(state.kept, answer);
   // Another engine or model may not know what was set for the one before: its controls tell, asked for without the rest.
   state.last = null;
   state.probe = null;
-  if (isProbe || !(last in body.flags) || Object.keys(body.flags).length === 1) return;
+  if (state.kept || isProbe || !(last in body.flags) || Object.keys(body.flags).length === 1) return;
   state.probe = { answer, body: { flags: { [last]: body.flags[last] }, film: false } };
   clearTimeout(timers.film);
   view.run.ask(state.probe.body);
@@ -244,10 +258,10 @@ function showCurve() {
   const control = loadControl(state.groups);
   const load = loadOf(flags());
   const isOurs = isCurveOurs();
-  view.offer.show(state.groups, state.set, isOurs && state.isSloMissing, state.answer?.result);
+  if (!state.kept) view.offer.show(state.groups, state.set, isOurs && state.isSloMissing, state.answer?.result);
   view.curve.show({
     curve: state.curve, pinned: state.pinned, answer: state.answer, answerLoad: state.answerLoad, load, unit: control?.unit || control?.name.toLowerCase(),
-    isStale: !isOurs, note: isOurs ? state.kneeNote : state.curve ? "searching for the knee … (pale: before the change)" : "searching for the knee …",
+    goesTo: (rate) => loadAt(control, rate), isStale: !isOurs, note: isOurs ? state.kneeNote : state.curve ? "searching for the knee … (pale: before the change)" : "searching for the knee …",
   });
 }
 
@@ -261,7 +275,8 @@ function loadOf(flags) {
 /** A click on the curve sets the load that it is drawn over. */
 function setLoad(rate) {
   const control = loadControl(state.groups);
-  if (control) changed(control.flag, String(control.whole ? Math.max(Math.round(rate), 1) : Number(rate.toPrecision(3))));
+  const text = loadAt(control, rate);
+  if (text !== null) changed(control.flag, text);
 }
 
 /** Keeps the answer beside those to come, or lets it go. */

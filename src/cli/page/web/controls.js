@@ -2,7 +2,7 @@
 
 import { h, say, show } from "./dom.js";
 import { withUnit } from "./format.js";
-import { choiceField, numberField, searchField, switchField } from "./fields.js";
+import { choiceField, numberField, searchField, stopsField, switchField } from "./fields.js";
 import { SEARCHABLE, fault, ownText } from "./settings.js";
 
 const UNSET = "as the scenario has it";
@@ -50,14 +50,14 @@ function arrange(place, elements) {
 }
 
 function kindOf(control) {
-  return control.kind === "choice" && control.choices.length >= SEARCHABLE ? "search" : control.kind;
+  return control.kind === "choice" && !control.isAxis && control.choices.length >= SEARCHABLE ? "search" : control.kind;
 }
 
 /** One control: its element, and `put(control, text)` to show what the server says of it and what the user set (null: nothing). */
 export function build(first, touched, prefix = "control") {
   let control = first;
   const id = `${prefix}-${control.flag.replace(/[^\w-]/g, "-")}`;
-  const make = { number: numberField, choice: choiceField, search: searchField, switch: switchField }[kindOf(control)];
+  const make = { number: numberField, choice: choiceField, search: searchField, stops: stopsField, switch: switchField }[kindOf(control)];
   const problem = h("p", { class: "fault", role: "alert", hidden: true });
   const enter = (text) => {
     const wrong = fault(control, text);

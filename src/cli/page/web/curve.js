@@ -2,13 +2,13 @@
 
 import { byId, h, say, show, svg } from "./dom.js";
 import { SERIES, apart, extents, isSame, nearest, quoted, unquotedFrom } from "./curve-layout.js";
-import { grouped, outwards, percent, significant, time } from "./format.js";
+import { downwards, grouped, outwards, percent, significant, time } from "./format.js";
 import { latency, limitOf } from "./reading.js";
 import { linearTicks, logTicks, scale } from "./scale.js";
 
 const MARGIN = { left: 58, right: 96, top: 44, bottom: 44 };
 
-/** Builds the chart; `choose(rate)` is called with where the user clicks. Returns {show(view)}, view: {curve, pinned, answer, answerLoad, load, unit, isStale, note}. */
+/** Builds the chart; `choose(rate)` is called with where the user clicks. Returns {show(view)}, view: {curve, pinned, answer, answerLoad, load, unit, isStale, note, goesTo}; `goesTo(rate)` is the load that a click there sets, null: none. */
 export function buildCurve(choose) {
   const frame = byId("curve");
   const picture = svg("svg", { role: "img", "aria-labelledby": "curve-title curve-about" });
@@ -44,11 +44,11 @@ export function buildCurve(choose) {
     reached = points[Math.min(Math.max(at, 0), points.length - 1)];
     show(tip, true);
     tip.setAttribute("aria-live", "polite");
-    showTip(tip, frame, drawn, view, reached.x, "Enter to set");
+    showTip(tip, frame, drawn, view, reached.x, "Enter");
   });
   frame.addEventListener("click", (event) => {
     const rate = rateAt(event);
-    if (rate !== null && rate > 0 && view.load) choose(rate);
+    if (rate !== null && view.load) choose(rate);
   });
   return { show: (next) => { view = next; redraw(); }, redraw };
 }
@@ -84,7 +84,7 @@ function draw(picture, { width, height }, view) {
 function titleOf(curve) {
   if (!curve) return "Latency against load";
   const unit = curve.unit;
-  const parts = [curve.knee ? `${amount(curve.knee.value, unit)} ${unit} within the SLO` : curve.words || "Latency against load"];
+  const parts = [curve.knee ? `${kneeAmount(curve.knee.value, unit)} ${unit} within the SLO` : curve.words || "Latency against load"];
   if (curve.saturation) parts.push(`saturates at ${significant(curve.saturation.value)} ${unit}`);
   return parts.join(", ");
 }
@@ -126,7 +126,7 @@ function regions(curve, x, box) {
     const side = align === "end" ? x(mark.value) + 3 : x(mark.value) - 3;
     parts.push(svg("rect", { x: a, y: box.top, width: Math.max(b - a, 1), height: box.bottom - box.top, class: `band ${name}` }),
       svg("line", { x1: x(mark.value), x2: x(mark.value), y1: box.top - 6, y2: box.bottom, class: `mark ${name}` }),
-      svg("text", { x: side, y: box.top - 28, class: `mark-name ${name} ${align}` }, `${name} ${amount(mark.value, curve.unit)}`),
+      svg("text", { x: side, y: box.top - 28, class: `mark-name ${name} ${align}` }, `${name} ${(name === "knee" ? kneeAmount : amount)(mark.value, curve.unit)}`),
       svg("text", { x: side, y: box.top - 13, class: `mark-range ${name} ${align}` }, mark.low && mark.high ? outwards(mark.low, mark.high) : ""));
   }
   return parts;
@@ -174,7 +174,7 @@ function before(curve, x, y, box) {
   const at = curve.knee?.value && x(curve.knee.value) <= box.right ? x(curve.knee.value) : null;
   return [
     series(curve, x, y, box, "before"),
-    at === null ? [] : [svg("line", { x1: at, x2: at, y1: box.bottom - 26, y2: box.bottom, class: "mark" }), svg("text", { x: at + 4, y: box.bottom - 18 }, `pinned knee ${amount(curve.knee.value, curve.unit)}`)],
+    at === null ? [] : [svg("line", { x1: at, x2: at, y1: box.bottom - 26, y2: box.bottom, class: "mark" }), svg("text", { x: at + 4, y: box.bottom - 18 }, `pinned knee ${kneeAmount(curve.knee.value, curve.unit)}`)],
     first && x(first.x) <= box.right ? svg("text", { x: x(first.x), y: y(first.ttft99) - 9 }, "pinned") : [],
   ];
 }
@@ -194,6 +194,11 @@ function amount(load, unit) {
   return unit === "req/s" ? significant(load) : grouped(String(Math.round(load)));
 }
 
+/** A knee is not said larger than it is. */
+function kneeAmount(load, unit) {
+  return unit === "req/s" ? downwards(load) : grouped(String(Math.floor(load)));
+}
+
 /** The line that moves with the slider, and the last run's own figures where it was. */
 function marker(here, unit, x, y, box) {
   const at = Math.min(Math.max(x(here.x), box.left), box.right);
@@ -209,9 +214,11 @@ function marker(here, unit, x, y, box) {
     svg("text", { x: at + (left ? -8 : 8), y: box.top + 10, class: `here-name ${left ? "end" : "start"}` }, `now ${amount(here.x, unit)}${isBeyond ? " →" : ""}`));
 }
 
-function showTip(tip, frame, { x, box, unit }, { curve, load }, rate, how = "click to set") {
+function showTip(tip, frame, { x, box, unit }, { curve, load, goesTo }, rate, how = "click") {
   const point = nearest(curve, rate);
-  const rows = [["", `${amount(rate, unit)} ${unit}${load === null ? "" : ` — ${how}`}`]];
+  const goal = load === null ? null : goesTo(rate);
+  const isThere = goal !== null && amount(Number(goal), unit) === amount(rate, unit);
+  const rows = [["", `${amount(rate, unit)} ${unit}${goal === null ? "" : ` — ${how} ${isThere ? "to set" : `for ${goal}`}`}`]];
   if (point) {
     rows.push(["simulated at", `${amount(point.x, unit)} ${unit}`]);
     if (point.verdict === "unstable") rows.push(["unstable", point.growth ? `backlog grows ${significant(point.growth)} req/s` : "not quoted"]);

@@ -1,7 +1,9 @@
-// The fields that controls are made of: a slider with a number field, a select, a field with a list to search, a switch.
+// The fields that controls are made of: a slider with a number field, a slider of few stops, a select, a field with a list to search, a switch.
 // Each is {element, put(control, text, words), focus()}; `enter(text)` is told of what the user gives.
 
 import { h, say, show } from "./dom.js";
+import { withUnit } from "./format.js";
+import { isSame } from "./settings.js";
 import { POSITIONS, isBeyond, nudged, position, valueAt } from "./scale.js";
 
 /** A slider and a field for one number. Arrow keys change it by a hundredth, Page Up and Page Down by a tenth. */
@@ -47,6 +49,33 @@ export function numberField(first, id, enter) {
   };
   const unit = control.unit ? h("span", { class: "unit" }, control.unit) : null;
   return { element: h("div", { class: "body" }, slider, beyond, field, unit), put, focus: () => slider.focus() };
+}
+
+/** So many stops can be named under a slider. */
+const NAMED_STOPS = 8;
+
+/** A slider that knows the values that were simulated and no others, and the value beside it. */
+export function stopsField(first, id, enter) {
+  let values = first.values;
+  const last = values.length - 1;
+  const slider = h("input", { type: "range", id, min: 0, max: last, step: 1, "aria-describedby": `${id}-help` });
+  slider.addEventListener("input", () => enter(values[Number(slider.value)]));
+  const shown = h("output", { class: "stop", for: id });
+  const ticks = h("div", { class: "ticks", "aria-hidden": "true" }, values.map((value, i) => {
+    const isNamed = values.length <= NAMED_STOPS || i === 0 || i === last;
+    const tick = h("span", {}, isNamed ? value : "");
+    tick.style.left = `${last ? (100 * i) / last : 0}%`;
+    return tick;
+  }));
+  const put = (next, now, words) => {
+    values = next.values;
+    const at = Math.max(values.findIndex((value) => isSame(value, now)), 0);
+    slider.value = at;
+    slider.style.setProperty("--at", `${last ? (100 * at) / last : 0}%`);
+    slider.setAttribute("aria-valuetext", words);
+    say(shown, now === null ? "–" : withUnit(values[at], next.unit));
+  };
+  return { element: h("div", { class: "body" }, h("div", { class: "stops-body" }, slider, ticks), shown), put, focus: () => slider.focus() };
 }
 
 /** A select. */

@@ -45,6 +45,11 @@ export function outwards(low, high, unit = "") {
   return interval(toFigures(low, Math.floor), toFigures(high, Math.ceil), unit);
 }
 
+/** A knee, which must not be said larger than it is: three figures, rounded down. */
+export function downwards(value) {
+  return significant(toFigures(value, Math.floor));
+}
+
 function toFigures(value, round) {
   if (!Number.isFinite(value) || value === 0) return value;
   const digit = 10 ** (Math.floor(Math.log10(Math.abs(value))) - 2);

@@ -1,7 +1,8 @@
 // What is seen now for paper: printed, or kept as one file without scripts that opens anywhere.
 
 import { byId, h, say } from "./dom.js";
-import { controlsOf, flagsOf, ownText } from "./settings.js";
+import { listed } from "./listed.js";
+import { controlsOf, flagsOf } from "./settings.js";
 
 /** Wires the button and the printing. `state()` is what the page knows, with `words` of the setting and `draw(isPaper)` to draw all at once. */
 export function buildPaper(state) {
@@ -55,10 +56,12 @@ function snapshot(state, style) {
   if (isVeiled) for (const one of copy.querySelectorAll("#answers, #chip, #scores-fold")) one.remove();
   find("#predict-form .row")?.replaceWith(h("p", {}, "My prediction: ……………… ", byId("predict-unit").textContent));
   if (!isVeiled) find("#predict-form").remove();
-  find("aside").replaceWith(settings(state));
+  for (const one of copy.querySelectorAll("button.change")) one.replaceWith(one.textContent);
+  find("aside").replaceWith(h("aside", { "aria-label": "Settings" }, listed(state.groups, state.set)));
   find("main").prepend(note(state));
-  for (const one of copy.querySelectorAll("script, link[rel=stylesheet], button, .skip, #film-spans, .hidden-words:empty, #live, #paper, .busy, .tip, .stamp, [hidden]")) one.remove();
+  for (const one of copy.querySelectorAll("script, noscript, link[rel=stylesheet], .is-pale, #what-ifs:not(.has-answer), #report, button, .skip, #film-spans, .hidden-words:empty, #live, #paper, .busy, .tip, .stamp, .bars-frame > .hidden-words, [hidden]")) one.remove();
   for (const one of copy.querySelectorAll("[tabindex], [inert]")) ["tabindex", "inert"].forEach((name) => one.removeAttribute(name));
+  for (const one of copy.querySelectorAll(".bars-frame")) ["role", "aria-label"].forEach((name) => one.removeAttribute(name));
   find("body").classList.remove("veiled", "waiting");
   find("title").textContent += `, ${instant(state.answeredAt)}`;
   find("head").append(h("style", {}, style));
@@ -75,18 +78,6 @@ function note(state) {
   return h("section", { class: "notice" }, h("p", {},
     `A snapshot of plimsoll explore ${state.version}, simulated ${instant(state.answeredAt)}: ${state.words}. Nothing in it changes; `,
     h("code", {}, byId("command").textContent), " computes it again, ", h("code", {}, `plimsoll explore ${state.base}`.trim()), " shows it with its controls."));
-}
-
-/** All controls with their values; what the user changed stands out. */
-function settings({ groups, set }) {
-  const item = (control) => {
-    const text = set.get(control.flag) ?? ownText(control);
-    if (text === null) return null;
-    const name = control.choices?.find((choice) => choice.value === text)?.name ?? text;
-    const value = `${control.kind === "switch" ? { true: "on", false: "off" }[text] ?? text : name}${control.unit && ` ${control.unit}`}`;
-    return h("div", { class: set.has(control.flag) ? "changed" : null }, h("dt", {}, control.name), h("dd", {}, value));
-  };
-  return h("aside", { "aria-label": "Settings" }, groups.map((group) => h("section", {}, h("h3", {}, group.name), h("dl", {}, group.controls.map(item)))));
 }
 
 /** `2026-11-29 15:10`, by the clock on the wall. */

@@ -1,10 +1,25 @@
-// Asks the server. At most one question of a kind is under way, and of those that wait only the newest is asked.
+// Asks the server, or what a report keeps in itself. At most one question of a kind is under way, and of those that wait only the newest is asked.
+
+import { Kept, unpacked } from "./kept.js";
 
 /** After so long a question under way is given up for a newer one. */
 const PATIENCE_MS = 300;
 
+/** Answers that the page keeps in itself; null: there is a server. */
+let kept = null;
+
+/** The element that holds a report's answers, or null. */
+export function keptPlace() {
+  return globalThis.document?.getElementById("kept") ?? null;
+}
+
 /** What the page begins with. */
 export async function start() {
+  const place = keptPlace();
+  if (place) {
+    kept = new Kept(await unpacked(place.textContent));
+    return kept.start();
+  }
   const answer = await fetch("/api/start");
   if (!answer.ok) throw new Error(`the server answered ${answer.status}`);
   return answer.json();
@@ -51,14 +66,10 @@ export class Asker {
     this.#heard.busy(true);
     let heard = null;
     try {
-      const response = await fetch(this.#path, {
-        method: "POST", signal: running.abort.signal,
-        headers: { "content-type": "application/json" }, body: JSON.stringify(body),
-      });
-      heard = { isAnswer: response.ok, answer: await read(response) };
+      heard = kept ? kept.answer(this.#path, body) : await posted(this.#path, body, running.abort.signal);
     } catch (error) {
       if (error.name !== "AbortError") {
-        if (!(error instanceof TypeError)) throw error;
+        if (kept || !(error instanceof TypeError)) throw error;
         this.#next = null;
         this.#heard.gone();
       }
@@ -74,6 +85,11 @@ export class Asker {
     if (heard?.isAnswer) this.#heard.answer(heard.answer, body);
     else if (heard) this.#heard.problems(heard.answer, body);
   }
+}
+
+async function posted(path, body, signal) {
+  const response = await fetch(path, { method: "POST", signal, headers: { "content-type": "application/json" }, body: JSON.stringify(body) });
+  return { isAnswer: response.ok, answer: await read(response) };
 }
 
 /** The JSON of a response; what is none is a problem that says so. */

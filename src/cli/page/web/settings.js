@@ -13,6 +13,21 @@ export function controlOf(groups, flag) {
   return controlsOf(groups).find((control) => control.flag === flag) ?? null;
 }
 
+/** The groups with what of them can be turned: in a report only its axes. */
+export function turnable(groups) {
+  return groups.map((group) => ({ ...group, controls: group.controls.filter((control) => !control.isFixed) })).filter((group) => group.controls.length > 0);
+}
+
+/** Whether two texts are one value: 8 is 8.0. */
+export function isSame(one, other) {
+  return one === other || (String(one).trim() !== "" && Number(one) === Number(other));
+}
+
+/** A text as a report's axis lists it; of another control as it is. */
+function asListed(control, text) {
+  return control.isAxis ? control.values.find((value) => isSame(value, text)) : text;
+}
+
 /** The text of a control's own value; null: it has none. */
 export function ownText(control) {
   return control.value === null || control.value === undefined ? null : String(control.value);
@@ -24,6 +39,8 @@ export const SEARCHABLE = 15;
 /** Why a text will not do for a control, or null. Limits are the server's to know: only what is no value at all is refused here. */
 export function fault(control, text) {
   const trimmed = text.trim();
+  if (control.isFixed) return "this report holds one value of it only";
+  if (control.isAxis) return control.values.some((value) => isSame(value, trimmed)) ? null : `“${trimmed}” is not among what was simulated: ${control.values.join(", ")}`;
   if (trimmed === "") return control.kind === "number" ? "a number is needed" : "a value is needed";
   if (control.kind === "number") {
     const isNumber = /^[+-]?(\d+\.?\d*|\.\d+)(e[+-]?\d+)?$/i.test(trimmed) || trimmed === "inf";
@@ -68,7 +85,7 @@ export function fromHash(groups, hash) {
     else if (text === null) ignored.push(`${part}: no value`);
     else if (!control) unknown.set(flag, text);
     else if (fault(control, text)) ignored.push(`${part}: ${fault(control, text)}`);
-    else set.set(flag, text);
+    else set.set(flag, asListed(control, text));
   }
   return { set, unknown, ignored };
 }
@@ -106,10 +123,18 @@ export function loadControl(groups) {
   return controlsOf(groups).find((control) => LOADS.includes(control.flag)) ?? null;
 }
 
-/** A setting in words: the load, and what is set. */
+/** The load that a click at `rate` sets, as a text: of a report the nearest of its stops; null: none. */
+export function loadAt(control, rate) {
+  if (!control || control.isFixed || !(rate > 0)) return null;
+  if (!control.isAxis) return String(control.whole ? Math.max(Math.round(rate), 1) : Number(rate.toPrecision(3)));
+  const stops = control.values.filter((value) => Number.isFinite(Number(value)));
+  return stops.reduce((best, value) => (best === null || Math.abs(value - rate) < Math.abs(best - rate) ? value : best), null);
+}
+
+/** A setting in words: the load, what is set, and of a report all that can be. */
 export function inWords(groups, flags) {
   const load = loadControl(groups);
-  const words = controlsOf(groups).filter((control) => control.flag in flags || control === load).flatMap((control) => {
+  const words = controlsOf(groups).filter((control) => control.flag in flags || control === load || control.isAxis).flatMap((control) => {
     const text = flags[control.flag] ?? ownText(control);
     return text === null ? [] : [`${control.name} ${text}${control.unit && ` ${control.unit}`}`];
   });

@@ -71,6 +71,14 @@ export function showProblems(answer) {
   showCommand(answer.command);
 }
 
+/** Shows that a report cannot be read, by this browser or at all; returns the error. */
+export function showUnreadable(error) {
+  const isOld = typeof DecompressionStream === "undefined";
+  const help = isOld ? "this browser is too old: Chrome and Edge from 89, Firefox from 113 and Safari from 16.4 on can" : "the file is not whole: make it again, or ask who sent it";
+  showProblems({ problems: [{ message: "the answers that are kept in this file cannot be read", help: [help] }] });
+  return error;
+}
+
 /** A text with what stands between backticks as code. */
 function quoted(text) {
   return text.split("`").map((part, i) => (i % 2 ? h("code", {}, part) : part));
@@ -85,5 +93,7 @@ export function clearProblems() {
 export function showGone(isGone, base) {
   show(byId("gone"), isGone);
   document.body.classList.toggle("stale", isGone);
-  if (isGone) say(byId("gone-command"), `plimsoll explore ${base}`.trim());
+  if (!isGone) return;
+  say(byId("gone-said"), "plimsoll explore has ended: start it again");
+  say(byId("gone-command"), `plimsoll explore ${base}`.trim());
 }
