@@ -56,7 +56,7 @@ pub(super) struct EngineFlags {
 }
 
 /// Finds the profile; an unknown one is reported and the newest stands in.
-fn profile(judge: &mut Judge, raw: &RawEngine) -> Profile {
+fn profile(judge: &mut Judge, raw: &RawEngine, model: Option<&ModelShape>) -> Profile {
     let key = "engine.profile";
     let default = || profile::find("vllm").expect("the newest profile is shipped").0;
     let Some(asked) = &raw.profile else {
@@ -69,7 +69,7 @@ fn profile(judge: &mut Judge, raw: &RawEngine) -> Profile {
         return profile;
     };
     judge
-        .profile(asked, profile::find(asked), |found| &found.profile)
+        .profile(asked, profile::find_for(asked, model), |found| &found.profile)
         .unwrap_or_else(|| {
             let name = judge.document.name_of(key);
             judge.problems.last_mut().expect("just reported").message =
@@ -81,16 +81,16 @@ fn profile(judge: &mut Judge, raw: &RawEngine) -> Profile {
 /// Tokens of a KV block (vLLM 0.33 `BlockSize`).
 const BLOCK_SIZES: [u32; 7] = [1, 8, 16, 32, 64, 128, 256];
 
-/// Resolves every engine flag; `kv_cache_dtype` is as asked, and engines may exchange the tokens of their experts.
+/// Resolves every engine flag; `kv_cache_dtype` is as asked, engines may exchange the tokens of their experts, and layers may be spread over stages.
 pub(super) fn resolve(
     judge: &mut Judge,
     raw: &RawEngine,
     device: Option<&Device>,
     model: Option<&ModelShape>,
     kv_cache_dtype: Option<RawKvDtype>,
-    exchanges_experts: bool,
+    (exchanges_experts, has_stages): (bool, bool),
 ) -> EngineFlags {
-    let profile = profile(judge, raw);
+    let profile = profile(judge, raw, model);
     refuse_gone(judge, raw, &profile);
     let batch = batch(judge, raw, &profile, device, model, exchanges_experts);
     let latent = device
@@ -118,11 +118,16 @@ pub(super) fn resolve(
         defaults.scheduler_reserve_full_isl,
         profile.source(),
     );
+    // A version that cannot do both turns it off by itself where nobody asked for it (`VllmConfig.__post_init__`).
+    let gives_way = defaults.async_scheduling && has_stages && !profile.startup.pipelines_ahead;
     let asynchronous = judge.take(
         "engine.async_scheduling",
         raw.async_scheduling,
-        defaults.async_scheduling,
-        profile.source(),
+        defaults.async_scheduling && !gives_way,
+        match gives_way {
+            true => Source::Assumption("its default gives way to a pipeline".to_string()),
+            false => profile.source(),
+        },
     );
     let policy = policy(judge, raw, &profile);
     hybrid::check_formats(judge, raw, model);

@@ -1,21 +1,21 @@
 //! Versioned engine defaults: which value a flag has when nobody sets it, and what changed between versions.
 //!
-//! The numbers live in `src/engine/profiles/*.toml`, one file a version. Another version takes the nearest profile of
-//! the same engine and says so; an engine that is not modelled is refused.
+//! The numbers live in `src/engine/profiles/*.toml`, one file a version. Which of them another version takes:
+//! `profile/found.rs`.
 
 mod cards;
+mod found;
 
 pub use cards::{FusedNormLimits, LatentBlocks};
+pub use found::{Found, find, find_for};
 
 use serde::{Deserialize, Serialize};
 
 use super::document::Source;
 use super::raw::{RawGraphMode, RawPolicy};
-use super::version::{self, ASYNCHRONOUS_SINCE, FUSES_NORMS_SINCE, V1_SINCE};
 use crate::engine::VersionSwitches;
 use crate::engine::memory::PoolRules;
 use crate::hardware::Device;
-use crate::nearest::nearest;
 use crate::quantity::{parse_bytes, parse_duration};
 use crate::units::Picos;
 
@@ -25,9 +25,6 @@ const SHIPPED: [&str; 2] = [
 ];
 
 /// What can be asked for.
-const KNOWN: &str = "modelled are vllm@0.33, vllm@0.11, vllm@0.6, sglang@0.5.23, sglang@0.5.4, tensorrt-llm@1.2, static and hf-cb";
-
-/// The same, one by one.
 pub const ENGINES: [&str; 8] = [
     "vllm@0.33",
     "vllm@0.11",
@@ -38,9 +35,6 @@ pub const ENGINES: [&str; 8] = [
     "static",
     "hf-cb",
 ];
-
-/// Engines of which there is one kind.
-const UNVERSIONED: [&str; 2] = ["static", "hf-cb"];
 
 /// Everything that depends on the engine's version.
 #[derive(Clone, Debug, PartialEq, Deserialize)]
@@ -295,97 +289,6 @@ pub fn shipped() -> Vec<Profile> {
         .collect()
 }
 
-/// A profile and, where it is not exactly what was asked, a sentence that says so.
-pub type Found = (Profile, Option<String>);
-
-/// Finds the profile that `--engine` asks for; the error says what is known.
-pub fn find(asked: &str) -> Result<Found, (String, String)> {
-    let (name, version) = version::parts(asked);
-    if let Some(version) = version.filter(|_| UNVERSIONED.contains(&name.as_str())) {
-        let why = format!("`{name}` has no versions, and @{version} names one");
-        return Err((why, format!("write {name}")));
-    }
-    let all = shipped();
-    if name != "vllm" {
-        let known = ["vllm", "sglang", "tensorrt-llm", "static", "hf-cb"];
-        let help = match nearest(&name, known, 1).first() {
-            Some(near) => format!("did you mean `{near}`?"),
-            None => KNOWN.to_string(),
-        };
-        return Err((format!("there is no engine `{name}`"), help));
-    }
-    let Some(version) = version else {
-        let newest = all.into_iter().next().expect("profiles are shipped");
-        return Ok((newest, None));
-    };
-    let Some(asked_minor) = minor(version) else {
-        return Err((
-            format!("`{version}` is not a version of vLLM"),
-            "write it like vllm@0.33".to_string(),
-        ));
-    };
-    if asked_minor < V1_SINCE {
-        let why = format!("vLLM {version} has the V0 scheduler, which this one is not");
-        return Err((why, "vllm@0.6 is its profile".to_string()));
-    }
-    let nearest = all
-        .into_iter()
-        .min_by_key(|profile| minor_of(profile).abs_diff(asked_minor));
-    let mut nearest = nearest.expect("profiles are shipped");
-    let is_exact = minor_of(&nearest) == asked_minor;
-    let defaults = &mut nearest.defaults;
-    let mut differs = String::new();
-    for (default, since, what) in [
-        (
-            &mut defaults.async_scheduling,
-            ASYNCHRONOUS_SINCE,
-            "asynchronous scheduling",
-        ),
-        (
-            &mut defaults.fuse_allreduce_rms,
-            FUSES_NORMS_SINCE,
-            "all-reduces fused with norms",
-        ),
-    ] {
-        let is_default = asked_minor >= since;
-        if is_default != *default {
-            let with = if is_default { "with" } else { "without" };
-            differs += &format!(", {with} {what}, the default since 0.{since}");
-        }
-        *default = is_default;
-    }
-    if asked_minor < SPARES_A100_SINCE {
-        let rows = nearest.batch.iter_mut();
-        rows.for_each(|row| row.except_gpu = None);
-        differs += ", with an A100's batch sizes like those of other cards of 80 GB, the default until 0.9";
-    }
-    let note = (!is_exact).then(|| {
-        format!(
-            "no profile of vllm@{version}: {} is the nearest and is used{differs}",
-            nearest.profile
-        )
-    });
-    Ok((nearest, note))
-}
-
-/// The first version that gives an A100 the batch sizes of small cards (vllm-project/vllm#17885).
-const SPARES_A100_SINCE: u32 = 9;
-
-fn minor(version: &str) -> Option<u32> {
-    let mut numbers = version::numbers(version);
-    match (numbers.next()??, numbers.next()) {
-        (0, Some(minor)) => minor,
-        // A major version: as far from 0.x as can be, so that the newest profile is the nearest.
-        (_, None | Some(Some(_))) => Some(u32::MAX),
-        _ => None,
-    }
-}
-
-fn minor_of(profile: &Profile) -> u32 {
-    let version = version::parts(&profile.profile).1;
-    version.and_then(minor).unwrap_or(0)
-}
-
 /// Captured batch sizes in tokens, ascending (V1-73).
 #[must_use]
 pub fn capture_sizes(
@@ -432,6 +335,7 @@ pub(super) fn decode_sizes(most: u64, drafts: u32, max: u64) -> Vec<u32> {
 
 #[cfg(test)]
 mod tests {
+    use super::found::KNOWN;
     use super::*;
 
     #[test]
@@ -461,25 +365,6 @@ mod tests {
             }
             parse_duration(&profile.host.idle_pass_sleep).unwrap();
         }
-    }
-
-    #[test]
-    fn another_version_takes_the_nearest_profile_and_says_so() {
-        let name = |asked: &str| find(asked).map(|(profile, note)| (profile.profile, note.is_some()));
-        assert_eq!(name("vllm"), Ok(("vllm@0.33".into(), false)));
-        assert_eq!(name("vllm@0.33.0"), Ok(("vllm@0.33".into(), false)));
-        assert_eq!(name("vllm@0.12"), Ok(("vllm@0.11".into(), true)));
-        assert_eq!(name("vllm@0.30.1"), Ok(("vllm@0.33".into(), true)));
-        assert_eq!(name("vllm@1.0"), Ok(("vllm@0.33".into(), true)));
-        assert!(name("vllm@0.6").unwrap_err().0.contains("V0"));
-        assert!(name("mlc-llm").unwrap_err().0.contains("there is no engine"));
-        assert_eq!(name("vlm").unwrap_err().1, "did you mean `vllm`?");
-        assert!(name("vllm@new").is_err());
-        let (why, help) = name("static@9").unwrap_err();
-        assert_eq!(
-            (why.as_str(), help.as_str()),
-            ("`static` has no versions, and @9 names one", "write static")
-        );
     }
 
     #[test]

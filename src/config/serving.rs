@@ -98,13 +98,17 @@ fn vllm(
     trtllm::refuse_trtllms(judge, raw, "vLLM");
     scheduled::note_batching(judge, &raw.batching, "vLLM");
     let exchanges = super::lockstep::exchanges_experts(&raw.cluster, model);
+    let has_stages = raw
+        .cluster
+        .pipeline_parallel_size
+        .is_some_and(|stages| stages.0 > 1);
     let flags = engine::resolve(
         judge,
         &raw.engine,
         device,
         model,
         raw.model.kv_cache_dtype,
-        exchanges,
+        (exchanges, has_stages),
     );
     skipped::check_version(judge, &raw.model, flags.profile.pool_rules());
     if let Some(model) = model {

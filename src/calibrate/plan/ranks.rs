@@ -3,12 +3,18 @@
 use toml::Value;
 
 use super::{Draft, quoted};
+use crate::config::version::EngineKind;
 
 impl Draft<'_> {
     /// Where the tensor parallelism is not said, the GPUs of each data-parallel rank and stage share every layer.
     pub(super) fn ranks(&mut self) -> Result<(), String> {
         let by_rank = self.attends_by_rank();
-        let tensor_parallel = self.tensor_parallel(by_rank)?;
+        let tensor_parallel = match by_rank {
+            Some(ByRank {
+                group: Some(gpus), ..
+            }) => Some(gpus),
+            _ => self.tensor_parallel(by_rank.is_some())?,
+        };
         let setup = &self.row.setup;
         let replicas = match setup.router {
             Some(_) => "replicas",
@@ -27,7 +33,11 @@ impl Draft<'_> {
             }
             let said = self.said_ranks(key);
             // Ranks that attend by themselves are GPUs of the tensor-parallel group.
-            if !(by_rank && column == "dp") {
+            if let Some(by_rank) = by_rank.filter(|_| column == "dp") {
+                if !by_rank.counts_ranks {
+                    continue;
+                }
+            } else {
                 gpus *= i128::from(ranks.map(i64::from).or(said).unwrap_or(1));
             }
             if let Some(ranks) = ranks.filter(|ranks| *ranks > 1 || said.is_some()) {
@@ -96,7 +106,7 @@ impl Draft<'_> {
     /// Whole experts on each GPU instead of a part of every one.
     fn experts(&mut self) {
         let setup = &self.row.setup;
-        let Some(groups) = setup.expert_parallel.filter(|groups| *groups > 1) else {
+        let Some(groups) = self.expert_groups().filter(|groups| *groups > 1) else {
             return;
         };
         let is_vllm =
@@ -111,23 +121,155 @@ impl Draft<'_> {
         }
     }
 
-    /// Whether SGLang's ranks attend by themselves: as the flags say, or because there are as many data-parallel ranks as GPUs
-    /// of a tensor-parallel group, and no more GPUs.
-    fn attends_by_rank(&mut self) -> bool {
+    /// Ranks of SGLang or TensorRT-LLM that attend by themselves: as the flags say; because there are as many data-parallel ranks as GPUs of a
+    /// tensor-parallel group, and no more GPUs; or because experts are shared out among more GPUs than attention is, and these are all.
+    fn attends_by_rank(&mut self) -> Option<ByRank> {
         let setup = &self.row.setup;
-        let is_sglang = (setup.engine.as_deref()).is_some_and(|engine| engine.eq_ignore_ascii_case("sglang"));
-        let key = "sglang.enable_dp_attention";
-        if let Some(said) = self.said.keys.get(key) {
-            return said.as_bool() == Some(true);
-        }
-        let is_by_rank = match (setup.tensor_parallel, setup.data_parallel, setup.n_gpus) {
-            (Some(tp), Some(dp), Some(gpus)) => is_sglang && dp > 1 && tp == dp && tp == gpus,
-            _ => false,
+        let kind = EngineKind::of(setup.engine.as_deref());
+        let (key, flag) = match kind {
+            EngineKind::Sglang => ("sglang.enable_dp_attention", "--enable-dp-attention"),
+            EngineKind::Trtllm => ("trtllm.enable_attention_dp", "enable_attention_dp"),
+            _ => return None,
         };
-        if is_by_rank {
-            self.said.keys.insert(key.to_owned(), Value::Boolean(true));
-            self.assume("tp, dp and n_gpus are equal: each rank attends by itself (--enable-dp-attention)");
+        // Of TensorRT-LLM's there are as many as GPUs: no other flag counts them.
+        let counts_ranks = kind == EngineKind::Sglang;
+        if let Some(said) = self.said.keys.get(key) {
+            let group = None;
+            return (said.as_bool() == Some(true)).then_some(ByRank { group, counts_ranks });
         }
-        is_by_rank
+        let (Some(tp), Some(dp), Some(gpus)) = (setup.tensor_parallel, setup.data_parallel, setup.n_gpus)
+        else {
+            return None;
+        };
+        let product = u64::from(tp) * u64::from(dp);
+        let each_is_alone = tp == 1 || counts_ranks;
+        let (group, why) = if dp > 1 && tp == dp && tp == gpus {
+            (tp, "tp, dp and n_gpus are equal".to_owned())
+        } else if dp > 1 && each_is_alone && product == u64::from(gpus) && self.experts_lie_on() > tp {
+            let over = self.experts_lie_on();
+            (
+                gpus,
+                format!("experts lie on {over} GPUs and attention on {tp}, {dp} times over"),
+            )
+        } else {
+            return None;
+        };
+        self.said.keys.insert(key.to_owned(), Value::Boolean(true));
+        self.assume(format!("{why}: each rank attends by itself ({flag})"));
+        let group = Some(group);
+        Some(ByRank { group, counts_ranks })
+    }
+
+    /// GPUs that share one set of routed experts, as far as the row says: by whole experts (the column), and by parts of each (`moe_tp=2 moe_ep=4` of NVIDIA's
+    /// tables).
+    fn experts_lie_on(&self) -> u32 {
+        let parts = self.noted("moe_tp=").unwrap_or(1);
+        parts.saturating_mul(self.expert_groups().unwrap_or(1))
+    }
+
+    /// Groups of GPUs with whole experts.
+    fn expert_groups(&self) -> Option<u32> {
+        self.row.setup.expert_parallel.or_else(|| self.noted("moe_ep="))
+    }
+
+    /// A number behind a name in the row's notes.
+    fn noted(&self, name: &str) -> Option<u32> {
+        let mut words = self.row.setup.notes.split([' ', ';', ',']);
+        words.find_map(|word| word.strip_prefix(name))?.parse().ok()
+    }
+}
+
+/// Ranks that attend by themselves.
+#[derive(Clone, Copy)]
+struct ByRank {
+    /// GPUs of the tensor-parallel group that they are in, where the row says so.
+    group: Option<u32>,
+    /// Whether the engine has a flag for their number.
+    counts_ranks: bool,
+}
+
+#[cfg(test)]
+mod tests {
+    use crate::calibrate::plan::tests::{plan, row};
+    use crate::results::Load;
+
+    #[test]
+    fn gpus_that_no_column_shares_out_are_shared_out_among_the_ranks() {
+        let with = |flags: &str, dp: Option<u32>, gpus: u32| {
+            let mut row = row(Load::Burst);
+            (row.setup.n_gpus, row.setup.data_parallel) = (Some(gpus), dp);
+            row.setup.flags = flags.into();
+            plan(&row, &|_| None)
+        };
+        for (flags, dp, gpus, tp) in [
+            ("", None, 4, 4),
+            ("", Some(2), 4, 2),
+            ("-dp 2", None, 8, 4),
+            ("-pp 2", None, 8, 4),
+        ] {
+            let scenario = with(flags, dp, gpus).unwrap().scenario;
+            let line = format!("tensor_parallel_size = {tp}\n");
+            assert!(scenario.contains(&line), "{flags} {dp:?} {gpus}: {scenario}");
+        }
+        let uneven = with("", Some(3), 4).unwrap_err();
+        assert!(uneven.contains("not shared out evenly"), "{uneven}");
+        let idle = with("-tp 4", None, 8).unwrap().assumptions.join("; ");
+        assert!(idle.contains("the others are idle"), "{idle}");
+    }
+
+    #[test]
+    fn experts_that_lie_on_more_gpus_than_attention_tell_that_ranks_attend_by_themselves() {
+        let of = |engine: &str, (tp, dp): (u32, u32), notes: &str| {
+            let mut row = row(Load::Burst);
+            row.setup.model = Some("deepseek-ai/DeepSeek-R1".into());
+            row.setup.gpu = Some("H200".into());
+            row.setup.engine = Some(engine.into());
+            (row.setup.tensor_parallel, row.setup.data_parallel) = (Some(tp), Some(dp));
+            (row.setup.n_gpus, row.setup.notes) = (Some(8), notes.into());
+            plan(&row, &|_| None).map(|plan| plan.scenario)
+        };
+        let has = |scenario: &str, lines: &[&str]| {
+            for line in lines {
+                assert!(scenario.contains(&format!("{line}\n")), "{line}: {scenario}");
+            }
+        };
+        let sglang = of("sglang", (2, 4), "moe_tp=1 moe_ep=8; stat not stated").unwrap();
+        let group = [
+            "tensor_parallel_size = 8",
+            "data_parallel_size = 4",
+            "expert_parallel_size = 8",
+        ];
+        has(&sglang, &group);
+        has(&sglang, &["enable_dp_attention = true"]);
+        let parts = of("sglang", (1, 8), "moe_tp=8 moe_ep=1").unwrap();
+        has(
+            &parts,
+            &[
+                "tensor_parallel_size = 8",
+                "data_parallel_size = 8",
+                "enable_dp_attention = true",
+            ],
+        );
+        assert!(!parts.contains("expert_parallel_size"), "{parts}");
+        for each_alone in [(1, 8), (8, 8)] {
+            let trtllm = of("tensorrt-llm", each_alone, "moe_tp=1 moe_ep=8").unwrap();
+            has(
+                &trtllm,
+                &[
+                    "tensor_parallel_size = 8",
+                    "expert_parallel_size = 8",
+                    "enable_attention_dp = true",
+                ],
+            );
+            assert!(!trtllm.contains("data_parallel_size"), "{trtllm}");
+        }
+        // Engines side by side, each with experts of its own; and vLLM's, whose engines share them anyway.
+        let beside = of("sglang", (4, 2), "moe_tp=4 moe_ep=1").unwrap();
+        assert!(!beside.contains("attention"), "{beside}");
+        let vllm = of("vllm", (1, 8), "moe_tp=1 moe_ep=8").unwrap();
+        has(
+            &vllm,
+            &["data_parallel_size = 8", "enable_expert_parallel = true"],
+        );
     }
 }

@@ -4,11 +4,11 @@ use super::version::other_profile;
 use super::*;
 use crate::results::{Load, Tool};
 
-fn plan(row: &Measured, trace: &dyn Fn(&str) -> Option<String>) -> Result<Plan, String> {
+pub(super) fn plan(row: &Measured, trace: &dyn Fn(&str) -> Option<String>) -> Result<Plan, String> {
     super::plan(row, trace).map_err(String::from)
 }
 
-fn row(load: Load) -> Measured {
+pub(super) fn row(load: Load) -> Measured {
     let mut row = Measured::new(Tool::Table, "row a");
     row.setup.model = Some("Meta-Llama/Llama-3.1-8B-Instruct".into());
     row.setup.gpu = Some("A100-PCIe-80GB (NVLink pair)".into());
@@ -362,30 +362,6 @@ fn the_checkpoint_that_is_served_counts() {
     );
     let reason = with(Some("bf16"), "vllm serve Qwen/Qwen3-8B-FP8").unwrap_err();
     assert!(reason.contains("precision is `bf16`"), "{reason}");
-}
-
-#[test]
-fn gpus_that_no_column_shares_out_are_shared_out_among_the_ranks() {
-    let with = |flags: &str, dp: Option<u32>, gpus: u32| {
-        let mut row = row(Load::Burst);
-        (row.setup.n_gpus, row.setup.data_parallel) = (Some(gpus), dp);
-        row.setup.flags = flags.into();
-        plan(&row, &|_| None)
-    };
-    for (flags, dp, gpus, tp) in [
-        ("", None, 4, 4),
-        ("", Some(2), 4, 2),
-        ("-dp 2", None, 8, 4),
-        ("-pp 2", None, 8, 4),
-    ] {
-        let scenario = with(flags, dp, gpus).unwrap().scenario;
-        let line = format!("tensor_parallel_size = {tp}\n");
-        assert!(scenario.contains(&line), "{flags} {dp:?} {gpus}: {scenario}");
-    }
-    let uneven = with("", Some(3), 4).unwrap_err();
-    assert!(uneven.contains("not shared out evenly"), "{uneven}");
-    let idle = with("-tp 4", None, 8).unwrap().assumptions.join("; ");
-    assert!(idle.contains("the others are idle"), "{idle}");
 }
 
 #[test]

@@ -90,6 +90,21 @@ fn the_spelt_out_input_reproduces_the_stages() {
 }
 
 #[test]
+fn a_default_that_does_not_go_with_stages_gives_way_to_them() {
+    let asynchronous = |resolved: &crate::config::Resolved| {
+        let value = resolved.value("engine.async_scheduling");
+        value.and_then(|value| value.as_bool()).expect("it is spelt out")
+    };
+    // By default since 0.14, and beside stages only in the newest profile.
+    assert!(asynchronous(&told("", "profile = \"vllm@0.18\"")));
+    assert!(!asynchronous(&told(
+        "pipeline_parallel_size = 2",
+        "profile = \"vllm@0.18\""
+    )));
+    assert!(asynchronous(&told("pipeline_parallel_size = 2", "")));
+}
+
+#[test]
 fn what_does_not_go_with_stages_is_refused_by_name() {
     let two = "pipeline_parallel_size = 2";
     refused(two, "profile = \"sglang@0.5.23\"", "must be 1");

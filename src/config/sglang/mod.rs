@@ -66,7 +66,7 @@ pub(super) fn resolve(
     (device, model): (Option<&Device>, Option<&ModelShape>),
     (tensor_parallel, role): (u32, Role),
 ) -> SglangFlags {
-    let profile = find_profile(judge, engine);
+    let profile = find_profile(judge, engine, model);
     let balancer = data_parallel::balancer(judge, raw, cluster, &profile);
     let apart = attention::ranks(judge, (raw, cluster), &profile, (device, model));
     let attention_ranks = apart.ranks;
@@ -269,11 +269,14 @@ fn switches(judge: &mut Judge, raw: &RawSglang, profile: &SglangProfile) -> [boo
     })
 }
 
-fn find_profile(judge: &mut Judge, engine: &RawEngine) -> SglangProfile {
+fn find_profile(judge: &mut Judge, engine: &RawEngine, model: Option<&ModelShape>) -> SglangProfile {
     let asked = engine.profile.as_deref().unwrap_or("sglang");
     judge
-        .profile(asked, profile::find(asked), |found| &found.profile)
-        .unwrap_or_else(|| profile::find("sglang").expect("the newest profile is shipped").0)
+        .profile(asked, profile::find(asked, model), |found| &found.profile)
+        .unwrap_or_else(|| {
+            let newest = profile::find("sglang", model);
+            newest.expect("the newest profile is shipped").0
+        })
 }
 
 fn context_length(judge: &mut Judge, raw: &RawSglang, model: Option<&ModelShape>) -> u32 {

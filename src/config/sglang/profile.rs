@@ -6,6 +6,7 @@ use crate::config::document::Source;
 use crate::config::raw::RawQueuePolicy;
 use crate::config::version;
 use crate::engine::sglang::SglangSwitches;
+use crate::model::ModelShape;
 use crate::quantity::parse_bytes;
 use crate::units::Bytes;
 
@@ -197,9 +198,12 @@ pub(super) fn shipped() -> Vec<SglangProfile> {
         .collect()
 }
 
-/// Finds the profile of `sglang` or `sglang@VERSION`, and says so where it is not exactly that version; the error says
-/// what is known.
-pub(super) fn find(asked: &str) -> Result<(SglangProfile, Option<String>), (String, String)> {
+/// Finds the profile of `sglang` or `sglang@VERSION` to serve a model, and says so where it is not exactly that version: of one between two profiles the
+/// nearer, or the newer where the other shares a model with sparse attention out by itself. The error says what is known.
+pub(super) fn find(
+    asked: &str,
+    model: Option<&ModelShape>,
+) -> Result<(SglangProfile, Option<String>), (String, String)> {
     let known = "modelled are sglang@0.5.23 and sglang@0.5.4";
     let all = shipped();
     let Some(version) = version::parts(asked).1 else {
@@ -237,13 +241,23 @@ pub(super) fn find(asked: &str) -> Result<(SglangProfile, Option<String>), (Stri
             },
         )
     };
-    let nearest = all
-        .into_iter()
-        .min_by_key(distance)
-        .expect("profiles are shipped");
+    let is_sparse = model.is_some_and(|model| model.indexer().is_some());
+    let is_newer = |profile: &&SglangProfile| of(profile) > asked_number;
+    let is_between = all.iter().any(|profile| of(profile) < asked_number);
+    let newer = all
+        .iter()
+        .find(is_newer)
+        .filter(|_| is_sparse && is_between)
+        .cloned();
+    let which = match newer {
+        Some(_) => " of those that serve this model",
+        None => "",
+    };
+    let nearest = newer.or_else(|| all.into_iter().min_by_key(distance));
+    let nearest = nearest.expect("profiles are shipped");
     let note = (of(&nearest) != asked_number || version.contains("post")).then(|| {
         format!(
-            "no profile of sglang@{version}: {} is the nearest and is used",
+            "no profile of sglang@{version}: {} is the nearest{which} and is used",
             nearest.profile
         )
     });
@@ -274,7 +288,7 @@ mod tests {
 
     #[test]
     fn another_version_takes_the_nearest_profile_and_says_so() {
-        let name = |asked: &str| find(asked).map(|(profile, note)| (profile.profile, note.is_some()));
+        let name = |asked: &str| find(asked, None).map(|(profile, note)| (profile.profile, note.is_some()));
         assert_eq!(name("sglang"), Ok(("sglang@0.5.23".into(), false)));
         assert_eq!(name("sglang@0.5.4"), Ok(("sglang@0.5.4".into(), false)));
         assert_eq!(name("sglang@0.5.4.post2"), Ok(("sglang@0.5.4".into(), true)));
@@ -282,5 +296,14 @@ mod tests {
         assert_eq!(name("sglang@0.4.9"), Ok(("sglang@0.5.4".into(), true)));
         assert_eq!(name("sglang@0.6"), Ok(("sglang@0.5.23".into(), true)));
         assert!(name("sglang@0.3.1").is_err() && name("sglang@new").is_err());
+    }
+
+    #[test]
+    fn a_version_between_two_takes_the_one_that_serves_the_model() {
+        let (sparse, _) = crate::model::find("deepseek-ai/DeepSeek-V3.2").expect("a shipped model");
+        let of = |asked: &str| find(asked, Some(&sparse)).expect("a version of SGLang").0.profile;
+        assert_eq!(of("sglang@0.5.9"), "sglang@0.5.23");
+        assert_eq!(of("sglang@0.5.4"), "sglang@0.5.4");
+        assert_eq!(of("sglang@0.5.2"), "sglang@0.5.4");
     }
 }
