@@ -2,7 +2,7 @@
 
 import assert from "node:assert/strict";
 import { test } from "node:test";
-import { change, counted, interval, percent, signedPercent, significant, time, timeInterval, outwards } from "../../src/cli/page/web/format.js";
+import { change, counted, interval, percent, signedPercent, significant, time, timeInterval, outwards, withUnit } from "../../src/cli/page/web/format.js";
 
 function check(write, pairs) {
   for (const [value, expected] of pairs) assert.equal(write(value), expected, `${write.name}(${value})`);
@@ -51,4 +51,11 @@ test("the interval of a knee is rounded outwards, and figures of three stay", ()
   assert.equal(outwards(18.135, 18.8218), "[18.1, 18.9]");
   assert.equal(outwards(18.1, 18.9), "[18.1, 18.9]");
   assert.equal(outwards(0.98212, 1234.1), "[0.982, 1,240]");
+});
+
+test("one of a unit that is a word is one", () => {
+  assert.equal(withUnit("1", "GPUs"), "1 GPU");
+  assert.equal(withUnit("2", "GPUs"), "2 GPUs");
+  assert.equal(withUnit(1, "req/s"), "1 req/s");
+  assert.equal(withUnit("0", ""), "0");
 });

@@ -46,6 +46,7 @@ pub fn explained(view: &Explained) -> String {
         "client_is_the_limit",
         view.client.is_some() || matches!(view.base.knee, Found::Client(_)),
     );
+    object.put("same_requests", view.are_same_requests);
     object.put("as_it_is", tried(&view.base));
     object.put("anatomy", anatomy::object(&view.anatomies));
     let what_ifs = view

@@ -94,8 +94,11 @@ export function counted(count, noun) {
 
 /** A value with the unit of its control, for a label: `12 req/s`. */
 export function withUnit(text, unit) {
-  return unit ? `${text} ${unit}` : text;
+  return unit ? `${text} ${String(text) === "1" ? ONE[unit] ?? unit : unit}` : text;
 }
+
+/** Units that are words, of one. */
+const ONE = { GPUs: "GPU", tokens: "token" };
 
 /** A share of the simulated clock, to the millisecond: 12.345 s. */
 export function clock(seconds) {

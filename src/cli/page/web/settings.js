@@ -3,6 +3,8 @@
 // A control's own value can depend on others (another GPU, another default), and another engine has other controls. So what
 // the user set is kept as a map of flags, and never told from a comparison of values.
 
+import { withUnit } from "./format.js";
+
 /** All controls of the groups, in order. */
 export function controlsOf(groups) {
   return groups.flatMap((group) => group.controls);
@@ -136,7 +138,7 @@ export function inWords(groups, flags) {
   const load = loadControl(groups);
   const words = controlsOf(groups).filter((control) => control.flag in flags || control === load || control.isAxis).flatMap((control) => {
     const text = flags[control.flag] ?? ownText(control);
-    return text === null ? [] : [`${control.name} ${text}${control.unit && ` ${control.unit}`}`];
+    return text === null ? [] : [`${control.name} ${withUnit(text, control.unit)}`];
   });
   return words.join(", ") || "as the scenario has it";
 }

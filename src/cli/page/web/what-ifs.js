@@ -11,7 +11,7 @@ import { markOf, sentenceOf, settingsOf, tableOf } from "./what-if-rows.js";
  */
 export function buildWhatIfs({ asks, groups, set, gone }) {
   const [card, button, about] = [byId("what-ifs"), byId("what-ifs-try"), byId("what-ifs-about")];
-  const at = { isAsking: false, hasAnswer: false, isOld: false, asked: null, of: null };
+  const at = { isAsking: false, hasAnswer: false, isOld: false, isSame: false, asked: null, of: null };
   const now = () => JSON.stringify(asks());
   const rest = () => {
     say(button, at.isAsking ? "Stop" : at.hasAnswer && !at.isOld ? "Try again" : "Try changes");
@@ -19,11 +19,11 @@ export function buildWhatIfs({ asks, groups, set, gone }) {
     card.classList.toggle("is-pale", at.isOld);
     if (at.isAsking) say(about, "trying each change, with a search for its knee …");
     else if (at.isOld) say(about, "of the settings before the last change");
-    else if (at.hasAnswer) say(about, "each change alone; latencies at this load");
+    else if (at.hasAnswer) say(about, `each change alone${at.isSame ? ", with the same requests" : ""}; latencies at this load`);
     else say(about, "each setting changed alone: what would help, and what would not");
   };
   const put = (answer) => {
-    Object.assign(at, { hasAnswer: true, isOld: false, of: now() });
+    Object.assign(at, { hasAnswer: true, isOld: false, isSame: answer.explained.same_requests === true, of: now() });
     fill(answer, (flags) => (set ? settingsOf(flags, groups()) : null), set);
     rest();
   };
