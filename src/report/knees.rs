@@ -302,7 +302,7 @@ impl Knees {
     }
 
     /// Whether the client is the limit of a setting.
-    pub(super) fn is_any_client(&self) -> bool {
+    fn is_any_client(&self) -> bool {
         self.priced().any(|priced| priced.view.only_client().is_some())
     }
 

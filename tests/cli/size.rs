@@ -140,6 +140,42 @@ fn users_are_counted_for_as_they_think_and_wait() {
     );
 }
 
+/// A client's limit is that of all replicas together: each of several has a part of it in flight, and answers sooner than one that has
+/// all of it.
+#[test]
+fn a_limit_in_flight_is_that_of_all_replicas() {
+    let desk = Desk::new();
+    let wanted = "quickstart --max-concurrency 64 --precision 0.1 --gpus h100 --tensor-parallel-size 1";
+    let found = json(&desk.expect(0, &format!("size {wanted} --for-rate 25 --format json")));
+    let best = &purchases(&found)[0];
+    let replicas = best["replicas"].as_u64().unwrap();
+    assert!(replicas > 1 && best["knee_of_one"].is_null(), "{best}");
+    let run = |replicas: u64| {
+        let words =
+            format!("run quickstart --max-concurrency 64 --gpu h100 --request-rate 25 --replicas {replicas}");
+        desk.run(&words).status.code()
+    };
+    assert_eq!(run(replicas), Some(0), "{replicas}");
+    assert!(matches!(run(replicas - 1), Some(3 | 4)), "{replicas}");
+    // The knee of one says so, too.
+    let knee = desk.expect(
+        0,
+        "knee quickstart --max-concurrency 64 --precision 0.1 --for-rate 25",
+    );
+    assert!(
+        knee.starts_with(&format!("{replicas} replicas for 25.0 req/s")),
+        "{knee}"
+    );
+    // Sooner than at once no number of them answers.
+    let none = desk.expect(3, &format!("size {wanted} --for-rate 400"));
+    assert!(
+        none.starts_with(
+            "THE CLIENT IS THE LIMIT: as many in flight as it may have are too few for 400 req/s"
+        ),
+        "{none}"
+    );
+}
+
 #[test]
 fn cards_have_the_prices_that_they_are_given() {
     let desk = Desk::new();

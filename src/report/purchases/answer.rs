@@ -2,7 +2,7 @@
 
 use super::{Config, How, Offer, Purchases, bought, dollars};
 use crate::report::figures::{count, counted, percent, significant, time};
-use crate::report::knees::{Found, Priced, interrupted};
+use crate::report::knees::{Found, KneeRow, Priced, interrupted};
 use crate::report::views::Counted;
 
 /// The first line.
@@ -36,10 +36,23 @@ fn found(shop: &Purchases) -> String {
         None if shop.knees.rows.iter().all(|row| row.priced().is_none()) => {
             "NOTHING could be searched".to_owned()
         }
-        None if shop.knees.is_any_client() => {
-            "THE CLIENT IS THE LIMIT of every setting: a larger --max-concurrency, or none, shows what they carry".to_owned()
-        }
+        None if shop.knees.rows.iter().filter_map(KneeRow::priced).all(is_held_back) => format!(
+            "THE CLIENT IS THE LIMIT: as many in flight as it may have are too few for {wanted}, however many replicas answer; a larger \
+             --max-concurrency, or none, lets it send them"
+        ),
         None => format!("NOTHING meets the SLO for {wanted}, however many"),
+    }
+}
+
+/// Whether the most replicas that were tried answer too slowly for the client to send the demand.
+fn is_held_back(priced: &Priced) -> bool {
+    let sizing = priced.view.sizing.as_ref();
+    match sizing.and_then(|sizing| sizing.counted.as_ref()) {
+        Some(Counted::BySimulation { count, .. }) => {
+            let most = count.tried.last();
+            most.is_some_and(|most| most.point.is_held_back())
+        }
+        _ => false,
     }
 }
 
