@@ -19,6 +19,7 @@ pub use super::text_sizing::dollars;
 use super::views::Counted;
 use crate::analysis::costs::usd_per_million;
 use crate::analysis::knee::{Loop, Point};
+use crate::config::axes::own_name;
 use crate::cost::Trust;
 
 /// What a setting is.
@@ -26,8 +27,14 @@ use crate::cost::Trust;
 pub struct Config {
     /// `H100-SXM-80GB`.
     pub gpu: String,
+    /// What a command calls it: the same, or the path of a profile.
+    pub named: String,
     /// GPUs that share every layer of a replica.
     pub tensor_parallel: String,
+    /// Stages that its layers are split into.
+    pub pipeline_parallel: u64,
+    /// Data-parallel engines inside it.
+    pub data_parallel: u64,
     /// What other axes say of it.
     pub rest: Labels,
 }
@@ -228,7 +235,39 @@ impl Config {
     /// `H100-SXM-80GB TP1`.
     #[must_use]
     pub fn name(&self) -> String {
-        format!("{} TP{}", self.gpu, self.tensor_parallel)
+        format!("{} {}", self.gpu, self.shape())
+    }
+
+    /// How its GPUs share a replica, `TP2`, `TP2 PP2`: one stage or engine is left out, and what an axis says of it.
+    fn parts(&self) -> Vec<(&'static str, String)> {
+        let says = |flag: &str| {
+            let key = |axis: &str| axis.rsplit('.').next().map(own_name);
+            let mut rest = self.rest.iter();
+            rest.any(|(axis, _)| key(axis).as_deref() == Some(flag))
+        };
+        let mut parts = vec![("TP", self.tensor_parallel.clone())];
+        let more = [
+            ("PP", self.pipeline_parallel, "pipeline-parallel-size"),
+            ("DP", self.data_parallel, "data-parallel-size"),
+        ];
+        let more = more
+            .into_iter()
+            .filter(|(_, number, flag)| *number > 1 && !says(flag));
+        parts.extend(more.map(|(name, number, _)| (name, number.to_string())));
+        parts
+    }
+
+    /// `TP2 PP2`.
+    fn shape(&self) -> String {
+        let parts = self.parts().into_iter();
+        let parts: Vec<String> = parts.map(|(name, number)| name.to_owned() + &number).collect();
+        parts.join(" ")
+    }
+
+    /// What other axes say of it: `, max-num-seqs = 64`.
+    fn of_axes(&self) -> String {
+        let rest = self.rest.iter();
+        rest.map(|(axis, value)| format!(", {axis} = {value}")).collect()
     }
 }
 
@@ -252,22 +291,20 @@ impl Offer {
 
 /// What is bought, GPUs first.
 fn bought(config: &Config, how: How, gpus: u64) -> String {
-    let size = &config.tensor_parallel;
+    let size = config.parts().into_iter();
+    let size: Vec<String> = size.map(|(name, number)| format!("{name} {number}")).collect();
+    let size = size.join(", ");
     let inside = match how {
-        How::Alike(replicas) if replicas == gpus => format!("TP {size}"),
-        How::Alike(1) => format!("1 replica, TP {size}"),
-        How::Alike(replicas) => format!("{} replicas, TP {size}", super::figures::count(replicas)),
-        How::Apart(prefill, decode) => format!("{prefill} prefill + {decode} decode, TP {size}"),
+        How::Alike(replicas) if replicas == gpus => size,
+        How::Alike(1) => format!("1 replica, {size}"),
+        How::Alike(replicas) => format!("{} replicas, {size}", super::figures::count(replicas)),
+        How::Apart(prefill, decode) => format!("{prefill} prefill + {decode} decode, {size}"),
     };
-    let rest = config
-        .rest
-        .iter()
-        .map(|(axis, value)| format!(", {axis} = {value}"));
-    let rest: String = rest.collect();
     format!(
-        "{} × {} ({inside}){rest}",
+        "{} × {} ({inside}){}",
         super::figures::count(gpus),
-        config.gpu
+        config.gpu,
+        config.of_axes()
     )
 }
 

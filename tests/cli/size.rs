@@ -411,3 +411,115 @@ fn a_trace_is_a_demand() {
         "{printed}"
     );
 }
+
+/// Sizes that a replica has beside the one that is tried are in every name, and in what is counted.
+#[test]
+fn stages_are_named_and_counted() {
+    let desk = Desk::new();
+    let wanted = format!("size {MODEL} --for-rate 100 -pp 2 --gpus h100,l40s -tp 1");
+    let found = json(&desk.expect(0, &format!("{wanted} --format json")));
+    for best in purchases(&found) {
+        assert_eq!(best["pipeline_parallel_size"], 2, "{best}");
+        assert_eq!(
+            best["gpus"].as_u64(),
+            best["replicas"].as_u64().map(|replicas| 2 * replicas)
+        );
+        assert!(
+            best["buy"].as_str().unwrap().contains("replicas, TP 1, PP 2)"),
+            "{best}"
+        );
+    }
+    // What an axis says is said once.
+    let swept = wanted.replace("-pp 2", "-L pp 1,2");
+    let printed = desk.expect(0, &swept.replace("h100,l40s", "l40s"));
+    assert!(
+        printed.contains("(TP 1), pp = 1") && printed.contains("replicas, TP 1), pp = 2"),
+        "{printed}"
+    );
+}
+
+/// Whoever says a size means it: a pasted command's is held, which is told, and an axis opens it.
+#[test]
+fn a_size_that_a_pasted_command_says_is_held() {
+    let desk = Desk::new();
+    let traffic = MODEL.strip_prefix("meta-llama/Llama-3.1-8B-Instruct ").unwrap();
+    let wanted = format!(
+        "size --serve-cmd 'vllm serve meta-llama/Llama-3.1-8B-Instruct -tp 2' {traffic} --for-rate 20 --gpus h100 --unpruned --format json"
+    );
+    let sizes = |words: &str| -> (Vec<u64>, String) {
+        let output = desk.run(words);
+        let found = json(&text(&output.stdout));
+        let all = purchases(&found).iter();
+        let mut sizes: Vec<u64> = all
+            .map(|one| one["tensor_parallel_size"].as_u64().unwrap())
+            .collect();
+        sizes.sort_unstable();
+        (sizes, text(&output.stderr))
+    };
+    let (held, told) = sizes(&wanted);
+    assert_eq!(held, [2]);
+    assert!(
+        told.contains("tensor_parallel_size = 2 is held, as the pasted command says"),
+        "{told}"
+    );
+    let (opened, told) = sizes(&format!("{wanted} -L tensor-parallel-size 1,2"));
+    assert_eq!(opened, [1, 2]);
+    assert!(!told.contains("is held"), "{told}");
+    // A scenario's is one of those that are tried.
+    let quickstart = include_str!("../../scenarios/quickstart.toml");
+    let own = quickstart.replace("[cluster]\n", "[cluster]\ntensor_parallel_size = 2\n");
+    std::fs::write(desk.path().join("own.toml"), own).unwrap();
+    let told = text(
+        &desk
+            .run("size own.toml --for-rate 20 --gpus h100 --dry-run")
+            .stderr,
+    );
+    assert!(
+        told.contains("tensor_parallel_size = 2 is the scenario's, and 1,2,4,8 are tried"),
+        "{told}"
+    );
+}
+
+/// Ways of serving that say how many GPUs share a replica are what is tried, and the commands have their flags.
+#[test]
+fn variants_say_their_own_sizes() {
+    let desk = Desk::new();
+    let wanted = format!(
+        "size {MODEL} --for-rate 20 --gpus h100 --unpruned --variant 'wide: -tp 2 --max-num-seqs 64' --variant 'plain: -tp 1'"
+    );
+    let found = json(&desk.expect(0, &format!("{wanted} --format json")));
+    let sizes = purchases(&found).iter().map(|one| one["buy"].as_str().unwrap());
+    assert_eq!(
+        sizes.collect::<Vec<_>>(),
+        [
+            "1 × H100-SXM-80GB (TP 1), variant = plain",
+            "2 × H100-SXM-80GB (1 replica, TP 2), variant = wide"
+        ]
+    );
+    let next = found["next"]["compare"].as_str().unwrap();
+    let second = "'second: --gpu H100-SXM-80GB --tensor-parallel-size 2 --max-num-seqs 64 --replicas 1'";
+    assert!(next.contains(second), "{next}");
+    let next = next.strip_prefix("plimsoll ").unwrap();
+    desk.run(&format!("{next} --num-prompts 100 --seeds 2 --dry-run"));
+    let both = desk.run(&format!("{wanted} --variant 'other: --gpu l40s'"));
+    let told = text(&both.stderr);
+    assert!(
+        both.status.code() == Some(2) && told.contains("a variant and --gpus both say which cards"),
+        "{told}"
+    );
+}
+
+/// A profile of one's own is called by the path that was given, where the commands find it.
+#[test]
+fn a_profile_of_ones_own_is_called_by_its_path() {
+    let desk = Desk::new();
+    let profile = desk.expect(0, "hw show h100 --format toml");
+    let own = profile.replace("id = \"H100-SXM-80GB\"", "id = \"MINE\"");
+    std::fs::write(desk.path().join("mine.toml"), own).unwrap();
+    let wanted = format!("size {MODEL} --for-rate 20 --gpus mine.toml -tp 1 --price MINE=1.5 --format json");
+    let found = json(&desk.expect(0, &wanted));
+    assert_eq!(purchases(&found)[0]["buy"], "1 × MINE (TP 1)");
+    let next = found["next"]["run"].as_str().unwrap();
+    assert!(next.contains("--gpu mine.toml "), "{next}");
+    desk.expect(0, next.strip_prefix("plimsoll ").unwrap());
+}

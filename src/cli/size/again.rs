@@ -1,9 +1,11 @@
 //! The commands that look at an answer again: a run of what is to be bought, the knees that it was ranked by, and the two cheapest side
 //! by side.
 
+use super::super::plan::VARIANT;
 use super::Args;
 use super::demand::Demand;
 use super::words::{line, without_own};
+use crate::config::variant::Said;
 use crate::report::purchases::{Config, How, Offer, Purchases};
 
 /// Command lines, each with the name of what it does; none without an answer.
@@ -12,7 +14,7 @@ pub(super) fn commands(args: &Args, demand: Option<&Demand>, shop: &Purchases) -
     let Some((best, demand)) = offers.first().zip(demand) else {
         return Vec::new();
     };
-    let Some(own) = bought(best) else {
+    let Some(own) = bought(args, best) else {
         return Vec::new();
     };
     let common = without_own(&args.words);
@@ -26,11 +28,11 @@ pub(super) fn commands(args: &Args, demand: Option<&Demand>, shop: &Purchases) -
         &common,
         &[own.clone(), load.clone(), price.clone()],
     )];
-    if let (None, How::Alike(_), Some(of_one)) = (demand.of_loop, best.how, flags(&best.config)) {
+    if let (None, How::Alike(_), Some(of_one)) = (demand.of_loop, best.how, flags(args, &best.config)) {
         let rate = vec!["--for-rate".to_owned(), demand.rate.to_string()];
         told.push(command("knee", &common, &[of_one, rate, price]));
     }
-    if let Some(second) = offers.get(1).and_then(bought) {
+    if let Some(second) = offers.get(1).and_then(|second| bought(args, second)) {
         let variants = [("first", &own), ("second", &second)];
         let variants = variants.map(|(name, flags)| format!("{name}: {}", line(flags)));
         told.push(command(
@@ -53,7 +55,7 @@ fn price(args: &Args, offer: &Offer) -> Vec<String> {
 }
 
 /// The flags of what is to be bought.
-fn bought(offer: &Offer) -> Option<Vec<String>> {
+fn bought(args: &Args, offer: &Offer) -> Option<Vec<String>> {
     let numbers = match offer.how {
         How::Alike(replicas) => vec![("--replicas", replicas)],
         How::Apart(prefill, decode) => vec![("--prefill", prefill), ("--decode", decode)],
@@ -61,7 +63,7 @@ fn bought(offer: &Offer) -> Option<Vec<String>> {
     let numbers = numbers
         .into_iter()
         .flat_map(|(flag, number)| [flag.to_owned(), number.to_string()]);
-    Some(flags(&offer.config)?.into_iter().chain(numbers).collect())
+    Some(flags(args, &offer.config)?.into_iter().chain(numbers).collect())
 }
 
 /// The words that all variants have in common: their first positional would be a variant unless it is a scenario.
@@ -86,21 +88,35 @@ fn names_scenario(args: &Args) -> bool {
             .any(|(name, _)| *name == target)
 }
 
-/// The flags of a setting; `None` of one that an axis over a key, or a variant, makes.
-fn flags(config: &Config) -> Option<Vec<String>> {
-    let is_flag = |axis: &str| !axis.contains('.') && axis != "variant";
+/// The flags of a setting; `None` of one that an axis over a key makes.
+fn flags(args: &Args, config: &Config) -> Option<Vec<String>> {
     let rest = config.rest.iter().map(|(axis, value)| {
         let axis = axis.trim_start_matches('-').replace('_', "-");
-        is_flag(&axis).then(|| [format!("--{axis}"), value.clone()])
+        match axis.as_str() {
+            VARIANT => of_variant(args, value),
+            key if key.contains('.') => None,
+            flag => Some(vec![format!("--{flag}"), value.clone()]),
+        }
     });
     let rest = rest.collect::<Option<Vec<_>>>()?;
     let own = [
         "--gpu".to_owned(),
-        config.gpu.clone(),
+        config.named.clone(),
         "--tensor-parallel-size".to_owned(),
         config.tensor_parallel.clone(),
     ];
     Some(own.into_iter().chain(rest.into_iter().flatten()).collect())
+}
+
+/// The flags of the variant of this name, but for those of what is found.
+fn of_variant(args: &Args, name: &str) -> Option<Vec<String>> {
+    let mut all = args
+        .axes
+        .variants
+        .iter()
+        .filter_map(|text| Said::parse(text).ok());
+    let said = all.find(|said| said.called() == name)?;
+    Some(without_own(&said.words))
 }
 
 /// The flags of the demand, where the command does not say it already.

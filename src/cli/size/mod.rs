@@ -9,6 +9,7 @@ mod apart;
 mod bounds;
 mod candidates;
 mod demand;
+mod said;
 mod words;
 
 use std::io::Write;
@@ -340,10 +341,8 @@ impl Shop<'_> {
         let plan = self.plan;
         let rows = settings.iter().filter_map(Setting::row).cloned();
         let rows: Vec<KneeRow> = rows.collect();
-        let configs: Vec<Config> = rows
-            .iter()
-            .map(|row| self.candidates.config(&row.labels))
-            .collect();
+        let configs = self.settings.iter().map(|cell| self.candidates.config(cell));
+        let configs: Vec<Config> = configs.collect();
         let knees = Knees {
             subject: subject::of_all(plan.runs.iter().map(|cell| &cell.resolved)),
             rows,

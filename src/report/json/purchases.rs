@@ -65,11 +65,18 @@ fn surviving(offer: &Offer) -> Object {
     let mut object = Object::default();
     object.put("rank", offer.rank as u64);
     object.put("gpu", offer.config.gpu.as_str());
-    object.put("tensor_parallel_size", size(offer));
+    put_shape(&mut object, offer);
     put_how(&mut object, how);
     object.put("gpus", gpus);
     object.put("usd_per_hour", usd);
     object
+}
+
+/// How the GPUs of a replica share it.
+fn put_shape(object: &mut Object, offer: &Offer) {
+    object.put("tensor_parallel_size", size(offer));
+    object.put("pipeline_parallel_size", offer.config.pipeline_parallel);
+    object.put("data_parallel_size", offer.config.data_parallel);
 }
 
 /// Of a number that is none, as a file may have it, what was written.
@@ -85,7 +92,7 @@ fn purchase(offer: &Offer) -> Object {
     object.put("setting", offer.row.map(|row| row as u64));
     object.put("buy", offer.bought());
     object.put("gpu", offer.config.gpu.as_str());
-    object.put("tensor_parallel_size", size(offer));
+    put_shape(&mut object, offer);
     put_how(&mut object, offer.how);
     object.put("gpus", offer.gpus);
     // Requests per second that one replica alone takes within the SLO.

@@ -30,16 +30,29 @@ fn found(shop: &Purchases) -> String {
             with_one_down(best)
         ),
         None if shop.knees.cut().is_some() => "nothing is known yet of what meets the SLO".to_owned(),
-        None if shop.knees.rows.iter().all(|row| matches!(row.found, Found::DoesNotFit(_))) => {
+        None if shop
+            .knees
+            .rows
+            .iter()
+            .all(|row| matches!(row.found, Found::DoesNotFit(_))) =>
+        {
             "NOTHING FITS: no card that was tried holds the model".to_owned()
         }
         None if shop.knees.rows.iter().all(|row| row.priced().is_none()) => {
             "NOTHING could be searched".to_owned()
         }
-        None if shop.knees.rows.iter().filter_map(KneeRow::priced).all(is_held_back) => format!(
-            "THE CLIENT IS THE LIMIT: as many in flight as it may have are too few for {wanted}, however many replicas answer; a larger \
+        None if shop
+            .knees
+            .rows
+            .iter()
+            .filter_map(KneeRow::priced)
+            .all(is_held_back) =>
+        {
+            format!(
+                "THE CLIENT IS THE LIMIT: as many in flight as it may have are too few for {wanted}, however many replicas answer; a larger \
              --max-concurrency, or none, lets it send them"
-        ),
+            )
+        }
         None => format!("NOTHING meets the SLO for {wanted}, however many"),
     }
 }
@@ -198,15 +211,11 @@ pub(super) fn unfit(shop: &Purchases) -> Option<String> {
     }
     let told = of_cards.into_iter().map(|(config, settings, why)| {
         let up_to = if settings > 1 { "up to " } else { "" };
-        let rest = config
-            .rest
-            .iter()
-            .map(|(axis, value)| format!(", {axis} = {value}"));
         format!(
-            "{} {up_to}TP{}{} ({why})",
+            "{} {up_to}{}{} ({why})",
             config.gpu,
-            config.tensor_parallel,
-            rest.collect::<String>()
+            config.shape(),
+            config.of_axes()
         )
     });
     let told: Vec<String> = told.collect();
@@ -236,18 +245,12 @@ fn by_card<'a>(configs: impl Iterator<Item = &'a Config>) -> String {
             .iter_mut()
             .find(|(known, _)| known.gpu == config.gpu && known.rest == config.rest)
         {
-            Some((_, sizes)) => *sizes += &format!(", TP{}", config.tensor_parallel),
-            None => cards.push((config, format!("{} TP{}", config.gpu, config.tensor_parallel))),
+            Some((_, sizes)) => *sizes += &format!(", {}", config.shape()),
+            None => cards.push((config, config.name())),
         }
     }
-    let told = cards.into_iter().map(|(config, sizes)| sizes + &rest(config));
+    let told = cards.into_iter().map(|(config, sizes)| sizes + &config.of_axes());
     told.collect::<Vec<_>>().join("; ")
-}
-
-/// What other axes say of a setting: `, max-num-seqs = 64`.
-fn rest(config: &Config) -> String {
-    let rest = config.rest.iter();
-    rest.map(|(axis, value)| format!(", {axis} = {value}")).collect()
 }
 
 /// The settings that do not meet the SLO with any number of replicas, in a line, and what breaks first in each.

@@ -1,6 +1,6 @@
 //! Purchases as rows of CSV: settings in the order of their axes, then pools.
 
-use super::{How, Offer, Purchases};
+use super::{Config, How, Offer, Purchases};
 use crate::report::csv;
 use crate::report::knees::KneeRow;
 use crate::report::trust::trust_word;
@@ -36,7 +36,7 @@ pub fn csv(shop: &Purchases) -> String {
     let axes = shop.labels.first().into_iter().flatten();
     let axes: Vec<&str> = axes.map(|(axis, _)| axis.as_str()).collect();
     let head: Vec<&str> = (axes.iter().copied())
-        .chain(["card", "tensor_parallel"])
+        .chain(["card", "tensor_parallel", "pipeline_parallel", "data_parallel"])
         .chain(FIGURES)
         .chain(["state", "why"])
         .collect();
@@ -50,7 +50,7 @@ pub fn csv(shop: &Purchases) -> String {
         .map(|(at, row): (usize, &KneeRow)| {
             let mut cells: Vec<String> = shop.labels[at].iter().map(|(_, value)| value.clone()).collect();
             let config = &shop.configs[at];
-            cells.extend([config.gpu.clone(), config.tensor_parallel.clone()]);
+            cells.extend(shape(config));
             cells.extend(of_row(at).map_or_else(|| vec![String::new(); FIGURES.len()], figures));
             cells.extend([
                 row.state().to_owned(),
@@ -60,12 +60,22 @@ pub fn csv(shop: &Purchases) -> String {
         });
     let apart = offers.iter().filter(|offer| offer.row.is_none()).map(|offer| {
         let mut cells = vec![String::new(); axes.len()];
-        cells.extend([offer.config.gpu.clone(), offer.config.tensor_parallel.clone()]);
+        cells.extend(shape(&offer.config));
         cells.extend(figures(offer));
         cells.extend(["kept".to_owned(), String::new()]);
         cells
     });
     csv::write(&head, settings.chain(apart))
+}
+
+/// The card, and how its GPUs share a replica.
+fn shape(config: &Config) -> [String; 4] {
+    [
+        config.gpu.clone(),
+        config.tensor_parallel.clone(),
+        config.pipeline_parallel.to_string(),
+        config.data_parallel.to_string(),
+    ]
 }
 
 /// The cells of a purchase.

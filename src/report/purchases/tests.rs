@@ -48,7 +48,10 @@ fn row(knee: f64, usd: f64, spares: u64) -> KneeRow {
 fn config(gpu: &str, size: u32) -> Config {
     Config {
         gpu: gpu.to_owned(),
+        named: gpu.to_owned(),
         tensor_parallel: size.to_string(),
+        pipeline_parallel: 1,
+        data_parallel: 1,
         rest: Vec::new(),
     }
 }
