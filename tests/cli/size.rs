@@ -132,6 +132,18 @@ fn users_are_counted_for_as_they_think_and_wait() {
     let seen = run_of_it["request_throughput"].as_f64().unwrap();
     assert!((seen / of("request_rate") - 1.0).abs() < 0.05, "{seen} {best}");
     assert_eq!((code, run(replicas - 1).0), (Some(0), Some(3)), "{replicas}");
+    // How many users one replica serves is more than the share of each, and less than all.
+    let knee = found["next"]["knee"].as_str().unwrap();
+    assert!(!knee.contains("--for-rate"), "{knee}");
+    let knee = json(&desk.expect(
+        0,
+        &format!("{} --format json", knee.strip_prefix("plimsoll ").unwrap()),
+    ));
+    let served = knee["in_flight"]["within_slo"].as_f64().unwrap();
+    assert!(
+        (1500.0 / replicas as f64..1500.0).contains(&served),
+        "{served} {replicas}"
+    );
     let printed = desk.expect(0, &format!("size {users} --gpus h100 --tensor-parallel-size 1"));
     assert!(
         printed.contains(" for 1,500 users within the SLO")
@@ -184,9 +196,11 @@ fn cards_have_the_prices_that_they_are_given() {
         "H100-SXM-80GB = 10.0\nl40s = 0.01\n",
     )
     .unwrap();
-    let wanted =
-        format!("size {MODEL} --for-rate 20 --gpus h100,l40s --tensor-parallel-size 1 --format json");
-    let found = json(&desk.expect(0, &format!("{wanted} --prices prices.toml")));
+    let wanted = format!(
+        "size --precision 0.1 {} --for-rate 20 --gpus h100,l40s --tensor-parallel-size 1 --format json",
+        MODEL.replace(" --precision 0.1", "")
+    );
+    let found = json(&desk.expect(0, &format!("{wanted} --unpruned --prices prices.toml")));
     let of = |found: &Value, gpu: &str| {
         let offer = purchases(found).iter().find(|offer| offer["gpu"] == gpu).cloned();
         let offer = offer.unwrap_or_else(|| panic!("{gpu} {found}"));
@@ -197,6 +211,17 @@ fn cards_have_the_prices_that_they_are_given() {
     // The commands that look at it again know it.
     let again = found["next"].to_string();
     assert_eq!(again.matches("--price 0.01").count(), 2, "{again}");
+    // A comparison, which tells no cost, takes no price.
+    let compared = found["next"]["compare"].as_str().unwrap();
+    assert!(!compared.contains("--price"), "{compared}");
+    // A flag of several values does not swallow the variants.
+    let compared = compared.strip_prefix("plimsoll ").unwrap();
+    let compared = desk.run(&format!("{compared} --num-prompts 100 --seeds 2 --format json"));
+    assert!(
+        text(&compared.stdout).contains("\"second\""),
+        "{}",
+        text(&compared.stderr)
+    );
     // A flag wins, and a card without either has its list price.
     let found = json(&desk.expect(0, &format!("{wanted} --price h100=1.25")));
     assert!((of(&found, "H100-SXM-80GB") - 1.25).abs() < 1e-12);

@@ -354,7 +354,7 @@ impl Shop<'_> {
         if self.args.disaggregated && !interrupt::is_asked() {
             shop.pairs = apart::pairs(self, &shop, terminal);
         }
-        shop.next = again::commands(self.args, self.demand, &shop);
+        shop.next = again::commands(self.args, self.demand, &shop.offers());
         let file = outputs.file.as_deref();
         let text = match outputs.format {
             Format::Csv => purchases::csv(&shop),

@@ -24,7 +24,7 @@ pub fn purchases(shop: &Purchases) -> String {
     object.put("left_out", shop.left_out.clone());
     let mut next = Object::default();
     for (name, command) in &shop.next {
-        next.put(name, command.as_str());
+        next.put(&name.replace(' ', "_"), command.as_str());
     }
     object.put("next", next);
     object.put("settings", settings(&shop.knees, |at| shop.as_cell(at)));
