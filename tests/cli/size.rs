@@ -178,12 +178,17 @@ fn a_limit_in_flight_is_that_of_all_replicas() {
         knee.starts_with(&format!("{replicas} replicas for 25.0 req/s")),
         "{knee}"
     );
+    // That it is the limit that asks for so many is told.
+    let printed = unfolded(&desk.expect(0, &format!("size {wanted} --for-rate 25")));
+    assert!(
+        printed.contains("for 25.0 req/s, ≤ 64 in flight, within the SLO")
+            && printed.contains("but the client's limit asks for so many"),
+        "{printed}"
+    );
     // Sooner than at once no number of them answers.
     let none = desk.expect(3, &format!("size {wanted} --for-rate 400"));
     assert!(
-        none.starts_with(
-            "THE CLIENT IS THE LIMIT: as many in flight as it may have are too few for 400 req/s"
-        ),
+        none.starts_with("THE CLIENT IS THE LIMIT: 64 in flight at most are too few for 400 req/s"),
         "{none}"
     );
 }
@@ -413,6 +418,10 @@ fn pools_stand_beside_replicas_that_do_both() {
         .map(|offer| offer["rank"].as_u64().unwrap())
         .collect();
     assert_eq!(ranks, [1, 2]);
+    // All of them are told apart from the cheapest, whichever that is.
+    let standing = |at: usize| purchases(&found)[at]["standing"].as_str().unwrap();
+    assert_eq!(standing(0), "best");
+    assert!(["alike", "worse"].contains(&standing(1)), "{found}");
 }
 
 /// A trace is bought for at its own rate, with its peaks.
@@ -547,4 +556,29 @@ fn a_profile_of_ones_own_is_called_by_its_path() {
     let next = found["next"]["run"].as_str().unwrap();
     assert!(next.contains("--gpu mine.toml "), "{next}");
     desk.expect(0, next.strip_prefix("plimsoll ").unwrap());
+}
+
+/// More replicas than are simulated are said to be as many as their knees make, and every command that is printed is accepted.
+#[test]
+fn more_replicas_than_are_simulated_are_said_to_be_that() {
+    let desk = Desk::new();
+    let wanted = format!("size {MODEL} --for-rate 300000 --gpus h100,l40s -tp 1");
+    let printed = desk.expect(0, &wanted);
+    let first = printed.lines().next().unwrap();
+    assert!(
+        first.contains("within the SLO, by the knee of one and NOT SIMULATED; with one down"),
+        "{printed}"
+    );
+    assert!(
+        unfolded(&printed).contains("(more than 1,024 at once take too long)"),
+        "{printed}"
+    );
+    let found = json(&desk.expect(0, &format!("{wanted} --format json")));
+    let next = found["next"].as_object().unwrap();
+    let names: Vec<&String> = next.keys().collect();
+    assert_eq!(names, ["knee", "run_one"]);
+    for command in next.values() {
+        let words = command.as_str().unwrap().strip_prefix("plimsoll ").unwrap();
+        desk.expect(0, words);
+    }
 }

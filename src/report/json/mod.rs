@@ -24,6 +24,7 @@ pub use self::in_flight::in_flight;
 pub use self::knee::knee;
 pub use self::knees::{cost_of, knee_setting, knee_settings};
 pub use self::pairs::pairs;
+pub(super) use self::purchases::load_by;
 pub use self::purchases::purchases;
 pub use self::splits::splits;
 use self::value::{Object, Value};

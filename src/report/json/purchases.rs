@@ -2,6 +2,7 @@
 
 use super::knees::settings;
 use super::value::{Object, Value};
+use crate::analysis::knee::NeededBy;
 use crate::report::purchases::{How, Offer, Purchases, answer};
 use crate::report::trust::trust_word;
 
@@ -36,6 +37,7 @@ fn demand(shop: &Purchases) -> Object {
     let mut object = Object::default();
     // Of a closed loop what it sends hangs on who answers: each purchase has it.
     object.put("request_rate", demand.rate);
+    object.put("max_concurrency", demand.in_flight_max);
     let number = |is_users: bool| {
         let of_loop = demand.of_loop.filter(|of_loop| of_loop.is_users == is_users);
         of_loop.map(|of_loop| u64::from(of_loop.number))
@@ -72,6 +74,15 @@ fn surviving(offer: &Offer) -> Object {
     object
 }
 
+/// What tells how loaded it is, as files spell it.
+pub(in crate::report) fn load_by(by: NeededBy) -> &'static str {
+    match by {
+        NeededBy::KneeOfOne => "knee_of_one",
+        NeededBy::Fleet => "fleet",
+        NeededBy::AtMost => "at_most",
+    }
+}
+
 /// How the GPUs of a replica share it.
 fn put_shape(object: &mut Object, offer: &Offer) {
     object.put("tensor_parallel_size", size(offer));
@@ -102,6 +113,7 @@ fn purchase(offer: &Offer) -> Object {
     object.put("in_flight", offer.seen.map(|seen| seen.in_flight));
     object.put("answer_s", offer.seen.map(|seen| seen.answer_s()));
     object.put("load", offer.load);
+    object.put("load_by", offer.load_by.map(load_by));
     object.put("survives_a_failure", offer.survives);
     object.put("load_one_lost", offer.left.map(|(_, load)| load));
     object.put("usd_per_hour", offer.usd_per_hour);
@@ -117,9 +129,16 @@ fn purchase(offer: &Offer) -> Object {
     object.put("usd_per_million_tokens", offer.usd_per_million_tokens);
     object.put(
         "counted_by",
-        if offer.is_simulated { "simulation" } else { "knee" },
+        match offer.why_by_knee {
+            None => "simulation",
+            Some(_) => "knee",
+        },
     );
+    object.put("client_limit_decides", offer.is_held_with_less);
+    object.put("by_knee_because", offer.why_by_knee.clone());
     object.put("kernels", offer.kernels.map(|trust| trust_word(trust).to_owned()));
+    // Beside the cheapest of all, pools among them; that of a setting is beside the other settings.
     object.put("standing", offer.standing);
+    object.put("alike_by", offer.alike_by);
     object
 }

@@ -2,11 +2,12 @@
 
 use super::{Config, How, Offer, Purchases};
 use crate::report::csv;
+use crate::report::json::load_by;
 use crate::report::knees::KneeRow;
 use crate::report::trust::trust_word;
 
 /// Figures of a purchase, as the JSON has them.
-const FIGURES: [&str; 20] = [
+const FIGURES: [&str; 22] = [
     "rank",
     "buy",
     "replicas",
@@ -15,6 +16,7 @@ const FIGURES: [&str; 20] = [
     "gpus",
     "knee_of_one",
     "load",
+    "load_by",
     "survives_a_failure",
     "load_one_lost",
     "usd_per_hour",
@@ -27,6 +29,7 @@ const FIGURES: [&str; 20] = [
     "counted_by",
     "kernels",
     "standing",
+    "alike_by",
 ];
 
 /// One row a setting: what axes call it, its card, what is bought of it and what that costs; empty where it is no purchase, and why in
@@ -98,6 +101,9 @@ fn figures(offer: &Offer) -> Vec<String> {
         offer.gpus.to_string(),
         number(offer.knee_per_s),
         number(offer.load),
+        offer
+            .load_by
+            .map_or_else(String::new, |by| load_by(by).to_owned()),
         offer.survives.to_string(),
         number(offer.left.map(|(_, load)| load)),
         number(offer.usd_per_hour),
@@ -107,10 +113,14 @@ fn figures(offer: &Offer) -> Vec<String> {
         offer.surviving.1.to_string(),
         number(offer.usd_per_million_output_tokens),
         number(offer.usd_per_million_tokens),
-        if offer.is_simulated { "simulation" } else { "knee" }.to_owned(),
+        match offer.why_by_knee {
+            None => "simulation".to_owned(),
+            Some(_) => "knee".to_owned(),
+        },
         offer
             .kernels
             .map_or_else(String::new, |trust| trust_word(trust).to_owned()),
         offer.standing.unwrap_or_default().to_owned(),
+        offer.alike_by.unwrap_or_default().to_owned(),
     ]
 }
