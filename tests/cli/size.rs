@@ -363,14 +363,32 @@ fn what_cannot_cost_less_than_twice_the_cheapest_is_named_and_not_searched() {
 fn finished_settings_are_kept_and_every_form_has_the_answer() {
     let desk = Desk::new();
     let wanted = format!("size {MODEL} --for-rate 60 --gpus h100,l40s --tensor-parallel-size 1");
-    desk.expect(0, &format!("{wanted} -o kept.jsonl"));
+    let printed = desk.expect(0, &format!("{wanted} -o kept.jsonl"));
+    let kept = std::fs::read_to_string(desk.path().join("kept.jsonl")).unwrap();
     let again = desk.run(&format!("{wanted} -o kept.jsonl"));
     let told = text(&again.stderr);
     assert!(
         told.contains("already holds 2 settings, not searched again"),
         "{told}"
     );
-    assert!(told.contains("is cheapest for 60.0 req/s"), "{told}");
+    // What was kept stays as it was, and the table is that of the settings, whichever command searched them.
+    assert_eq!(
+        std::fs::read_to_string(desk.path().join("kept.jsonl")).unwrap(),
+        kept
+    );
+    assert_eq!(text(&again.stdout), printed);
+    let bare = desk.expect(0, &wanted);
+    assert_eq!(printed.lines().next(), bare.lines().next());
+    let rows = |printed: &str| -> Vec<String> {
+        let from = printed.lines().skip_while(|line| !line.starts_with("  rank"));
+        from.take(3).map(str::to_owned).collect()
+    };
+    assert_eq!(rows(&printed), rows(&bare));
+    let commands = |printed: &str| -> Vec<String> {
+        let all = printed.lines().filter(|line| line.contains(" plimsoll "));
+        all.map(str::to_owned).collect()
+    };
+    assert_eq!(commands(&printed), commands(&bare));
     let other = desk.run(&format!("{wanted} --spare 1 -o kept.jsonl"));
     assert_eq!(other.status.code(), Some(2), "{}", text(&other.stderr));
     let found = json(&desk.expect(0, &format!("{wanted} --format json")));

@@ -1,10 +1,11 @@
 //! What to buy as one JSON object: the answer, what was wanted, every purchase, and each setting as a ranking of knees has it.
 
-use super::knees::settings;
+use super::knees::{object, settings};
 use super::value::{Object, Value};
 use crate::analysis::knee::NeededBy;
-use crate::report::purchases::{How, Offer, Purchases, answer};
-use crate::report::trust::trust_word;
+use crate::report::knees::KneeRow;
+use crate::report::purchases::{Config, How, Offer, Purchases, Seen, answer, of_fleet};
+use crate::report::trust::{trust_of, trust_word};
 
 /// Writes the object as a line of JSON, without a newline at its end. `purchases` are in the order of their ranks; `setting` is the index
 /// of its own in `settings`, which are in the order of the axes, and `null` of prefill and decode pools.
@@ -30,6 +31,65 @@ pub fn purchases(shop: &Purchases) -> String {
     object.put("next", next);
     object.put("settings", settings(&shop.knees, |at| shop.as_cell(at)));
     object.line()
+}
+
+/// A setting as a line of JSON, as a file of finished ones has it: as [`super::knee_setting`], and what is bought of it, whose rank and
+/// standing are not known before all are finished.
+#[must_use]
+pub fn sized_setting(row: &KneeRow, config: &Config) -> String {
+    let mut object = object(row, None);
+    let offer = row.priced().and_then(|priced| of_fleet(priced, config));
+    object.put("purchase", offer.as_ref().map(purchase));
+    object.line()
+}
+
+/// The purchase of a setting's object, as it was written.
+pub(in crate::report) fn purchase_of(setting: &serde_json::Value, config: &Config) -> Option<Offer> {
+    let purchase = setting["purchase"].is_object().then_some(&setting["purchase"])?;
+    let (number, whole) = (
+        |key: &str| purchase[key].as_f64(),
+        |key: &str| purchase[key].as_u64(),
+    );
+    let replicas = whole("replicas")?;
+    let survives = purchase["survives_a_failure"].as_bool()?;
+    let interval = number("usd_low").map(|low| (low, number("usd_high").unwrap_or(f64::INFINITY)));
+    let by = |by: &NeededBy| purchase["load_by"] == load_by(*by);
+    let word = |key: &str, all: &[&'static str]| all.iter().copied().find(|word| setting[key] == *word);
+    Some(Offer {
+        rank: 0,
+        row: None,
+        config: config.clone(),
+        how: How::Alike(replicas),
+        gpus: whole("gpus")?,
+        knee_per_s: number("knee_of_one"),
+        load: number("load"),
+        load_by: [NeededBy::KneeOfOne, NeededBy::Fleet, NeededBy::AtMost]
+            .into_iter()
+            .find(by),
+        left: number("load_one_lost").map(|load| (replicas - 1, load)),
+        survives,
+        is_held_with_less: purchase["client_limit_decides"].as_bool()?,
+        why_by_knee: purchase["by_knee_because"].as_str().map(str::to_owned),
+        seen: match (number("request_rate"), number("in_flight")) {
+            (Some(served_per_s), Some(in_flight)) => Some(Seen {
+                served_per_s,
+                in_flight,
+            }),
+            _ => None,
+        },
+        usd_per_hour: number("usd_per_hour"),
+        usd_90: interval,
+        usd_per_million_output_tokens: number("usd_per_million_output_tokens"),
+        usd_per_million_tokens: number("usd_per_million_tokens"),
+        surviving: (
+            How::Alike(replicas + u64::from(!survives)),
+            whole("gpus_surviving")?,
+            number("usd_per_hour_surviving"),
+        ),
+        kernels: purchase["kernels"].as_str().and_then(trust_of),
+        standing: word("standing", &["best", "alike", "worse"]),
+        alike_by: word("alike_by", &["chance", "model"]),
+    })
 }
 
 fn demand(shop: &Purchases) -> Object {

@@ -96,7 +96,7 @@ impl Offer {
 }
 
 /// The replicas that were counted for a setting.
-pub(super) fn of_fleet(priced: &Priced, config: &Config) -> Option<Offer> {
+pub(in crate::report) fn of_fleet(priced: &Priced, config: &Config) -> Option<Offer> {
     let sizing = priced.view.sizing.as_ref()?;
     let fleet = sizing.fleet.as_ref()?;
     let how = How::Alike(fleet.replicas);
