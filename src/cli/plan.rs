@@ -13,6 +13,7 @@ use serde_json::Value;
 
 pub(super) use self::common::Common;
 pub(super) use self::refused::Refused;
+pub(super) use self::variants::AXIS as VARIANT;
 
 use super::disk::Disk;
 use super::interrupt;

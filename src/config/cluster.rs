@@ -14,7 +14,7 @@ use crate::cluster::{Autoscale, Change, ChangeKind, ClusterSpec, Group, Outages,
 use crate::sim::Role;
 
 /// More replicas than anybody routes between.
-pub(super) const REPLICAS_MAX: u64 = 4096;
+pub const REPLICAS_MAX: u64 = 4096;
 
 /// More GPUs than anybody spreads a layer over.
 const RANKS_MAX: u64 = 1024;

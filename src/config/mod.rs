@@ -82,6 +82,7 @@ pub(crate) use assemble::is_scenario;
 pub use assemble::{Assembled, Ground, QUICKSTART, assemble, assemble_run, served};
 pub use capacity::{Capacity, capacity};
 pub use checkpoint::{Unreadable, read as checkpoint};
+pub use cluster::REPLICAS_MAX;
 pub use diagnostic::{Diagnostic, Diagnostics, Place, readable, visible};
 pub use document::{Document, Source};
 pub use files::{Files, NoFiles};

@@ -48,6 +48,20 @@ impl Said {
         words.drain(..end.unwrap_or(0));
         Ok(Said { name, words })
     }
+
+    /// Its flags.
+    ///
+    /// # Errors
+    /// What cannot be read.
+    pub fn flags(&self) -> Result<ScenarioFlags, Diagnostics> {
+        parse(&self.words)
+    }
+
+    /// What it is called: its name, or its flags.
+    #[must_use]
+    pub fn called(&self) -> String {
+        self.name.clone().unwrap_or_else(|| self.words.join(" "))
+    }
 }
 
 #[derive(Parser)]
@@ -111,7 +125,7 @@ pub fn variant(common: &ScenarioFlags, said: &Said, files: &dyn Files) -> Result
 /// # Errors
 /// Everything that is wrong with them; a scenario, model or pasted command among them; and what an axis sets, too.
 pub fn put(document: &mut Document, said: &Said) -> Result<(), Diagnostics> {
-    let called = said.name.clone().unwrap_or_else(|| said.words.join(" "));
+    let called = said.called();
     let own = parse(&said.words)?;
     let whole = [&own.target, &own.scenario, &own.serve_cmd, &own.bench_cmd];
     if let Some(base) = whole.into_iter().flatten().next() {

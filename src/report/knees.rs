@@ -10,7 +10,7 @@ mod ranking;
 mod standing;
 mod table;
 
-pub(super) use self::answer::{all_alike, interrupted, qualified};
+pub(super) use self::answer::{BY_CHANCE, BY_MODEL, all_alike, interrupted, qualified};
 pub use self::exact::csv;
 pub use self::ranking::{Measure, Ranked, Ranking, place};
 use self::standing::{Doubt, Rank, Standing, standings};
@@ -84,6 +84,22 @@ pub struct Knees {
     pub rows: Vec<KneeRow>,
     /// Where the prices are from; empty where none is known.
     pub price_source: String,
+}
+
+/// A cost, and what the lesser of two that cost the same is the better of; `None` where no cost is known.
+pub(super) type Beside = Option<(Cost, f64)>;
+
+/// Where each stands beside the cheapest, and what hides which of both is cheaper, as files spell them.
+pub(super) fn beside(costs: Vec<Beside>) -> Vec<(Option<&'static str>, Option<&'static str>)> {
+    let ranks = costs.into_iter();
+    let ranks = ranks.map(|cost| cost.map(|(cost, load)| Rank::Cost(cost, load)));
+    let ranks: Vec<Option<Rank>> = ranks.collect();
+    let standings = standings(&ranks).into_iter();
+    let words = |standing: Option<Standing>| {
+        let doubt = standing.and_then(Standing::doubt);
+        (standing.map(Standing::word), doubt.map(Doubt::word))
+    };
+    standings.map(words).collect()
 }
 
 /// `gpu = h100, tensor-parallel-size = 2`; what has no axis is named by its value alone.
@@ -236,6 +252,11 @@ impl Priced {
         })
     }
 
+    /// What it is ranked by beside whatever else is ranked by its cost.
+    pub(super) fn beside(&self) -> Beside {
+        self.cost().map(|cost| (cost, self.load()))
+    }
+
     /// Of two that cost the same the one is better whose replicas are loaded less, or else the one that serves more.
     fn load(&self) -> f64 {
         let sizing = self.view.sizing.as_ref();
@@ -302,7 +323,7 @@ impl Knees {
     }
 
     /// Whether the client is the limit of a setting.
-    pub(super) fn is_any_client(&self) -> bool {
+    fn is_any_client(&self) -> bool {
         self.priced().any(|priced| priced.view.only_client().is_some())
     }
 

@@ -7,30 +7,26 @@
 //! it, over those that are there: at 100 % one less would not do.
 
 mod answer;
+mod config;
 mod files;
+mod kept;
+mod offer;
+mod others;
 mod table;
 
 pub(super) use self::answer::answer;
+pub use self::config::{Config, How};
 pub use self::files::csv;
+pub use self::kept::Kept;
+pub(super) use self::offer::of_fleet;
+pub use self::offer::{Offer, Seen};
+use self::offer::{cost_of_pair, of_pair};
 pub use self::table::{md, text};
-use super::knees::{Found, KneeRow, Knees, Labels, Priced, large_kernels};
+use super::knees::{Beside, Found, KneeRow, Knees, Labels, beside};
 use super::pairs::PairSizing;
 pub use super::text_sizing::dollars;
-use super::views::Counted;
-use crate::analysis::costs::usd_per_million;
-use crate::analysis::knee::{Loop, Point};
-use crate::cost::Trust;
-
-/// What a setting is.
-#[derive(Clone, Debug, Default, PartialEq)]
-pub struct Config {
-    /// `H100-SXM-80GB`.
-    pub gpu: String,
-    /// GPUs that share every layer of a replica.
-    pub tensor_parallel: String,
-    /// What other axes say of it.
-    pub rest: Labels,
-}
+use crate::analysis::knee::Loop;
+use crate::cost::uncertainty::Component;
 
 /// What is wanted, as it was given.
 #[derive(Clone, Debug, Default, PartialEq)]
@@ -39,6 +35,8 @@ pub struct DemandView {
     pub rate: Option<f64>,
     /// The closed loop, the headroom in it.
     pub of_loop: Option<Loop>,
+    /// Most requests that the clients of a rate have in flight at once, of all replicas.
+    pub in_flight_max: Option<u32>,
     /// Factor on what was asked for.
     pub headroom: f64,
     /// Who asked for the rate, as a phrase.
@@ -74,82 +72,6 @@ pub struct Purchases {
     pub next: Vec<(String, String)>,
 }
 
-/// How many replicas there are, and what they do.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum How {
-    /// All do both.
-    Alike(u64),
-    /// So many prefill, and so many decode.
-    Apart(u64, u64),
-}
-
-/// What a run of a purchase saw.
-#[derive(Clone, Copy, Debug, PartialEq)]
-pub struct Seen {
-    /// Requests per second.
-    pub served_per_s: f64,
-    /// Requests in flight on average.
-    pub in_flight: f64,
-}
-
-impl Seen {
-    fn of(point: &Point) -> Option<Seen> {
-        Some(Seen {
-            served_per_s: point.throughput?.value,
-            in_flight: point.in_system?,
-        })
-    }
-
-    /// Mean time of an answer in seconds, by Little's law.
-    #[must_use]
-    pub fn answer_s(&self) -> f64 {
-        self.in_flight / self.served_per_s
-    }
-}
-
-/// A purchase.
-#[derive(Clone, Debug, PartialEq)]
-pub struct Offer {
-    /// Its place, from 1.
-    pub rank: usize,
-    /// The row of its setting; `None` of pools.
-    pub row: Option<usize>,
-    /// What it is.
-    pub config: Config,
-    /// How many replicas it has.
-    pub how: How,
-    /// How many GPUs.
-    pub gpus: u64,
-    /// Requests per second that one replica alone takes within the SLO; `None` where it takes none, and of pools.
-    pub knee_per_s: Option<f64>,
-    /// The demand over what it carries within the SLO; `None` of pools.
-    pub load: Option<f64>,
-    /// That is what it is at most.
-    pub is_load_at_most: bool,
-    /// Replicas that are left when one fails, and the same of these; `None` where none is left, and of pools.
-    pub left: Option<(u64, f64)>,
-    /// The SLO is met with any one replica less.
-    pub survives: bool,
-    /// It was found by simulating so many, and not by the knee of one.
-    pub is_simulated: bool,
-    /// What the run of it without its spares saw; `None` where it was not simulated.
-    pub seen: Option<Seen>,
-    /// US dollars an hour; `None` where the card has no price.
-    pub usd_per_hour: Option<f64>,
-    /// Between which dollars that lies, 90 %; the upper end may be open. `None` where the model's doubt is not known.
-    pub usd_90: Option<(f64, f64)>,
-    /// US dollars per million output tokens of the demand.
-    pub usd_per_million_output_tokens: Option<f64>,
-    /// The same of prompts and outputs.
-    pub usd_per_million_tokens: Option<f64>,
-    /// The least of it that survives a failure: replicas, GPUs, and what they cost an hour.
-    pub surviving: (How, u64, Option<f64>),
-    /// The large kernel that is known least.
-    pub kernels: Option<Trust>,
-    /// `best`, `alike`, `worse` among replicas that do both.
-    pub standing: Option<&'static str>,
-}
-
 impl Purchases {
     /// From settings in the order of their axes, what each of them is, and the spares that are in their fleets.
     #[must_use]
@@ -176,24 +98,50 @@ impl Purchases {
     pub fn offers(&self) -> Vec<Offer> {
         let ranked = self.knees.ranked().into_iter();
         let index = |row: &KneeRow| self.knees.rows.iter().position(|own| std::ptr::eq(own, row));
-        let standing = self.knees.standing_words();
+        let standing = self
+            .knees
+            .standing_words()
+            .into_iter()
+            .zip(self.knees.doubt_words());
+        let standing: Vec<_> = standing.collect();
         let alike = ranked.filter_map(|row| {
             let priced = self.knees.comparable(row)?;
             let at = index(row)?;
-            Some(Offer {
+            let (standing, alike_by) = standing[at];
+            let offer = Offer {
                 row: Some(at),
-                standing: standing[at],
+                standing,
+                alike_by,
                 ..of_fleet(priced, &self.configs[at])?
-            })
+            };
+            Some((offer, priced.beside()))
         });
-        let apart = self.pairs.iter().filter_map(|pair| of_pair(pair, self.spares));
-        let mut offers: Vec<Offer> = alike.chain(apart).collect();
+        let apart = self.pairs.iter().filter_map(|pair| {
+            let offer = of_pair(pair, self.spares)?;
+            let cost = cost_of_pair(pair, &offer, self.parameters_of(&pair.config));
+            // Pools that cost as much as replicas that do both stand behind them.
+            Some((offer, cost.map(|cost| (cost, f64::INFINITY))))
+        });
+        let (mut offers, costs): (Vec<Offer>, Vec<Beside>) = alike.chain(apart).unzip();
+        if offers.iter().any(|offer| offer.row.is_none()) {
+            for (offer, (standing, alike_by)) in offers.iter_mut().zip(beside(costs)) {
+                (offer.standing, offer.alike_by) = (standing, alike_by);
+            }
+        }
         let usd = |offer: &Offer| offer.usd_per_hour.unwrap_or(f64::INFINITY);
         offers.sort_by(|a, b| usd(a).total_cmp(&usd(b)));
         for (at, offer) in offers.iter_mut().enumerate() {
             offer.rank = at + 1;
         }
         offers
+    }
+
+    /// What names the parameters that step times of a setting rest on.
+    fn parameters_of(&self, config: &Config) -> &[(Component, String)] {
+        let mut rows = self.knees.rows.iter().zip(&self.configs);
+        let row = rows.find(|(_, own)| *own == config).map(|(row, _)| row);
+        row.and_then(KneeRow::priced)
+            .map_or(&[], |priced| &priced.parameters)
     }
 
     /// The row as axes name it.
@@ -222,136 +170,6 @@ impl Purchases {
         rows.filter_map(|(row, config)| Some((config, of(&row.found)?)))
             .collect()
     }
-}
-
-impl Config {
-    /// `H100-SXM-80GB TP1`.
-    #[must_use]
-    pub fn name(&self) -> String {
-        format!("{} TP{}", self.gpu, self.tensor_parallel)
-    }
-}
-
-impl How {
-    /// With so many more of each.
-    fn and(self, more: u64) -> How {
-        match self {
-            How::Alike(replicas) => How::Alike(replicas + more),
-            How::Apart(prefill, decode) => How::Apart(prefill + more, decode + more),
-        }
-    }
-}
-
-impl Offer {
-    /// `16 × H100-SXM-80GB (TP 1)`, `10 × B200-SXM-180GB (5 replicas, TP 2)`.
-    #[must_use]
-    pub fn bought(&self) -> String {
-        bought(&self.config, self.how, self.gpus)
-    }
-}
-
-/// What is bought, GPUs first.
-fn bought(config: &Config, how: How, gpus: u64) -> String {
-    let size = &config.tensor_parallel;
-    let inside = match how {
-        How::Alike(replicas) if replicas == gpus => format!("TP {size}"),
-        How::Alike(1) => format!("1 replica, TP {size}"),
-        How::Alike(replicas) => format!("{} replicas, TP {size}", super::figures::count(replicas)),
-        How::Apart(prefill, decode) => format!("{prefill} prefill + {decode} decode, TP {size}"),
-    };
-    let rest = config
-        .rest
-        .iter()
-        .map(|(axis, value)| format!(", {axis} = {value}"));
-    let rest: String = rest.collect();
-    format!(
-        "{} × {} ({inside}){rest}",
-        super::figures::count(gpus),
-        config.gpu
-    )
-}
-
-/// The replicas that were counted for a setting.
-fn of_fleet(priced: &Priced, config: &Config) -> Option<Offer> {
-    let sizing = priced.view.sizing.as_ref()?;
-    let fleet = sizing.fleet.as_ref()?;
-    let how = How::Alike(fleet.replicas);
-    let more = fleet.clone().with_spares(u64::from(!fleet.survives_a_failure()));
-    Some(Offer {
-        rank: 0,
-        row: None,
-        config: config.clone(),
-        how,
-        gpus: fleet.gpus,
-        knee_per_s: priced.view.knee.map(|knee| knee.value),
-        load: fleet.demand_on_capacity(0),
-        is_load_at_most: fleet.is_needed_at_most(),
-        left: fleet.demand_on_capacity(1).map(|load| (fleet.replicas - 1, load)),
-        survives: fleet.survives_a_failure(),
-        is_simulated: matches!(sizing.counted, Some(Counted::BySimulation { .. })),
-        seen: match &sizing.counted {
-            Some(Counted::BySimulation { count, .. }) => {
-                let crew = count.crew(fleet.replicas - fleet.spares);
-                crew.and_then(|crew| Seen::of(&crew.point))
-            }
-            _ => None,
-        },
-        usd_per_hour: priced.usd_per_hour_paid(),
-        usd_90: priced.cost().and_then(|cost| cost.interval_90()),
-        usd_per_million_output_tokens: priced.usd_per_million_output_tokens(),
-        usd_per_million_tokens: priced.usd_per_million_tokens(),
-        surviving: (How::Alike(more.replicas), more.gpus, more.usd_per_hour),
-        kernels: priced.kernels(),
-        standing: None,
-    })
-}
-
-/// The cheapest pools, with so many spares in each: one less of either misses the SLO, since it is cheaper.
-fn of_pair(offer: &PairOffer, spares: u64) -> Option<Offer> {
-    let sizing = offer.found.as_ref().ok()?;
-    let best = sizing.best()?;
-    let how = How::Apart(best.pair.prefill, best.pair.decode);
-    let gpus_of = |how: How| match how {
-        How::Apart(prefill, decode) => prefill * sizing.gpus_each[0] + decode * sizing.gpus_each[1],
-        How::Alike(replicas) => replicas,
-    };
-    let usd_of = |how: How| match (how, sizing.usd_each) {
-        (How::Apart(prefill, decode), Some([each, other])) => {
-            Some(prefill as f64 * each + decode as f64 * other)
-        }
-        _ => None,
-    };
-    let (own, surviving) = (how.and(spares), how.and(spares.max(1)));
-    let usd = usd_of(own);
-    let doubt = sizing.doubt.as_ref().and_then(|doubt| doubt.as_ref().ok());
-    let end = |end: crate::report::pairs::End| usd_of(How::Apart(end.prefill, end.decode).and(spares));
-    let usd_90 = doubt.and_then(|doubt| {
-        let low = doubt.fast.and_then(end)?;
-        Some((low, doubt.slow.and_then(end).unwrap_or(f64::INFINITY)))
-    });
-    let tokens = best.pair.point.tokens_each;
-    let per_million = |tokens: Option<f64>| usd_per_million(usd?, sizing.rate * tokens?);
-    Some(Offer {
-        rank: 0,
-        row: None,
-        config: offer.config.clone(),
-        how: own,
-        gpus: gpus_of(own),
-        knee_per_s: None,
-        load: None,
-        is_load_at_most: false,
-        left: None,
-        survives: spares > 0,
-        is_simulated: true,
-        seen: Seen::of(&best.pair.point),
-        usd_per_hour: usd,
-        usd_90,
-        usd_per_million_output_tokens: per_million(tokens.map(|(_, output)| output)),
-        usd_per_million_tokens: per_million(tokens.map(|(input, output)| input + output)),
-        surviving: (surviving, gpus_of(surviving), usd_of(surviving)),
-        kernels: large_kernels(&sizing.trust),
-        standing: None,
-    })
 }
 
 #[cfg(test)]

@@ -30,13 +30,7 @@ pub(super) fn headline(sizing: &Sizing, certainty: &str) -> Option<String> {
 /// What qualifies the answer: (name, sentence).
 pub(super) fn lines(sizing: &Sizing, is_interrupted: bool, is_clients: bool) -> Vec<(&'static str, String)> {
     let Some(fleet) = &sizing.fleet else {
-        let why = match is_clients {
-            true => {
-                "not counted: the client is the limit, and sends no more however many there are".to_owned()
-            }
-            false => no_number(sizing, is_interrupted),
-        };
-        return vec![("replicas", why)];
+        return vec![("replicas", no_number(sizing, is_interrupted, is_clients))];
     };
     let mut lines = vec![("each", load(sizing, fleet))];
     lines.extend(match &sizing.counted {
@@ -101,12 +95,21 @@ pub(super) fn at_model_ends(fewest: &str, most: Option<&str>) -> String {
 pub(super) const IF_OFF: &str = "if the step time's parameters are off as `model ±` says, 90 %";
 
 /// Why there is no number.
-fn no_number(sizing: &Sizing, is_interrupted: bool) -> String {
+fn no_number(sizing: &Sizing, is_interrupted: bool, is_clients: bool) -> String {
     match &sizing.counted {
         Some(Counted::BySimulation { count, .. }) => match (count.ending, count.tried.last()) {
+            (CountEnding::TooMany, Some(most)) if most.point.is_held_back() => format!(
+                "no number of them helps: of {} the client holds requests back, too: as many in flight as it may have are too few for {} req/s",
+                count_of(most.replicas),
+                significant(sizing.demand.rate)
+            ),
             (CountEnding::Untold(replicas), _) => format!(
-                "not known: a run of {} has too few requests to tell whether the SLO is met",
-                count_of(replicas)
+                "not known: a run of {} has too few requests to tell whether the SLO is met{}",
+                count_of(replicas),
+                match is_clients {
+                    true => "; of one it is the client that holds requests back, and more in flight may be what lacks",
+                    false => "",
+                }
             ),
             (CountEnding::TooMany, Some(most)) => format!(
                 "no number of them helps: {} {}",
@@ -118,6 +121,9 @@ fn no_number(sizing: &Sizing, is_interrupted: bool) -> String {
         },
         _ if is_interrupted => {
             "not counted: the search was stopped before one replica's knee was known".to_owned()
+        }
+        _ if is_clients => {
+            "not counted: the client is the limit of one, so that its knee, by which they would be counted, was not seen".to_owned()
         }
         _ => "no number of them helps: one alone meets the SLO at no rate that was tried".to_owned(),
     }
@@ -155,7 +161,7 @@ fn keeping(replicas: u64, keeps: bool) -> String {
 fn share(point: &Point) -> String {
     match point.attainment {
         Some(share) if point.keeps_up() => format!("({} good)", percent(share.value)),
-        _ if point.is_held_by_client && !point.keeps_up() => "(the client holds requests back)".to_owned(),
+        _ if point.is_held_back() => "(the client holds requests back)".to_owned(),
         _ if !point.keeps_up() => "(not all is served)".to_owned(),
         _ => String::new(),
     }
@@ -300,7 +306,7 @@ mod tests {
     fn a_count_by_simulation_says_what_was_simulated_and_why_there_is_no_number() {
         use super::super::views::Counted;
         use crate::analysis::knee::{Count, CountEnding};
-        let said = |ending, is_clients| {
+        let said = |ending| {
             let mut sizing = fixtures::sizing();
             let count = Count {
                 ending,
@@ -313,7 +319,7 @@ mod tests {
                 router: Some("least_requests".into()),
                 count,
             });
-            let lines = super::lines(&sizing, false, is_clients);
+            let lines = super::lines(&sizing, false, false);
             lines
                 .into_iter()
                 .map(|(name, line)| format!("{name}: {line}"))
@@ -325,7 +331,7 @@ mod tests {
             fewest: 2,
             most: None,
         };
-        let told = said(found, false);
+        let told = said(found);
         assert!(
             told.contains("counted: by simulating so many behind least_requests, which share all 40.0 req/s"),
             "{told}"
@@ -334,13 +340,16 @@ mod tests {
             told.contains("with one lost the SLO is missed") && !told.contains("perfect round robin"),
             "{told}"
         );
-        for (ending, is_clients, why) in [
-            (CountEnding::Stopped, false, "not counted: stopped before"),
-            (CountEnding::Untold(9), false, "a run of 9 has too few requests"),
-            (CountEnding::TooMany, true, "the client is the limit"),
+        for (ending, why) in [
+            (CountEnding::Stopped, "not counted: stopped before"),
+            (CountEnding::Untold(9), "a run of 9 has too few requests"),
         ] {
-            let told = said(ending, is_clients);
+            let told = said(ending);
             assert!(told.starts_with("replicas: ") && told.contains(why), "{told}");
         }
+        let mut uncounted = fixtures::sizing();
+        (uncounted.fleet, uncounted.counted) = (None, None);
+        let (_, told) = &super::lines(&uncounted, false, true)[0];
+        assert!(told.contains("the client is the limit of one"), "{told}");
     }
 }

@@ -182,4 +182,19 @@ mod tests {
         assert_eq!(Finished::<f64>::read(before).unwrap().take(&cell), Some(1.5));
         assert!(Finished::<f64>::read("{\"cell\":{},\"result\":1.5}\n").is_err());
     }
+
+    /// What is read back is written again to the last digit.
+    #[test]
+    fn figures_that_were_kept_stay_as_they_were() {
+        let cell = Cell {
+            index: 0,
+            settings: Vec::new(),
+        };
+        for at in 1..2_000 {
+            let figure = f64::from(at).sqrt() * 1e-3;
+            let line = row(&cell, &figure).unwrap();
+            let read = Finished::<Value>::read(&line).unwrap().take(&cell).unwrap();
+            assert_eq!(row(&cell, &read).unwrap(), line);
+        }
+    }
 }

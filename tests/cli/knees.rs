@@ -143,7 +143,7 @@ fn what_the_client_holds_back_is_no_limit_of_the_server() {
     );
     let sized = desk.expect(3, &format!("{} --for-rate 100", of(4)));
     assert!(
-        unfolded(&sized).contains("replicas not counted: the client is the limit"),
+        unfolded(&sized).contains("of one it is the client that holds requests back"),
         "{sized}"
     );
 

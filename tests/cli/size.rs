@@ -132,11 +132,64 @@ fn users_are_counted_for_as_they_think_and_wait() {
     let seen = run_of_it["request_throughput"].as_f64().unwrap();
     assert!((seen / of("request_rate") - 1.0).abs() < 0.05, "{seen} {best}");
     assert_eq!((code, run(replicas - 1).0), (Some(0), Some(3)), "{replicas}");
+    // How many users one replica serves is more than the share of each, and less than all.
+    let knee = found["next"]["knee"].as_str().unwrap();
+    assert!(!knee.contains("--for-rate"), "{knee}");
+    let knee = json(&desk.expect(
+        0,
+        &format!("{} --format json", knee.strip_prefix("plimsoll ").unwrap()),
+    ));
+    let served = knee["in_flight"]["within_slo"].as_f64().unwrap();
+    assert!(
+        (1500.0 / replicas as f64..1500.0).contains(&served),
+        "{served} {replicas}"
+    );
     let printed = desk.expect(0, &format!("size {users} --gpus h100 --tensor-parallel-size 1"));
     assert!(
         printed.contains(" for 1,500 users within the SLO")
             && unfolded(&printed).contains("(Little: N = λ(Z + R))"),
         "{printed}"
+    );
+}
+
+/// A client's limit is that of all replicas together: each of several has a part of it in flight, and answers sooner than one that has
+/// all of it.
+#[test]
+fn a_limit_in_flight_is_that_of_all_replicas() {
+    let desk = Desk::new();
+    let wanted = "quickstart --max-concurrency 64 --precision 0.1 --gpus h100 --tensor-parallel-size 1";
+    let found = json(&desk.expect(0, &format!("size {wanted} --for-rate 25 --format json")));
+    let best = &purchases(&found)[0];
+    let replicas = best["replicas"].as_u64().unwrap();
+    assert!(replicas > 1 && best["knee_of_one"].is_null(), "{best}");
+    let run = |replicas: u64| {
+        let words =
+            format!("run quickstart --max-concurrency 64 --gpu h100 --request-rate 25 --replicas {replicas}");
+        desk.run(&words).status.code()
+    };
+    assert_eq!(run(replicas), Some(0), "{replicas}");
+    assert!(matches!(run(replicas - 1), Some(3 | 4)), "{replicas}");
+    // The knee of one says so, too.
+    let knee = desk.expect(
+        0,
+        "knee quickstart --max-concurrency 64 --precision 0.1 --for-rate 25",
+    );
+    assert!(
+        knee.starts_with(&format!("{replicas} replicas for 25.0 req/s")),
+        "{knee}"
+    );
+    // That it is the limit that asks for so many is told.
+    let printed = unfolded(&desk.expect(0, &format!("size {wanted} --for-rate 25")));
+    assert!(
+        printed.contains("for 25.0 req/s, ≤ 64 in flight, within the SLO")
+            && printed.contains("but the client's limit asks for so many"),
+        "{printed}"
+    );
+    // Sooner than at once no number of them answers.
+    let none = desk.expect(3, &format!("size {wanted} --for-rate 400"));
+    assert!(
+        none.starts_with("THE CLIENT IS THE LIMIT: 64 in flight at most are too few for 400 req/s"),
+        "{none}"
     );
 }
 
@@ -148,9 +201,11 @@ fn cards_have_the_prices_that_they_are_given() {
         "H100-SXM-80GB = 10.0\nl40s = 0.01\n",
     )
     .unwrap();
-    let wanted =
-        format!("size {MODEL} --for-rate 20 --gpus h100,l40s --tensor-parallel-size 1 --format json");
-    let found = json(&desk.expect(0, &format!("{wanted} --prices prices.toml")));
+    let wanted = format!(
+        "size --precision 0.1 {} --for-rate 20 --gpus h100,l40s --tensor-parallel-size 1 --format json",
+        MODEL.replace(" --precision 0.1", "")
+    );
+    let found = json(&desk.expect(0, &format!("{wanted} --unpruned --prices prices.toml")));
     let of = |found: &Value, gpu: &str| {
         let offer = purchases(found).iter().find(|offer| offer["gpu"] == gpu).cloned();
         let offer = offer.unwrap_or_else(|| panic!("{gpu} {found}"));
@@ -161,6 +216,17 @@ fn cards_have_the_prices_that_they_are_given() {
     // The commands that look at it again know it.
     let again = found["next"].to_string();
     assert_eq!(again.matches("--price 0.01").count(), 2, "{again}");
+    // A comparison, which tells no cost, takes no price.
+    let compared = found["next"]["compare"].as_str().unwrap();
+    assert!(!compared.contains("--price"), "{compared}");
+    // A flag of several values does not swallow the variants.
+    let compared = compared.strip_prefix("plimsoll ").unwrap();
+    let compared = desk.run(&format!("{compared} --num-prompts 100 --seeds 2 --format json"));
+    assert!(
+        text(&compared.stdout).contains("\"second\""),
+        "{}",
+        text(&compared.stderr)
+    );
     // A flag wins, and a card without either has its list price.
     let found = json(&desk.expect(0, &format!("{wanted} --price h100=1.25")));
     assert!((of(&found, "H100-SXM-80GB") - 1.25).abs() < 1e-12);
@@ -297,14 +363,32 @@ fn what_cannot_cost_less_than_twice_the_cheapest_is_named_and_not_searched() {
 fn finished_settings_are_kept_and_every_form_has_the_answer() {
     let desk = Desk::new();
     let wanted = format!("size {MODEL} --for-rate 60 --gpus h100,l40s --tensor-parallel-size 1");
-    desk.expect(0, &format!("{wanted} -o kept.jsonl"));
+    let printed = desk.expect(0, &format!("{wanted} -o kept.jsonl"));
+    let kept = std::fs::read_to_string(desk.path().join("kept.jsonl")).unwrap();
     let again = desk.run(&format!("{wanted} -o kept.jsonl"));
     let told = text(&again.stderr);
     assert!(
         told.contains("already holds 2 settings, not searched again"),
         "{told}"
     );
-    assert!(told.contains("is cheapest for 60.0 req/s"), "{told}");
+    // What was kept stays as it was, and the table is that of the settings, whichever command searched them.
+    assert_eq!(
+        std::fs::read_to_string(desk.path().join("kept.jsonl")).unwrap(),
+        kept
+    );
+    assert_eq!(text(&again.stdout), printed);
+    let bare = desk.expect(0, &wanted);
+    assert_eq!(printed.lines().next(), bare.lines().next());
+    let rows = |printed: &str| -> Vec<String> {
+        let from = printed.lines().skip_while(|line| !line.starts_with("  rank"));
+        from.take(3).map(str::to_owned).collect()
+    };
+    assert_eq!(rows(&printed), rows(&bare));
+    let commands = |printed: &str| -> Vec<String> {
+        let all = printed.lines().filter(|line| line.contains(" plimsoll "));
+        all.map(str::to_owned).collect()
+    };
+    assert_eq!(commands(&printed), commands(&bare));
     let other = desk.run(&format!("{wanted} --spare 1 -o kept.jsonl"));
     assert_eq!(other.status.code(), Some(2), "{}", text(&other.stderr));
     let found = json(&desk.expect(0, &format!("{wanted} --format json")));
@@ -352,6 +436,10 @@ fn pools_stand_beside_replicas_that_do_both() {
         .map(|offer| offer["rank"].as_u64().unwrap())
         .collect();
     assert_eq!(ranks, [1, 2]);
+    // All of them are told apart from the cheapest, whichever that is.
+    let standing = |at: usize| purchases(&found)[at]["standing"].as_str().unwrap();
+    assert_eq!(standing(0), "best");
+    assert!(["alike", "worse"].contains(&standing(1)), "{found}");
 }
 
 /// A trace is bought for at its own rate, with its peaks.
@@ -374,4 +462,141 @@ fn a_trace_is_a_demand() {
         printed.contains("4.00 req/s, the trace's own mean, whose busiest minute has 4.00 req/s"),
         "{printed}"
     );
+}
+
+/// Sizes that a replica has beside the one that is tried are in every name, and in what is counted.
+#[test]
+fn stages_are_named_and_counted() {
+    let desk = Desk::new();
+    let wanted = format!("size {MODEL} --for-rate 100 -pp 2 --gpus h100,l40s -tp 1");
+    let found = json(&desk.expect(0, &format!("{wanted} --format json")));
+    for best in purchases(&found) {
+        assert_eq!(best["pipeline_parallel_size"], 2, "{best}");
+        assert_eq!(
+            best["gpus"].as_u64(),
+            best["replicas"].as_u64().map(|replicas| 2 * replicas)
+        );
+        assert!(
+            best["buy"].as_str().unwrap().contains("replicas, TP 1, PP 2)"),
+            "{best}"
+        );
+    }
+    // What an axis says is said once.
+    let swept = wanted.replace("-pp 2", "-L pp 1,2");
+    let printed = desk.expect(0, &swept.replace("h100,l40s", "l40s"));
+    assert!(
+        printed.contains("(TP 1), pp = 1") && printed.contains("replicas, TP 1), pp = 2"),
+        "{printed}"
+    );
+}
+
+/// Whoever says a size means it: a pasted command's is held, which is told, and an axis opens it.
+#[test]
+fn a_size_that_a_pasted_command_says_is_held() {
+    let desk = Desk::new();
+    let traffic = MODEL.strip_prefix("meta-llama/Llama-3.1-8B-Instruct ").unwrap();
+    let wanted = format!(
+        "size --serve-cmd 'vllm serve meta-llama/Llama-3.1-8B-Instruct -tp 2' {traffic} --for-rate 20 --gpus h100 --unpruned --format json"
+    );
+    let sizes = |words: &str| -> (Vec<u64>, String) {
+        let output = desk.run(words);
+        let found = json(&text(&output.stdout));
+        let all = purchases(&found).iter();
+        let mut sizes: Vec<u64> = all
+            .map(|one| one["tensor_parallel_size"].as_u64().unwrap())
+            .collect();
+        sizes.sort_unstable();
+        (sizes, text(&output.stderr))
+    };
+    let (held, told) = sizes(&wanted);
+    assert_eq!(held, [2]);
+    assert!(
+        told.contains("tensor_parallel_size = 2 is held, as the pasted command says"),
+        "{told}"
+    );
+    let (opened, told) = sizes(&format!("{wanted} -L tensor-parallel-size 1,2"));
+    assert_eq!(opened, [1, 2]);
+    assert!(!told.contains("is held"), "{told}");
+    // A scenario's is one of those that are tried.
+    let quickstart = include_str!("../../scenarios/quickstart.toml");
+    let own = quickstart.replace("[cluster]\n", "[cluster]\ntensor_parallel_size = 2\n");
+    std::fs::write(desk.path().join("own.toml"), own).unwrap();
+    let told = text(
+        &desk
+            .run("size own.toml --for-rate 20 --gpus h100 --dry-run")
+            .stderr,
+    );
+    assert!(
+        told.contains("tensor_parallel_size = 2 is the scenario's, and 1,2,4,8 are tried"),
+        "{told}"
+    );
+}
+
+/// Ways of serving that say how many GPUs share a replica are what is tried, and the commands have their flags.
+#[test]
+fn variants_say_their_own_sizes() {
+    let desk = Desk::new();
+    let wanted = format!(
+        "size {MODEL} --for-rate 20 --gpus h100 --unpruned --variant 'wide: -tp 2 --max-num-seqs 64' --variant 'plain: -tp 1'"
+    );
+    let found = json(&desk.expect(0, &format!("{wanted} --format json")));
+    let sizes = purchases(&found).iter().map(|one| one["buy"].as_str().unwrap());
+    assert_eq!(
+        sizes.collect::<Vec<_>>(),
+        [
+            "1 × H100-SXM-80GB (TP 1), variant = plain",
+            "2 × H100-SXM-80GB (1 replica, TP 2), variant = wide"
+        ]
+    );
+    let next = found["next"]["compare"].as_str().unwrap();
+    let second = "'second: --gpu H100-SXM-80GB --tensor-parallel-size 2 --max-num-seqs 64 --replicas 1'";
+    assert!(next.contains(second), "{next}");
+    let next = next.strip_prefix("plimsoll ").unwrap();
+    desk.run(&format!("{next} --num-prompts 100 --seeds 2 --dry-run"));
+    let both = desk.run(&format!("{wanted} --variant 'other: --gpu l40s'"));
+    let told = text(&both.stderr);
+    assert!(
+        both.status.code() == Some(2) && told.contains("a variant and --gpus both say which cards"),
+        "{told}"
+    );
+}
+
+/// A profile of one's own is called by the path that was given, where the commands find it.
+#[test]
+fn a_profile_of_ones_own_is_called_by_its_path() {
+    let desk = Desk::new();
+    let profile = desk.expect(0, "hw show h100 --format toml");
+    let own = profile.replace("id = \"H100-SXM-80GB\"", "id = \"MINE\"");
+    std::fs::write(desk.path().join("mine.toml"), own).unwrap();
+    let wanted = format!("size {MODEL} --for-rate 20 --gpus mine.toml -tp 1 --price MINE=1.5 --format json");
+    let found = json(&desk.expect(0, &wanted));
+    assert_eq!(purchases(&found)[0]["buy"], "1 × MINE (TP 1)");
+    let next = found["next"]["run"].as_str().unwrap();
+    assert!(next.contains("--gpu mine.toml "), "{next}");
+    desk.expect(0, next.strip_prefix("plimsoll ").unwrap());
+}
+
+/// More replicas than are simulated are said to be as many as their knees make, and every command that is printed is accepted.
+#[test]
+fn more_replicas_than_are_simulated_are_said_to_be_that() {
+    let desk = Desk::new();
+    let wanted = format!("size {MODEL} --for-rate 300000 --gpus h100,l40s -tp 1");
+    let printed = desk.expect(0, &wanted);
+    let first = printed.lines().next().unwrap();
+    assert!(
+        first.contains("within the SLO, by the knee of one and NOT SIMULATED; with one down"),
+        "{printed}"
+    );
+    assert!(
+        unfolded(&printed).contains("(more than 1,024 at once take too long)"),
+        "{printed}"
+    );
+    let found = json(&desk.expect(0, &format!("{wanted} --format json")));
+    let next = found["next"].as_object().unwrap();
+    let names: Vec<&String> = next.keys().collect();
+    assert_eq!(names, ["knee", "run_one"]);
+    for command in next.values() {
+        let words = command.as_str().unwrap().strip_prefix("plimsoll ").unwrap();
+        desk.expect(0, words);
+    }
 }

@@ -30,4 +30,4 @@ pub use pairs::{Pair, PairEnding, PairOptions, Pairs, cheapest_pair};
 pub use point::{Lost, Point};
 pub use search::{SearchOptions, search};
 pub use sending::{Sending, is_burst};
-pub use sizing::{Demand, Fleet, Loop, scales};
+pub use sizing::{Demand, Fleet, Loop, NeededBy, scales};

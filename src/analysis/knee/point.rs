@@ -288,6 +288,12 @@ impl Point {
         is_broken && (self.is_alone() || self.is_out_of_reach)
     }
 
+    /// Whether not all that is offered is sent, because the client waits for answers.
+    #[must_use]
+    pub fn is_held_back(&self) -> bool {
+        self.is_held_by_client && !self.keeps_up()
+    }
+
     /// Whether the queue keeps within bounds, as far as one could see.
     #[must_use]
     pub fn has_steady_state(&self) -> bool {

@@ -52,6 +52,8 @@ pub struct Fleet {
     /// Replicas that the demand needs at most, as a real number: between the last number that does not meet the SLO and the first that
     /// does, where the slack of both crosses zero.
     pub needed: f64,
+    /// What tells that.
+    pub needed_by: NeededBy,
     /// The ends of its 95 % interval, fewest first; `None` where the interval has no upper end.
     pub replicas_95: (u64, Option<u64>),
     /// At the two ends of the model's 90 % interval, fewest first; `None` where that is not known, and at the slow end where the
@@ -72,6 +74,17 @@ pub struct Fleet {
     pub usd_per_million_output_tokens: Option<f64>,
     /// US dollars per million tokens, prompts and outputs together.
     pub usd_per_million_tokens: Option<f64>,
+}
+
+/// What tells how many replicas are needed, as a real number.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum NeededBy {
+    /// The knee of one alone: of what one replica carries with ease simulating several tells nothing else.
+    KneeOfOne,
+    /// The runs of the last number that does not meet the SLO and of the first that does, where their slack crosses zero.
+    Fleet,
+    /// Nothing: no more is known than that so many are enough and one less is not.
+    AtMost,
 }
 
 /// Share of a knee down to which it may be off and still say how many replicas a rate needs.
@@ -108,6 +121,7 @@ impl Fleet {
             replicas_95: (needed(knee.high), (knee.low > 0.0).then(|| needed(knee.low))),
             replicas_model_90: model_factors.map(|factors| at_model_ends(factors, (exactly, exactly))),
             needed: exactly,
+            needed_by: NeededBy::KneeOfOne,
             ..Fleet::of(whole(exactly), Some(knee.value), demand, tokens_each)
         }
     }
@@ -131,7 +145,7 @@ impl Fleet {
         else {
             return None;
         };
-        let (above, up_to) = needed(count, replicas, knee.map(|knee| demand.rate / knee));
+        let (above, up_to, by) = needed(count, replicas, knee.map(|knee| demand.rate / knee));
         let each = demand.rate / replicas as f64;
         let unsure = saturation.filter(|rate| rate.low > 0.0 && (rate.low..=rate.high).contains(&each));
         let surely = unsure.map_or(0, |rate| whole(demand.rate / rate.low).max(replicas + 1));
@@ -139,6 +153,7 @@ impl Fleet {
             replicas_95: (fewest, most.map(|most| most.max(surely))),
             replicas_model_90: model_factors.map(|factors| at_model_ends(factors, (above, up_to))),
             needed: up_to,
+            needed_by: by,
             ..Fleet::of(replicas, knee, demand, tokens_each)
         })
     }
@@ -177,12 +192,6 @@ impl Fleet {
         (self.replicas > lost).then(|| self.needed / (self.replicas - lost) as f64)
     }
 
-    /// Whether no more is known of the replicas that are needed than that so many are enough and one less is not.
-    #[must_use]
-    pub fn is_needed_at_most(&self) -> bool {
-        self.needed == (self.replicas - self.spares) as f64
-    }
-
     /// Whether those that are left when one is lost meet the SLO: they are as many as were found to.
     #[must_use]
     pub fn survives_a_failure(&self) -> bool {
@@ -199,6 +208,7 @@ impl Fleet {
             replicas,
             spares: 0,
             needed: replicas as f64,
+            needed_by: NeededBy::AtMost,
             replicas_95: (replicas, None),
             replicas_model_90: None,
             gpus,
@@ -218,21 +228,21 @@ fn whole(replicas: f64) -> u64 {
 
 /// How many are needed as a real number, between one that does not meet the SLO and the next that does: where their slacks
 /// cross zero, or the two themselves where the lesser has none. Nor more than each would carry `alone`: of what one replica carries
-/// with ease the count tells nothing else.
-fn needed(count: &Count, replicas: u64, alone: Option<f64>) -> (f64, f64) {
+/// with ease the count tells nothing else. More than the first, and at most the second.
+fn needed(count: &Count, replicas: u64, alone: Option<f64>) -> (f64, f64, NeededBy) {
     let slack = |replicas: u64| Some(count.crew(replicas)?.point.slack?.value);
     let (below, above) = (replicas as f64 - 1.0, replicas as f64);
-    let (from, up_to) = match slack(replicas - 1).zip(slack(replicas)) {
+    let (from, up_to, by) = match slack(replicas - 1).zip(slack(replicas)) {
         Some((lacks, has)) if lacks < 0.0 => {
             let at = below + lacks / (lacks - has);
-            (at, at)
+            (at, at, NeededBy::Fleet)
         }
         // More than `below`, by more than rounding takes away.
-        _ => (below + 1e3 * ROUNDING, above),
+        _ => (below + 1e3 * ROUNDING, above, NeededBy::AtMost),
     };
     match alone {
-        Some(alone) if alone > below => (from.min(alone), up_to.min(alone)),
-        _ => (from, up_to),
+        Some(alone) if alone > below && alone < up_to => (from.min(alone), alone, NeededBy::KneeOfOne),
+        _ => (from, up_to, by),
     }
 }
 
@@ -356,6 +366,10 @@ mod tests {
         let alone = (Some(10.0), None);
         let of = |below| Fleet::by_count(&count(below), alone, &demand, None, Some((0.5, 2.0))).unwrap();
         let fleet = of(Some(-0.01));
+        assert_eq!(
+            (fleet.needed_by, of(None).needed_by),
+            (NeededBy::Fleet, NeededBy::AtMost)
+        );
         assert_eq!((fleet.replicas, fleet.gpus), (5, 10));
         assert_eq!(fleet.replicas_95, (4, Some(6)));
         assert_eq!(
@@ -385,6 +399,7 @@ mod tests {
         };
         let fleet = Fleet::by_count(&idle, alone, &little, None, Some((0.5, 2.0))).unwrap();
         assert_eq!(fleet.replicas_model_90, Some((1, Some(1))));
+        assert_eq!((fleet.needed, fleet.needed_by), (0.05, NeededBy::KneeOfOne));
         let none = Count {
             ending: CountEnding::TooMany,
             ..count(None)

@@ -16,7 +16,7 @@ mod told;
 
 pub(super) use one::Asked;
 pub(super) use pairs::counted as pairs_for;
-pub(super) use searches::{Pruned, Setting, Turns, search_all};
+pub(super) use searches::{Pruned, Setting, Told, Turns, objects, search_all};
 pub(super) use settings::{combinations, draw, interrupted, prices, said_of_all};
 pub use sizing::SizingFlags;
 pub(super) use sizing::Wanted;

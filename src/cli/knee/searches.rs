@@ -33,17 +33,18 @@ impl Setting {
             Setting::Before(_) => None,
         }
     }
+}
 
-    /// Its object, as files have it.
-    ///
-    /// # Errors
-    /// None that is known: what is read was just written.
-    pub(in crate::cli) fn object(&self) -> Result<Value, serde_json::Error> {
-        match self {
-            Setting::Here(row) => serde_json::from_str(&report::json::knee_setting(row)),
-            Setting::Before(object) => Ok(object.clone()),
-        }
-    }
+/// The objects of all settings, as files have them.
+///
+/// # Errors
+/// None that is known: what is read was just written.
+pub(in crate::cli) fn objects(settings: &[Setting], told: Told<'_>) -> serde_json::Result<Vec<Value>> {
+    let object = |(index, setting): (usize, &Setting)| match setting {
+        Setting::Here(row) => told(index, row),
+        Setting::Before(object) => Ok(object.clone()),
+    };
+    settings.iter().enumerate().map(object).collect()
 }
 
 /// Why a setting is not kept.
@@ -62,12 +63,16 @@ impl From<serde_json::Error> for Unkept {
 /// Why a setting is not worth its search, by its number and from what came of all in the turns before.
 pub(in crate::cli) type Pruned<'a> = &'a dyn Fn(usize, &[Option<Value>]) -> Option<String>;
 
+/// The object of a setting that was searched here, by its number, as files have it.
+pub(in crate::cli) type Told<'a> = &'a (dyn Fn(usize, &KneeRow) -> serde_json::Result<Value> + Sync);
+
 /// In which turns settings are searched, and what is not worth a search once those before it are known.
 pub(in crate::cli) struct Turns<'a> {
     /// Settings by their numbers; those of a turn are searched side by side.
     pub(in crate::cli) turns: Vec<Vec<usize>>,
     /// Which of them are not.
     pub(in crate::cli) pruned: Pruned<'a>,
+    pub(in crate::cli) told: Told<'a>,
 }
 
 impl Turns<'_> {
@@ -76,6 +81,7 @@ impl Turns<'_> {
         Turns {
             turns: vec![(0..settings).collect()],
             pruned: &|_, _| None,
+            told: &|_, row| serde_json::from_str(&report::json::knee_setting(row)),
         }
     }
 }
@@ -107,6 +113,7 @@ pub(in crate::cli) fn search_all(
     };
     let rows: Vec<OnceLock<KneeRow>> = cells.iter().map(|_| OnceLock::new()).collect();
     let mut objects: Vec<Option<Value>> = vec![None; cells.len()];
+    let told = turns.told;
     for turn in &turns.turns {
         let of_turn: Vec<sweep::Cell> = turn.iter().map(|&index| cells[index].clone()).collect();
         let pruned = turn.iter().map(|&index| (turns.pruned)(index, &objects));
@@ -128,7 +135,7 @@ pub(in crate::cli) fn search_all(
             let labels: Labels = labels.clone();
             let row = rows[cell.index].get_or_init(|| KneeRow { labels, found });
             match row.is_whole() {
-                true => Ok(serde_json::from_str(&report::json::knee_setting(row))?),
+                true => Ok(told(cell.index, row)?),
                 false => Err(Unkept::Cut),
             }
         };

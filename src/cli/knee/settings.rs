@@ -10,7 +10,7 @@ use super::super::plan::{Common, Plan, Planned};
 use super::super::reported::unread;
 use super::super::{Exit, cells, files, interrupt, mix, present, rent, subject};
 use super::one::Asked;
-use super::searches::{Setting, Turns, search_all};
+use super::searches::{Setting, Turns, objects, search_all};
 use super::{Args, Bracket, Terminal, in_flight, no_promise, set_by_the_search};
 use crate::config::axes::{Axis, Cell};
 use crate::config::{Assembled, Diagnostic, Diagnostics, Place, Resolved};
@@ -129,8 +129,9 @@ fn search(
     let beside = format!("{:?}", (args.min_rate, args.max_rate, args.sizing));
     let cells = plan.cells(is_jsonl.then_some(&beside));
     // Nobody else writes the file until it is whole.
-    let (settings, keeper) = search_all(plan, asked, (&cells, kept), &Turns::one(cells.len()), terminal)?;
-    let mut objects: Vec<Value> = settings.iter().map(Setting::object).collect::<Result<_, _>>()?;
+    let turns = Turns::one(cells.len());
+    let (settings, keeper) = search_all(plan, asked, (&cells, kept), &turns, terminal)?;
+    let mut objects = objects(&settings, turns.told)?;
     knees::place(&mut objects);
     if let Some(why) = nothing_searched(plan, &objects) {
         anyhow::bail!(why);

@@ -214,9 +214,6 @@ fn counted(
     look: Looks<'_>,
 ) -> Option<Counted> {
     let resolved = asked.resolved;
-    if knee.client.is_some_and(|client| client.is_within) {
-        return None;
-    }
     let is_bursty = resolved.scenario.workload.is_bursty();
     let known = knee.points.iter().find(|point| !point.is_blind());
     // However much it is slowed down, a burst that comes at one instant meets itself: only several take it apart.
@@ -229,11 +226,18 @@ fn counted(
         return by_knee("several data-parallel servers behind a router are not modelled");
     }
     let varies = LoadKind::of_scenario(&resolved.scenario) == LoadKind::Varying;
+    // The client's limit is that of all together: of several each has a part of it in flight, answers sooner, and lets more in. One has
+    // all of it, and takes no less than each of them.
+    let pushed = knee
+        .client
+        .filter(|client| client.is_within)
+        .map(|client| client.rate);
     // Of bursts that they share the knee of one says little; no fewer do than can carry the mean.
     let each = match is_bursty {
         true => knee.saturation.or(knee.within_slo),
         false => knee.within_slo.or(knee.saturation),
     };
+    let each = pushed.or(each);
     let guess = each.map_or(1.0, |each| rate / each.value);
     // Requests that go round in turn come to each more evenly than to one alone: several carry more than so many knees, and no more
     // than saturates them.

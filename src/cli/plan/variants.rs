@@ -8,7 +8,7 @@ use crate::config::variant::{Said, put};
 use crate::config::{Diagnostic, Diagnostics, Document, Place};
 
 /// What the labels of cells call them.
-pub(super) const AXIS: &str = "variant";
+pub(in crate::cli) const AXIS: &str = "variant";
 
 /// One way of serving.
 #[derive(Clone, Debug, PartialEq)]
@@ -32,7 +32,7 @@ pub(super) fn read(texts: &[String]) -> Result<Vec<Variant>, Diagnostics> {
                 continue;
             }
         };
-        let name = said.name.clone().unwrap_or_else(|| said.words.join(" "));
+        let name = said.called();
         if name.is_empty() {
             let problem = Diagnostic::new("`--variant` has neither a name nor flags").at(place());
             problems.push(

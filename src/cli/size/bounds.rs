@@ -7,7 +7,7 @@
 use rayon::prelude::*;
 use serde_json::Value;
 
-use super::super::knee::{Pruned, Turns};
+use super::super::knee::{Pruned, Told, Turns};
 use super::super::plan::{Plan, Planned};
 use super::super::{present, progress};
 use super::demand::Demand;
@@ -112,7 +112,12 @@ impl Bound {
 }
 
 /// The settings whose least costs are low first. What cannot be run is of the first turn, and what has no price of the last.
-pub(super) fn turns<'a>(plan: &Plan, bounds: &[Bound], settings: usize, pruned: Pruned<'a>) -> Turns<'a> {
+pub(super) fn turns<'a>(
+    plan: &Plan,
+    bounds: &[Bound],
+    settings: usize,
+    (pruned, told): (Pruned<'a>, Told<'a>),
+) -> Turns<'a> {
     let mut least: Vec<(f64, usize)> = (plan.runs.iter().zip(bounds))
         .map(|(cell, bound)| (bound.usd_per_hour.unwrap_or(f64::INFINITY), cell.index))
         .collect();
@@ -129,5 +134,5 @@ pub(super) fn turns<'a>(plan: &Plan, bounds: &[Bound], settings: usize, pruned: 
     let is_run = |index: &usize| plan.run(*index).is_some();
     turns[0].extend((0..settings).filter(|index| !is_run(index)));
     turns.iter_mut().for_each(|turn| turn.sort_unstable());
-    Turns { turns, pruned }
+    Turns { turns, pruned, told }
 }

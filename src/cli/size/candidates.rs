@@ -6,17 +6,19 @@ use super::super::disk::Disk;
 use super::super::inputs;
 use super::super::knee::{self, SizingFlags, SplitFlags};
 use super::super::plan::{OF_A_CARD, PRICE};
+use super::said::{Elsewhere, SIZE};
 use super::{Args, SPARES_MAX, demand};
 use crate::config::axes::{self, Axis, Cell};
 use crate::config::{Diagnostic, Diagnostics, Place, Prices};
 use crate::cost::calibration::is_calibrated;
 use crate::hardware::{self, Device};
-use crate::report::knees::Labels;
 use crate::report::purchases::Config;
 
 /// The axis of cards, and that of the GPUs that share a replica.
 const GPU: &str = "gpu";
 const TENSOR_PARALLEL: &str = "tensor-parallel-size";
+/// The key of a card.
+const CARD: &str = "cluster.gpu";
 /// The sizes that are tried: attention's heads divide by powers of two, and a node has eight GPUs.
 const SIZES: &str = "1,2,4,8";
 /// All cards that have a price.
@@ -29,9 +31,7 @@ const DEMANDS: [&str; 5] = ["request-rate", "users", "think-time", "trace", "tim
 pub(super) struct Candidates {
     /// Cards as an axis has them, and each card; none where an axis of the user's says which.
     cards: Vec<(String, Device)>,
-    /// GPUs that share a replica, where that is given and no axis.
-    tensor_parallel: Option<u64>,
-    /// The user's axes say how many.
+    /// How many GPUs share a replica is said: by a flag, an axis, a variant or a pasted command.
     has_own_sizes: bool,
     prices: Prices,
     /// Cards that are not tried, and why.
@@ -58,13 +58,17 @@ impl Candidates {
         let is_own = |name: &str| own_axes.iter().any(|axis| sets(axis, name));
         problems.extend(own_axes.iter().filter_map(of_demand));
         let cluster = &args.scenario.server.machines.cluster;
+        let has_size = cluster.tensor_parallel_size.is_some() || is_own(TENSOR_PARALLEL);
+        let elsewhere = Elsewhere::of(args, SIZES);
+        let names_card = is_own(GPU) || elsewhere.varies_gpu;
         let named: Vec<&String> = args.gpus.iter().chain(&cluster.gpu).collect();
         if !args.gpus.is_empty() && cluster.gpu.is_some() {
             let problem = Diagnostic::new("--gpu and --gpus both say which cards to choose from");
             let help = "leave one of the two out: --gpus h100,l40s names several";
             problems.push(problem.at(Place::Flag("--gpus".to_owned())).help(help));
-        } else if !named.is_empty() && is_own(GPU) {
-            let problem = Diagnostic::new("-L gpu and --gpus both say which cards to choose from");
+        } else if !named.is_empty() && names_card {
+            let by = if is_own(GPU) { "-L gpu" } else { "a variant" };
+            let problem = Diagnostic::new(format!("{by} and --gpus both say which cards to choose from"));
             problems.push(
                 problem
                     .at(Place::Flag("--gpus".to_owned()))
@@ -81,7 +85,7 @@ impl Candidates {
         let (mut notes, mut left_out) = (Vec::new(), None);
         let mut cards = Vec::new();
         let is_all = matches!(&named[..], [one] if one.as_str() == ALL);
-        if !is_own(GPU) && !is_all && !named.is_empty() {
+        if !names_card && !is_all && !named.is_empty() {
             for name in named {
                 match card(name) {
                     Ok((card, note)) => {
@@ -99,7 +103,7 @@ impl Candidates {
             Prices::default()
         });
         notes.extend(prices.notes.iter().cloned());
-        if !is_own(GPU) && cards.is_empty() {
+        if !names_card && cards.is_empty() {
             let has_price = |device: &&Device| device.price.is_some() || prices.of(&device.id).is_some();
             let shipped = hardware::all().iter();
             cards = match is_all {
@@ -124,10 +128,10 @@ impl Candidates {
         if !problems.is_empty() {
             return Err(Diagnostics(problems));
         }
+        notes.extend(elsewhere.note.filter(|_| !has_size));
         Ok(Candidates {
             cards,
-            tensor_parallel: cluster.tensor_parallel_size.map(|size| size.0),
-            has_own_sizes: is_own(TENSOR_PARALLEL),
+            has_own_sizes: has_size || elsewhere.holds_size,
             prices,
             left_out,
             notes,
@@ -145,7 +149,7 @@ impl Candidates {
             let values: Vec<&str> = self.cards.iter().map(|(value, _)| value.as_str()).collect();
             own.extend([GPU.to_owned(), values.join(",")]);
         }
-        if self.tensor_parallel.is_none() && !self.has_own_sizes {
+        if !self.has_own_sizes {
             own.extend([TENSOR_PARALLEL, SIZES].map(str::to_owned));
         }
         axes.lists.splice(0..0, own);
@@ -174,7 +178,7 @@ impl Candidates {
     /// The settings, each with the price of its card where one was given.
     pub(super) fn priced(&self, mut cells: Vec<Cell>) -> Vec<Cell> {
         for cell in &mut cells {
-            let id = match cell.document.get("cluster.gpu").and_then(Value::as_str) {
+            let id = match cell.document.get(CARD).and_then(Value::as_str) {
                 Some(name) => self.id(name),
                 None => continue,
             };
@@ -194,20 +198,25 @@ impl Candidates {
         }
     }
 
-    /// What a setting is, by what names it.
-    pub(super) fn config(&self, labels: &Labels) -> Config {
-        let value = |name: &str| {
-            let label = labels.iter().find(|(axis, _)| axes::own_name(axis) == name);
-            label.map(|(_, value)| value.clone())
+    /// What a setting is.
+    pub(super) fn config(&self, cell: &Cell) -> Config {
+        let value = |key: &str| cell.document.get(key);
+        let number = |key: &str| {
+            let number = value(key).and_then(Value::as_integer);
+            number.and_then(|number| u64::try_from(number).ok()).unwrap_or(1)
         };
-        let is_other =
-            |(axis, _): &&(String, String)| ![GPU, TENSOR_PARALLEL].contains(&axes::own_name(axis).as_str());
-        let gpu = value(GPU).map(|name| self.id(&name).unwrap_or(name));
-        let given = self.tensor_parallel.map(|size| size.to_string());
+        let named = value(CARD).and_then(Value::as_str).unwrap_or_default();
+        let is_other = |(axis, _): &&(String, String)| !is_of(axis, GPU) && !is_of(axis, TENSOR_PARALLEL);
         Config {
-            gpu: gpu.unwrap_or_default(),
-            tensor_parallel: value(TENSOR_PARALLEL).or(given).unwrap_or_else(|| "1".to_owned()),
-            rest: labels.iter().filter(is_other).cloned().collect(),
+            gpu: self.id(named).unwrap_or_else(|| named.to_owned()),
+            named: named.to_owned(),
+            tensor_parallel: match value(SIZE) {
+                None => "1".to_owned(),
+                Some(size) => size.as_str().map_or_else(|| size.to_string(), str::to_owned),
+            },
+            pipeline_parallel: number("cluster.pipeline_parallel_size"),
+            data_parallel: number("cluster.data_parallel_size"),
+            rest: cell.labels.iter().filter(is_other).cloned().collect(),
         }
     }
 }
@@ -245,8 +254,13 @@ fn card(name: &str) -> Result<((String, Device), Option<String>), Diagnostic> {
 
 /// Whether an axis sets a flag of this name, or its key.
 fn sets(axis: &Axis, flag: &str) -> bool {
-    let key = axis.name.rsplit('.').next().unwrap_or(&axis.name);
-    axes::own_name(&axis.name) == flag || key.replace('_', "-") == flag
+    is_of(&axis.name, flag)
+}
+
+/// The same of its name.
+fn is_of(axis: &str, flag: &str) -> bool {
+    let key = axis.rsplit('.').next().unwrap_or(axis);
+    axes::own_name(axis) == flag || key.replace('_', "-") == flag
 }
 
 /// That an axis sets the demand.

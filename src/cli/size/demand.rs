@@ -29,6 +29,8 @@ pub(super) struct Demand {
     pub(super) headroom: f64,
     /// Who asked for it.
     source: Source,
+    /// Most that the client of a rate has in flight.
+    in_flight_max: Option<u32>,
     /// Requests per second in the busiest minute of a trace, the headroom in it.
     busiest: Option<f64>,
 }
@@ -100,6 +102,7 @@ impl Demand {
                 of_loop: Some(of_loop),
                 headroom,
                 source: Source::Loop,
+                in_flight_max: None,
                 busiest: None,
             });
         }
@@ -125,6 +128,7 @@ impl Demand {
             of_loop: None,
             headroom,
             source,
+            in_flight_max: spec.client.max_concurrency,
             busiest,
         })
     }
@@ -144,6 +148,7 @@ impl Demand {
         DemandView {
             rate: self.of_loop.is_none().then_some(self.rate),
             of_loop: self.of_loop,
+            in_flight_max: self.in_flight_max,
             headroom: self.headroom,
             source: self.source(),
         }

@@ -1,7 +1,7 @@
 //! `plimsoll size`: what to buy for a load, ranked by what it costs an hour.
 //!
 //! A front over the knees of settings side by side ([`super::knee`]): candidates are its axes, replicas are counted as `--for-rate`
-//! counts them, and the ranking is its own. What is added is who the candidates are (`candidates.rs`), what is wanted of them
+//! counts them, and the ranking is its own. What is added is who the candidates are (`candidates.rs`, `said.rs`), what is wanted of them
 //! (`demand.rs`), which are not worth a search (`bounds.rs`), and the commands that look at the answer again (`again.rs`).
 
 mod again;
@@ -9,6 +9,7 @@ mod apart;
 mod bounds;
 mod candidates;
 mod demand;
+mod said;
 mod words;
 
 use std::io::Write;
@@ -31,7 +32,7 @@ use crate::config::flags::ScenarioFlags;
 use crate::config::{Diagnostic, Diagnostics, Resolved};
 use crate::report::Sizing;
 use crate::report::knees::{self, KneeRow, Knees, Ranking};
-use crate::report::purchases::{self, Config, Purchases};
+use crate::report::purchases::{self, Config, Kept, Purchases};
 use crate::sweep;
 
 /// What to buy for.
@@ -45,7 +46,7 @@ use crate::sweep;
   plimsoll size meta-llama/Llama-3.1-70B-Instruct --quantization fp8 --for-rate 20 --input-len 1024 --output-len 256 --goodput ttft:1000 tpot:60
   plimsoll size meta-llama/Llama-3.1-8B-Instruct --for-rate 20 --input-len 4096 --output-len 64 --goodput ttft:600 tpot:15 --gpus h100 --disaggregated
 
-The demand is a rate (--for-rate or --request-rate), users who think (--users, --think-time), requests in flight (--request-rate inf --max-concurrency), or what a trace or scenario has of its own. Candidates are all cards of which measurements ship, by tensor-parallel sizes 1, 2, 4 and 8; --gpus, --tensor-parallel-size and -L say others. Replicas are the fewest that meet the SLO when they are simulated behind --router, with --spare more beside them; a setting that cannot cost less than twice the cheapest is not searched, and is named (--unpruned searches it). Prices are the list prices of the cards' profiles, with their dates, unless --price GPU=USD or --prices FILE.toml (H100-SXM-80GB = 2.49, a line a card) say yours. With -o FILE.jsonl finished settings are kept as they come: after an interruption the same command goes on from there. Exit code 3 where nothing meets the SLO, or the model fits nowhere.")]
+The demand is a rate (--for-rate or --request-rate), users who think (--users, --think-time), requests in flight (--request-rate inf --max-concurrency), or what a trace or scenario has of its own; --max-concurrency beside a rate is the client's limit on all replicas together. Candidates are all cards of which measurements ship, by tensor-parallel sizes 1, 2, 4 and 8; --gpus, --tensor-parallel-size and -L say others. A size that a flag, a pasted command (--serve-cmd) or a --variant says is held, and that of a scenario file is one of those that are tried. Replicas are the fewest that meet the SLO when they are simulated behind --router, with --spare more beside them; of more than 1,024 as many as their knees make, which the first line says. A setting that cannot cost less than twice the cheapest is not searched, and is named (--unpruned searches it). Prices are the list prices of the cards' profiles, with their dates, unless --price GPU=USD or --prices FILE.toml (H100-SXM-80GB = 2.49, a line a card) say yours. With -o FILE.jsonl finished settings are kept as they come, each with what is bought of it, and the table is printed: after an interruption the same command goes on from there. Exit code 3 where nothing meets the SLO, or the model fits nowhere.")]
 pub struct Args {
     /// What to serve.
     #[command(flatten)]
@@ -271,18 +272,24 @@ impl Shop<'_> {
             (cell, asked)
         });
         let asked: Vec<(&Planned, Asked<'_>)> = asked.collect();
+        let configs = self.configs();
+        let told = |index: usize, row: &KneeRow| {
+            serde_json::from_str(&crate::report::json::sized_setting(row, &configs[index]))
+        };
         let beside = format!("{:?}", (self.demand, self.args.spare, self.args.unpruned));
         let cells = plan.cells(is_jsonl.then_some(&beside));
         let pruned = |index: usize, objects: &[Option<Value>]| self.pruned(&bounds, index, objects);
-        let turns = bounds::turns(plan, &bounds, cells.len(), &pruned);
+        let turns = bounds::turns(plan, &bounds, cells.len(), (&pruned, &told));
         let (settings, keeper) = search_all(plan, &asked, (&cells, kept), &turns, terminal)?;
-        let mut objects: Vec<Value> = settings.iter().map(Setting::object).collect::<Result<_, _>>()?;
+        let mut objects = knee::objects(&settings, &told)?;
         knees::place(&mut objects);
+        let demand = self.demand.map(Demand::told).unwrap_or_default();
+        let bought = Kept::of(&mut objects, &configs, demand, self.args.spare);
         let is_cut = interrupt::is_asked();
         match is_jsonl {
             true if is_cut && kept.is_some() => {}
             true => files::put(&sweep::to_jsonl(&cells, &objects)?, outputs.file.as_deref(), out)?,
-            false => self.put(&settings, outputs, out, terminal)?,
+            false => self.put(&settings, configs.clone(), outputs, out, terminal)?,
         }
         if let Some(error) = keeper.error {
             let path = kept.unwrap_or_default();
@@ -294,8 +301,9 @@ impl Shop<'_> {
             terminal.notes(&[knee::interrupted(&settings, kept)]);
         }
         let all = || Ranking::of(&objects, &plan.labels(), knee::said_of_all(plan));
-        if kept.is_some() {
-            terminal.notes(&[all().title]);
+        if let Some(file) = kept.filter(|_| !is_cut) {
+            let next = again::commands(self.args, self.demand, &bought.offers);
+            out.write_all(bought.text(file, &next, terminal.width()).as_bytes())?;
         }
         if let Some(folder) = &outputs.charts {
             knee::draw(&all(), &settings, folder, terminal)?;
@@ -333,6 +341,7 @@ impl Shop<'_> {
     fn put(
         &self,
         settings: &[Setting],
+        configs: Vec<Config>,
         outputs: &Outputs,
         out: &mut dyn Write,
         terminal: &Terminal,
@@ -340,10 +349,6 @@ impl Shop<'_> {
         let plan = self.plan;
         let rows = settings.iter().filter_map(Setting::row).cloned();
         let rows: Vec<KneeRow> = rows.collect();
-        let configs: Vec<Config> = rows
-            .iter()
-            .map(|row| self.candidates.config(&row.labels))
-            .collect();
         let knees = Knees {
             subject: subject::of_all(plan.runs.iter().map(|cell| &cell.resolved)),
             rows,
@@ -355,7 +360,7 @@ impl Shop<'_> {
         if self.args.disaggregated && !interrupt::is_asked() {
             shop.pairs = apart::pairs(self, &shop, terminal);
         }
-        shop.next = again::commands(self.args, self.demand, &shop);
+        shop.next = again::commands(self.args, self.demand, &shop.offers());
         let file = outputs.file.as_deref();
         let text = match outputs.format {
             Format::Csv => purchases::csv(&shop),
@@ -364,6 +369,12 @@ impl Shop<'_> {
             Format::Table => purchases::text(&shop, terminal.width().filter(|_| file.is_none())),
         };
         files::put(&text, file, out)
+    }
+
+    /// What each setting is.
+    fn configs(&self) -> Vec<Config> {
+        let all = self.settings.iter();
+        all.map(|cell| self.candidates.config(cell)).collect()
     }
 
     /// The run of a row of the answer.

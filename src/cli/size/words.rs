@@ -51,7 +51,17 @@ pub(in crate::cli) fn own_prices(args: &mut [String]) {
 
 /// The words behind the command's name, for a command that says what was found by its own flags.
 pub(super) fn without_own(words: &[String]) -> Vec<String> {
-    let flags = || OWN.iter().chain(&FOUND).chain(&GLOBAL);
+    let flags: Vec<(&str, usize)> = OWN.iter().chain(&FOUND).chain(&GLOBAL).copied().collect();
+    without(&flags, words)
+}
+
+/// The same for a command that tells no cost.
+pub(super) fn without_price(words: &[String]) -> Vec<String> {
+    without(&[("--price", 1)], words)
+}
+
+/// The words without these flags, each with the words that follow it.
+fn without(flags: &[(&str, usize)], words: &[String]) -> Vec<String> {
     let mut rest = Vec::new();
     let mut words = words.iter();
     while let Some(word) = words.next() {
@@ -59,7 +69,7 @@ pub(super) fn without_own(words: &[String]) -> Vec<String> {
             Some((name, _)) => (name, true),
             None => (word.as_str(), false),
         };
-        match flags().find(|(flag, _)| *flag == name) {
+        match flags.iter().find(|(flag, _)| *flag == name) {
             Some((_, follow)) if !has_value => {
                 words.by_ref().take(*follow).for_each(drop);
             }
@@ -102,5 +112,7 @@ mod tests {
             line(&without_own(&words(all))),
             "m --goodput ttft:500 tpot:50 --router least_requests"
         );
+        let priced = words("m --price 2.5 --price=3 -pp 2");
+        assert_eq!(line(&without_price(&priced)), "m -pp 2");
     }
 }

@@ -36,9 +36,10 @@ pub(super) fn settings(knees: &Knees, named: impl Fn(usize) -> KneeRow) -> Vec<O
 }
 
 /// Where a setting stands and by what it is alike, and how many were searched where not all were.
-type Beside = ((Option<&'static str>, Option<&'static str>), Option<u64>);
+pub(super) type Beside = ((Option<&'static str>, Option<&'static str>), Option<u64>);
 
-fn object(row: &KneeRow, beside: Option<Beside>) -> Object {
+/// The object of a setting.
+pub(super) fn object(row: &KneeRow, beside: Option<Beside>) -> Object {
     let mut object = Object::default();
     let mut cell = Object::default();
     for (axis, value) in &row.labels {

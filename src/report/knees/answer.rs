@@ -193,6 +193,11 @@ fn beside(knees: &Knees, may: &str) -> String {
     }
 }
 
+/// Why some cannot be told from the best.
+pub(in crate::report) const BY_CHANCE: &str = "by chance, another run may rank them otherwise";
+/// The same where chance alone would not hide it.
+pub(in crate::report) const BY_MODEL: &str = "by the model's doubt, chance alone would tell them apart";
+
 /// The settings that cannot be told from the best, a sentence for each reason.
 pub(in crate::report) fn all_alike(knees: &Knees) -> Vec<String> {
     const LISTED: usize = 16;
@@ -204,8 +209,8 @@ pub(in crate::report) fn all_alike(knees: &Knees) -> Vec<String> {
             false => names,
         };
         let why = match doubt {
-            Doubt::Chance => "by chance, another run may rank them otherwise",
-            Doubt::Model => "by the model's doubt, chance alone would tell them apart",
+            Doubt::Chance => BY_CHANCE,
+            Doubt::Model => BY_MODEL,
         };
         (!alike.is_empty()).then(|| format!("{why}: {names}"))
     };

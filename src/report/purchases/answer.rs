@@ -1,8 +1,10 @@
 //! What to buy, in a line; what survives a failure at the least cost; and the demand, with Little's law of it.
 
-use super::{Config, How, Offer, Purchases, bought, dollars};
+use super::config::bought;
+use super::{DemandView, How, Offer, Purchases, dollars};
+use crate::analysis::knee::NeededBy;
 use crate::report::figures::{count, counted, percent, significant, time};
-use crate::report::knees::{Found, Priced, interrupted};
+use crate::report::knees::{BY_CHANCE, BY_MODEL, Found, KneeRow, Priced, all_alike, interrupted};
 use crate::report::views::Counted;
 
 /// The first line.
@@ -16,39 +18,87 @@ pub(in crate::report) fn answer(shop: &Purchases) -> String {
 
 fn found(shop: &Purchases) -> String {
     let offers = shop.offers();
-    let wanted = wanted(shop);
+    let wanted = wanted(&shop.demand);
     match offers.first() {
-        Some(best) if best.usd_per_hour.is_none() => format!(
-            "no price is known of what meets the SLO for {wanted}: {} does; --price {}=USD gives one",
-            best.bought(),
-            best.config.gpu
-        ),
-        Some(best) => format!(
-            "buy {}: {} for {wanted} within the SLO; {}",
-            best.bought(),
-            usd(best.usd_per_hour),
-            with_one_down(best)
-        ),
+        Some(best) => buy(best, &wanted),
         None if shop.knees.cut().is_some() => "nothing is known yet of what meets the SLO".to_owned(),
-        None if shop.knees.rows.iter().all(|row| matches!(row.found, Found::DoesNotFit(_))) => {
+        None if shop
+            .knees
+            .rows
+            .iter()
+            .all(|row| matches!(row.found, Found::DoesNotFit(_))) =>
+        {
             "NOTHING FITS: no card that was tried holds the model".to_owned()
         }
         None if shop.knees.rows.iter().all(|row| row.priced().is_none()) => {
             "NOTHING could be searched".to_owned()
         }
-        None if shop.knees.is_any_client() => {
-            "THE CLIENT IS THE LIMIT of every setting: a larger --max-concurrency, or none, shows what they carry".to_owned()
+        None if shop
+            .knees
+            .rows
+            .iter()
+            .filter_map(KneeRow::priced)
+            .all(is_held_back) =>
+        {
+            format!(
+                "THE CLIENT IS THE LIMIT: {} are too few for {} req/s, however many replicas answer; a larger --max-concurrency, or none, lets \
+             it send them",
+                match shop.demand.in_flight_max {
+                    Some(most) => format!("{} in flight at most", count(most.into())),
+                    None => "as many in flight as its clients may have".to_owned(),
+                },
+                significant(shop.demand.rate.unwrap_or_default())
+            )
         }
-        None => format!("NOTHING meets the SLO for {wanted}, however many"),
+        None => format!(
+            "NOTHING meets the SLO for {}, however many",
+            wanted.trim_end_matches(',')
+        ),
+    }
+}
+
+/// What is bought, for how much, and what becomes of it when a replica fails.
+pub(super) fn buy(best: &Offer, wanted: &str) -> String {
+    if best.usd_per_hour.is_none() {
+        return format!(
+            "no price is known of what meets the SLO for {wanted}: {} does; --price {}=USD gives one",
+            best.bought(),
+            best.config.gpu
+        );
+    }
+    format!(
+        "buy {}: {} for {wanted} within the SLO{}; {}",
+        best.bought(),
+        usd(best.usd_per_hour),
+        match best.why_by_knee {
+            None => "",
+            Some(_) => ", by the knee of one and NOT SIMULATED",
+        },
+        with_one_down(best)
+    )
+}
+
+/// Whether the most replicas that were tried answer too slowly for the client to send the demand.
+fn is_held_back(priced: &Priced) -> bool {
+    let sizing = priced.view.sizing.as_ref();
+    match sizing.and_then(|sizing| sizing.counted.as_ref()) {
+        Some(Counted::BySimulation { count, .. }) => {
+            let most = count.tried.last();
+            most.is_some_and(|most| most.point.is_held_back())
+        }
+        _ => false,
     }
 }
 
 /// `100 req/s`, `2,000 users`.
-fn wanted(shop: &Purchases) -> String {
-    match (shop.demand.of_loop, shop.demand.rate) {
+pub(super) fn wanted(demand: &DemandView) -> String {
+    match (demand.of_loop, demand.rate) {
         (Some(of_loop), _) if of_loop.is_users => format!("{} users", count(of_loop.number.into())),
         (Some(of_loop), _) => format!("{} in flight", count(of_loop.number.into())),
-        (None, Some(rate)) => format!("{} req/s", significant(rate)),
+        (None, Some(rate)) => match demand.in_flight_max {
+            None => format!("{} req/s", significant(rate)),
+            Some(most) => format!("{} req/s, ≤ {} in flight,", significant(rate), count(most.into())),
+        },
         (None, None) => "the demand".to_owned(),
     }
 }
@@ -75,6 +125,20 @@ fn usd(usd: Option<f64>) -> String {
         || "at no known price".to_owned(),
         |usd| format!("{} $/h", dollars(usd)),
     )
+}
+
+/// That the client's limit decides how many there are, and not the SLO.
+pub(super) fn held(shop: &Purchases) -> Option<String> {
+    let offers = shop.offers();
+    let best = offers.first().filter(|best| best.is_held_with_less)?;
+    let less = match best.how {
+        How::Alike(replicas) => count(replicas - shop.spares - 1),
+        How::Apart(..) => return None,
+    };
+    Some(format!(
+        "the client's limit asks for so many: {less} answer too slowly for it to send the rate, with no more in flight; a larger \
+         --max-concurrency, or none, may need fewer"
+    ))
 }
 
 /// What survives a failure at the least cost, where the answer does not.
@@ -138,7 +202,7 @@ pub(super) fn demand(shop: &Purchases) -> Option<String> {
 pub(super) fn counting(shop: &Purchases) -> Option<String> {
     let offers = shop.offers();
     let all = offers.iter().filter(|offer| offer.row.is_some());
-    let (simulated, by_knee): (Vec<&Offer>, Vec<&Offer>) = all.partition(|offer| offer.is_simulated);
+    let (simulated, by_knee): (Vec<&Offer>, Vec<&Offer>) = all.partition(|offer| offer.why_by_knee.is_none());
     let router = simulated
         .iter()
         .find_map(|offer| router(shop.knees.rows[offer.row?].priced()?));
@@ -150,10 +214,18 @@ pub(super) fn counting(shop: &Purchases) -> Option<String> {
              state, not by the moment itself; behind another --router it may be another number"
         ));
     }
-    if !by_knee.is_empty() {
-        let names: Vec<String> = by_knee.iter().map(|offer| offer.config.name()).collect();
+    let mut whys: Vec<&str> = by_knee
+        .iter()
+        .filter_map(|offer| offer.why_by_knee.as_deref())
+        .collect();
+    whys.dedup();
+    for why in whys {
+        let of_this = by_knee
+            .iter()
+            .filter(|offer| offer.why_by_knee.as_deref() == Some(why));
+        let names: Vec<String> = of_this.map(|offer| offer.config.name()).collect();
         told.push(format!(
-            "{}: by the knee of one, not simulated, and so is what survives",
+            "{}: by the knee of one, not simulated, and so is what survives ({why})",
             names.join(", ")
         ));
     }
@@ -167,98 +239,43 @@ fn router(priced: &Priced) -> Option<&str> {
     }
 }
 
-/// The settings that do not fit, in a line: of each card the largest number of GPUs that is not enough, and why.
-pub(super) fn unfit(shop: &Purchases) -> Option<String> {
-    let misfits = shop.said(|found| match found {
-        Found::DoesNotFit(why) => Some(why.split("; smallest change").next().unwrap_or(why)),
-        _ => None,
-    });
-    let mut of_cards: Vec<(&Config, usize, &str)> = Vec::new();
-    for (config, why) in misfits {
-        match of_cards
-            .iter_mut()
-            .find(|(known, ..)| known.gpu == config.gpu && known.rest == config.rest)
-        {
-            Some(known) => *known = (config, known.1 + 1, why),
-            None => of_cards.push((config, 1, why)),
-        }
+/// What cannot be told from the cheapest, a sentence for each reason; pools that were counted are among it.
+pub(super) fn alike(shop: &Purchases) -> Vec<String> {
+    if shop.pairs.is_empty() {
+        return all_alike(&shop.knees);
     }
-    let told = of_cards.into_iter().map(|(config, settings, why)| {
-        let up_to = if settings > 1 { "up to " } else { "" };
-        let rest = config
-            .rest
-            .iter()
-            .map(|(axis, value)| format!(", {axis} = {value}"));
-        format!(
-            "{} {up_to}TP{}{} ({why})",
-            config.gpu,
-            config.tensor_parallel,
-            rest.collect::<String>()
-        )
-    });
-    let told: Vec<String> = told.collect();
-    (!told.is_empty()).then(|| told.join("; "))
+    let offers = shop.offers();
+    let names = |doubt: &str| -> Vec<String> {
+        let alike = offers.iter().filter(|offer| offer.alike_by == Some(doubt));
+        alike.map(Offer::bought).collect()
+    };
+    let told = [("chance", BY_CHANCE), ("model", BY_MODEL)].map(|(doubt, why)| (why, names(doubt)));
+    let told = told.into_iter().filter(|(_, names)| !names.is_empty());
+    told.map(|(why, names)| format!("{why}: {}", names.join("; ")))
+        .collect()
 }
 
-/// The settings that were not worth a search, in a line.
-pub(super) fn pruned(shop: &Purchases) -> Option<String> {
-    let pruned = shop.said(|found| match found {
-        Found::Pruned(why) => Some(why),
-        _ => None,
-    });
-    let names = by_card(pruned.into_iter().map(|(config, _)| config));
-    (!names.is_empty()).then(|| {
-        format!(
-            "{names}: even replicas that are always full would cost twice what another setting does, or more; --unpruned searches them, JSON and CSV \
-             say what each costs at the least"
-        )
-    })
+/// On what the loads in a table rest, where not all rest on the fleet that was simulated.
+pub(super) fn loads(offers: &[Offer]) -> Option<String> {
+    let is = |by: NeededBy| offers.iter().any(|offer| offer.load_by == Some(by));
+    let others = match is(NeededBy::Fleet) {
+        true => "; the others by the runs of so many and of one less, between which the SLO is just met",
+        false => "",
+    };
+    is(NeededBy::KneeOfOne).then(|| format!("{OF_ONE} by the knees of so many replicas, each alone{others}"))
 }
 
-/// `B200-SXM-180GB TP2, TP4; L40S-48GB TP8`.
-fn by_card<'a>(configs: impl Iterator<Item = &'a Config>) -> String {
-    let mut cards: Vec<(&Config, String)> = Vec::new();
-    for config in configs {
-        match cards
-            .iter_mut()
-            .find(|(known, _)| known.gpu == config.gpu && known.rest == config.rest)
-        {
-            Some((_, sizes)) => *sizes += &format!(", TP{}", config.tensor_parallel),
-            None => cards.push((config, format!("{} TP{}", config.gpu, config.tensor_parallel))),
-        }
-    }
-    let told = cards.into_iter().map(|(config, sizes)| sizes + &rest(config));
-    told.collect::<Vec<_>>().join("; ")
-}
+/// The mark of a load by the knees of replicas that are alone.
+const OF_ONE: &str = "*";
 
-/// What other axes say of a setting: `, max-num-seqs = 64`.
-fn rest(config: &Config) -> String {
-    let rest = config.rest.iter();
-    rest.map(|(axis, value)| format!(", {axis} = {value}")).collect()
-}
-
-/// The settings that do not meet the SLO with any number of replicas, in a line, and what breaks first in each.
-pub(super) fn misses(shop: &Purchases) -> Option<String> {
-    let missed = shop.said(|found| match found {
-        Found::Knee(priced) if !priced.is_cut && !priced.view.is_kept() => {
-            Some(priced.view.breaks_first.words())
-        }
-        _ => None,
-    });
-    let told: Vec<String> = (missed.iter())
-        .map(|(config, what)| format!("{} ({what})", config.name()))
-        .collect();
-    (!told.is_empty()).then(|| told.join(", "))
-}
-
-/// Pools that were counted and are no offer, and why.
-pub(super) fn pools(shop: &Purchases) -> Vec<String> {
-    let told = shop.pairs.iter().filter_map(|pair| match &pair.found {
-        Ok(sizing) if sizing.best().is_some() => None,
-        Ok(_) => Some(format!("{}: no numbers of both meet the SLO", pair.config.name())),
-        Err(why) => Some(format!("{}: {why}", pair.config.name())),
-    });
-    told.collect()
+/// `81.1 %*`, `≤ 100 %`: how loaded a purchase is, and what tells it. Figures stand under each other where some have a mark.
+pub(super) fn load(offer: &Offer, has_marks: bool) -> Option<String> {
+    let mark = match offer.load_by {
+        Some(NeededBy::KneeOfOne) => OF_ONE,
+        _ if has_marks => " ",
+        _ => "",
+    };
+    Some(share(offer.load?, offer.is_load_at_most()) + mark)
 }
 
 /// A load, which may be what it is at most: `≤ 100 %`.
@@ -271,7 +288,7 @@ pub(super) fn share(load: f64, is_at_most: bool) -> String {
 
 /// `yes (87.0 %)`, `NO (7 left: 104 %)`.
 pub(super) fn survival(offer: &Offer) -> String {
-    let percent = |load: f64| share(load, offer.is_load_at_most);
+    let percent = |load: f64| share(load, offer.is_load_at_most());
     match (offer.survives, offer.left, offer.how) {
         (true, Some((_, load)), _) => format!("yes ({})", percent(load)),
         (true, None, _) => "yes".to_owned(),

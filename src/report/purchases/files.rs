@@ -1,12 +1,13 @@
 //! Purchases as rows of CSV: settings in the order of their axes, then pools.
 
-use super::{How, Offer, Purchases};
+use super::{Config, How, Offer, Purchases};
 use crate::report::csv;
+use crate::report::json::load_by;
 use crate::report::knees::KneeRow;
 use crate::report::trust::trust_word;
 
 /// Figures of a purchase, as the JSON has them.
-const FIGURES: [&str; 20] = [
+const FIGURES: [&str; 22] = [
     "rank",
     "buy",
     "replicas",
@@ -15,6 +16,7 @@ const FIGURES: [&str; 20] = [
     "gpus",
     "knee_of_one",
     "load",
+    "load_by",
     "survives_a_failure",
     "load_one_lost",
     "usd_per_hour",
@@ -27,6 +29,7 @@ const FIGURES: [&str; 20] = [
     "counted_by",
     "kernels",
     "standing",
+    "alike_by",
 ];
 
 /// One row a setting: what axes call it, its card, what is bought of it and what that costs; empty where it is no purchase, and why in
@@ -36,7 +39,7 @@ pub fn csv(shop: &Purchases) -> String {
     let axes = shop.labels.first().into_iter().flatten();
     let axes: Vec<&str> = axes.map(|(axis, _)| axis.as_str()).collect();
     let head: Vec<&str> = (axes.iter().copied())
-        .chain(["card", "tensor_parallel"])
+        .chain(["card", "tensor_parallel", "pipeline_parallel", "data_parallel"])
         .chain(FIGURES)
         .chain(["state", "why"])
         .collect();
@@ -50,7 +53,7 @@ pub fn csv(shop: &Purchases) -> String {
         .map(|(at, row): (usize, &KneeRow)| {
             let mut cells: Vec<String> = shop.labels[at].iter().map(|(_, value)| value.clone()).collect();
             let config = &shop.configs[at];
-            cells.extend([config.gpu.clone(), config.tensor_parallel.clone()]);
+            cells.extend(shape(config));
             cells.extend(of_row(at).map_or_else(|| vec![String::new(); FIGURES.len()], figures));
             cells.extend([
                 row.state().to_owned(),
@@ -60,12 +63,22 @@ pub fn csv(shop: &Purchases) -> String {
         });
     let apart = offers.iter().filter(|offer| offer.row.is_none()).map(|offer| {
         let mut cells = vec![String::new(); axes.len()];
-        cells.extend([offer.config.gpu.clone(), offer.config.tensor_parallel.clone()]);
+        cells.extend(shape(&offer.config));
         cells.extend(figures(offer));
         cells.extend(["kept".to_owned(), String::new()]);
         cells
     });
     csv::write(&head, settings.chain(apart))
+}
+
+/// The card, and how its GPUs share a replica.
+fn shape(config: &Config) -> [String; 4] {
+    [
+        config.gpu.clone(),
+        config.tensor_parallel.clone(),
+        config.pipeline_parallel.to_string(),
+        config.data_parallel.to_string(),
+    ]
 }
 
 /// The cells of a purchase.
@@ -88,6 +101,9 @@ fn figures(offer: &Offer) -> Vec<String> {
         offer.gpus.to_string(),
         number(offer.knee_per_s),
         number(offer.load),
+        offer
+            .load_by
+            .map_or_else(String::new, |by| load_by(by).to_owned()),
         offer.survives.to_string(),
         number(offer.left.map(|(_, load)| load)),
         number(offer.usd_per_hour),
@@ -97,10 +113,14 @@ fn figures(offer: &Offer) -> Vec<String> {
         offer.surviving.1.to_string(),
         number(offer.usd_per_million_output_tokens),
         number(offer.usd_per_million_tokens),
-        if offer.is_simulated { "simulation" } else { "knee" }.to_owned(),
+        match offer.why_by_knee {
+            None => "simulation".to_owned(),
+            Some(_) => "knee".to_owned(),
+        },
         offer
             .kernels
             .map_or_else(String::new, |trust| trust_word(trust).to_owned()),
         offer.standing.unwrap_or_default().to_owned(),
+        offer.alike_by.unwrap_or_default().to_owned(),
     ]
 }

@@ -2,10 +2,10 @@
 
 use std::fmt::Write;
 
-use super::answer::{self, share, survival};
-use super::{Found, Offer, Purchases, dollars};
+use super::answer::{self, survival};
+use super::{Found, Offer, Purchases, dollars, others};
 use crate::report::figures::{count, significant_down};
-use crate::report::knees::{all_alike, assumed, notes, promises, qualified};
+use crate::report::knees::{assumed, notes, promises, qualified};
 use crate::report::page::table_on;
 use crate::report::tables::{Column, markdown};
 use crate::report::trust::{trust_mark, trust_word};
@@ -21,10 +21,12 @@ pub fn text(shop: &Purchases, width: Option<usize>) -> String {
         wrapped(&format!("{name:<10}"), "          ", &sentence, width_of_lines)
     };
     lines(shop).into_iter().for_each(|told| text += &line(told));
-    let (columns, cells) = cells(shop);
+    let offers = shop.offers();
+    let (columns, cells) = cells(&offers, shop.spares);
     if !cells.is_empty() {
         text.push('\n');
         text += &table_on(&columns, &cells, 2, width);
+        text.extend(answer::loads(&offers).map(|loads| line(("load", loads))));
     }
     text.push('\n');
     // A command is copied as it stands.
@@ -40,8 +42,12 @@ pub fn text(shop: &Purchases, width: Option<usize>) -> String {
 /// The same in Markdown.
 #[must_use]
 pub fn md(shop: &Purchases) -> String {
-    let (columns, cells) = cells(shop);
+    let offers = shop.offers();
+    let (columns, cells) = cells(&offers, shop.spares);
     let mut text = format!("{}\n\n{}\n", answer::answer(shop), markdown(&columns, &cells));
+    if let Some(loads) = answer::loads(&offers) {
+        let _ = writeln!(text, "* load: {loads}");
+    }
     for (name, sentence) in lines(shop) {
         let _ = writeln!(text, "* {name}: {sentence}");
     }
@@ -59,8 +65,9 @@ fn lines(shop: &Purchases) -> Vec<(&'static str, String)> {
     let knees = &shop.knees;
     let mut lines = Vec::new();
     lines.extend(answer::demand(shop).map(|demand| ("demand", demand)));
+    lines.extend(answer::held(shop).map(|held| ("but", held)));
     lines.extend(answer::surviving(shop).map(|surviving| ("N+1", surviving)));
-    lines.extend(all_alike(knees).into_iter().map(|names| ("alike", names)));
+    lines.extend(answer::alike(shop).into_iter().map(|names| ("alike", names)));
     if !knees.subject.is_empty() {
         lines.push(("serves", knees.subject.clone()));
     }
@@ -68,11 +75,11 @@ fn lines(shop: &Purchases) -> Vec<(&'static str, String)> {
     if !knees.price_source.is_empty() {
         lines.push(("prices", knees.price_source.clone()));
     }
-    lines.extend(answer::unfit(shop).map(|unfit| ("no fit", unfit)));
-    lines.extend(answer::misses(shop).map(|misses| ("misses", misses)));
-    lines.extend(answer::pruned(shop).map(|pruned| ("pruned", pruned)));
+    lines.extend(others::unfit(shop).map(|unfit| ("no fit", unfit)));
+    lines.extend(others::misses(shop).map(|misses| ("misses", misses)));
+    lines.extend(others::pruned(shop).map(|pruned| ("pruned", pruned)));
     lines.extend(shop.left_out.clone().map(|left_out| ("left out", left_out)));
-    lines.extend(answer::pools(shop).into_iter().map(|pools| ("pools", pools)));
+    lines.extend(others::pools(shop).into_iter().map(|pools| ("pools", pools)));
     let others = shop.only(|_, row| !matches!(row.found, Found::DoesNotFit(_) | Found::Pruned(_)));
     lines.extend(qualified(&others).into_iter().map(|sentence| ("but", sentence)));
     lines.extend(answer::counting(shop).map(|counting| ("counted", counting)));
@@ -103,8 +110,9 @@ fn of_answer(shop: &Purchases) -> super::Knees {
 }
 
 /// Columns and rows. The interval of the cost is that of both chance and the model's doubt.
-fn cells(shop: &Purchases) -> (Vec<Column>, Vec<Vec<String>>) {
-    let is_bare = shop.spares == 0;
+pub(super) fn cells(offers: &[Offer], spares: u64) -> (Vec<Column>, Vec<Vec<String>>) {
+    let is_bare = spares == 0;
+    let has_marks = answer::loads(offers).is_some();
     let mut columns = vec![Column::right("rank"), Column::left("buy")];
     columns.extend(["GPUs", "req/s each", "load"].map(Column::right));
     columns.push(Column::left("survives a failure"));
@@ -129,9 +137,7 @@ fn cells(shop: &Purchases) -> (Vec<Column>, Vec<Vec<String>>) {
             offer.bought(),
             count(offer.gpus),
             offer.knee_per_s.map_or_else(dash, significant_down),
-            offer
-                .load
-                .map_or_else(dash, |load| share(load, offer.is_load_at_most)),
+            answer::load(offer, has_marks).unwrap_or_else(dash),
             survival(offer),
             usd(offer.usd_per_hour),
             interval,
@@ -141,5 +147,5 @@ fn cells(shop: &Purchases) -> (Vec<Column>, Vec<Vec<String>>) {
         cells.push(trust.unwrap_or_default());
         cells
     };
-    (columns, shop.offers().iter().map(row).collect())
+    (columns, offers.iter().map(row).collect())
 }

@@ -3,7 +3,8 @@
 use super::*;
 use crate::analysis::Estimate;
 use crate::analysis::costs::Rent;
-use crate::analysis::knee::{Demand, Fleet};
+use crate::analysis::knee::{Demand, Fleet, NeededBy};
+use crate::report::knees::Priced;
 use crate::report::{KneeView, Sizing, fixtures};
 
 /// A setting of one GPU a replica that takes so much within the SLO, at a price an hour; replicas by its knee for 100 req/s.
@@ -48,7 +49,10 @@ fn row(knee: f64, usd: f64, spares: u64) -> KneeRow {
 fn config(gpu: &str, size: u32) -> Config {
     Config {
         gpu: gpu.to_owned(),
+        named: gpu.to_owned(),
         tensor_parallel: size.to_string(),
+        pipeline_parallel: 1,
+        data_parallel: 1,
         rest: Vec::new(),
     }
 }
@@ -63,6 +67,7 @@ fn shop(rows: Vec<(Config, KneeRow)>, spares: u64) -> Purchases {
     let demand = DemandView {
         rate: Some(100.0),
         of_loop: None,
+        in_flight_max: None,
         headroom: 1.0,
         source: "as --for-rate says".to_owned(),
     };
@@ -85,7 +90,8 @@ fn what_is_bought_is_the_cheapest_and_a_failure_is_told() {
     let bare = two(0);
     assert_eq!(
         answer(&bare),
-        "buy 4 × L40S (TP 1): 8.00 $/h for 100 req/s within the SLO; with one down it is missed (one more survives that: 10.00 $/h)"
+        "buy 4 × L40S (TP 1): 8.00 $/h for 100 req/s within the SLO, by the knee of one and NOT SIMULATED; with one down it is missed (one \
+         more survives that: 10.00 $/h)"
     );
     let offers = bare.offers();
     assert_eq!(
@@ -97,9 +103,21 @@ fn what_is_bought_is_the_cheapest_and_a_failure_is_told() {
     let printed = text(&bare, None);
     assert!(printed.contains("\nN+1       the cheapest that meets the SLO with any one replica down: 5 × L40S (TP 1), 10.00 $/h"), "{printed}");
     assert!(
-        printed.contains("by the knee of one, not simulated, and so is what survives"),
+        printed.contains("by the knee of one, not simulated, and so is what survives (several data-parallel"),
         "{printed}"
     );
+    // What tells a load is said where it is not the fleet itself.
+    assert!(printed.contains("  89.3 %*  "), "{printed}");
+    assert!(
+        printed.contains("\nload      * by the knees of so many replicas, each alone\n"),
+        "{printed}"
+    );
+    let mut mixed = bare.offers();
+    mixed[1].load_by = Some(NeededBy::Fleet);
+    let told = answer::loads(&mixed).unwrap();
+    assert!(told.contains("; the others by the runs"), "{told}");
+    mixed[0].load_by = Some(NeededBy::AtMost);
+    assert_eq!(answer::loads(&mixed), None);
     let safe = two(1);
     assert!(
         answer(&safe).starts_with("buy 5 × L40S (TP 1): 10.00 $/h")
@@ -159,6 +177,16 @@ fn what_is_no_purchase_is_named_in_a_line_each() {
         "{printed}"
     );
     assert!(!printed.contains("smallest change"), "{printed}");
+    // Cards that lack the same stand together, with what they have of it.
+    let short = |gpu: &str, has: u32| {
+        let why = format!("needs 15 GiB a GPU, {gpu} offers {has} GiB");
+        (config(gpu, 1), misfit(&why))
+    };
+    let several = shop(vec![short("T4", 14), short("P4", 7), short("K4", 14)], 0);
+    assert_eq!(
+        others::unfit(&several).unwrap(),
+        "T4, P4, K4 TP1 (needs 15 GiB a GPU, they offer 14 GiB, 7 GiB)"
+    );
     let none = shop(vec![(config("T4", 1), misfit("needs 15 GiB"))], 0);
     assert_eq!(
         answer(&none),
