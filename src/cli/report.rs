@@ -9,13 +9,14 @@ use std::sync::PoisonError;
 
 use rayon::prelude::*;
 
-use super::page::kept::{self, Found, Kept, Point, Stops};
+use super::page::kept::{self, Found, Kept, Point};
 use super::page::{
-    self, Explained, Explorer, LOADS, Problem, Ran, Reel, Refused, Searched, Start, Unanswered,
+    self, Explained, Explorer, Problem, Ran, Reel, Refused, Searched, Start, Stops, Unanswered,
 };
 use super::progress::Progress;
 use super::terminal::Terminal;
 use super::{Exit, clock, files, interrupt};
+use crate::config::argv;
 use crate::config::axes::Axis;
 use crate::config::flags::ScenarioFlags;
 use crate::config::{Diagnostic, Diagnostics, Place};
@@ -114,7 +115,7 @@ pub fn run(args: &Args, out: &mut dyn Write, terminal: &Terminal) -> anyhow::Res
     drop(nothing_yet);
     terminal.notes(&notes);
 
-    let simulated = simulate(args, &explorer, &points, terminal);
+    let simulated = simulate(args, &explorer, (&axes, &points), terminal);
     let Some(first) = simulated.runs.iter().find(|point| point.flags == begins_at) else {
         terminal.notes(&["interrupted before anything was simulated: nothing is written".to_owned()]);
         return Ok(Exit::Interrupted.into());
@@ -161,13 +162,19 @@ fn axes(turned: &[String]) -> Result<Vec<Axis>, Diagnostics> {
     let (mut axes, mut problems): (Vec<Axis>, Vec<Diagnostic>) = (Vec::new(), Vec::new());
     for pair in turned.chunks(2) {
         let [flag, values] = pair else { continue };
-        let name = flag.trim_start_matches('-').replace('_', "-");
+        let name = match canonical(flag) {
+            Ok(name) => name,
+            Err(problem) => {
+                problems.push(problem);
+                continue;
+            }
+        };
         match Axis::list(&name, values) {
             Err(problem) => problems.push(problem),
             Ok(axis) => {
                 let is_twice = axes.iter().any(|known| known.name == name);
                 let repeated = (axis.values.iter().enumerate())
-                    .find(|(at, value)| axis.values[..*at].contains(value))
+                    .find(|(at, value)| axis.values[..*at].iter().any(|other| is_same(other, value)))
                     .map(|(_, value)| format!("`-L {name}` has the value {value} twice"));
                 let twice =
                     is_twice.then(|| format!("`-L {name}` is given twice: write all its values with commas"));
@@ -195,6 +202,25 @@ fn axes(turned: &[String]) -> Result<Vec<Axis>, Diagnostics> {
                 .collect(),
         )),
     }
+}
+
+/// A flag as it is called in full, `tp` and `max_num_seqs` as well as their long forms.
+fn canonical(flag: &str) -> Result<String, Diagnostic> {
+    if flag.contains('.') {
+        let problem = Diagnostic::new(format!("`-L {flag}` is the path of a key"));
+        return Err(problem.help("a control of a report is a flag: -L max-num-seqs 64,256"));
+    }
+    let name = flag.trim_start_matches('-').replace('_', "-");
+    let normal = argv::normalise(&[format!("--{name}=1")]);
+    let known = normal.args.iter().find_map(|word| word.strip_prefix("--"));
+    Ok(known.map_or(name.clone(), |known| {
+        known.split('=').next().unwrap_or(known).to_owned()
+    }))
+}
+
+/// `4` and `4.0` are one number.
+fn is_same(one: &str, other: &str) -> bool {
+    one == other || matches!((one.parse::<f64>(), other.parse::<f64>()), (Ok(one), Ok(other)) if one == other)
 }
 
 /// The scenario, which may say all only with a value of each axis.
@@ -267,11 +293,13 @@ impl Asked {
     }
 
     /// Without the load, which a knee looks for: it is a word only where the scenario has none of its own, and a search has to begin somewhere.
-    fn but_the_load(flags: &Flags, has_own: bool) -> Asked {
+    fn but_the_load(flags: &Flags, explorer: &Explorer) -> Asked {
         let mut others = flags.clone();
-        others.retain(|flag, _| !LOADS.contains(&flag.as_str()));
+        if let Some(load) = explorer.load() {
+            others.remove(load);
+        }
         Asked {
-            words: words(if has_own { &others } else { flags }),
+            words: words(if explorer.has_own_load() { &others } else { flags }),
             flags: others,
         }
     }
@@ -284,18 +312,23 @@ struct Simulated {
     explained: Option<Explained>,
 }
 
-fn simulate(args: &Args, explorer: &Explorer, points: &[Flags], terminal: &Terminal) -> Simulated {
+fn simulate(
+    args: &Args,
+    explorer: &Explorer,
+    (axes, points): (&[Stops], &[Flags]),
+    terminal: &Terminal,
+) -> Simulated {
     let goes_on = || !interrupt::is_asked();
     let reel = (!args.no_film).then(|| reel(points.len()));
     let run = |words: &[String]| {
-        let ran = explorer.run_with(words, reel, &goes_on);
-        ran.map(Ran::without_controls)
+        let ran = explorer.run_with(words, reel, true, &goes_on);
+        ran.map(|ran| ran.kept(axes))
     };
     let asked: Vec<Asked> = points.iter().map(Asked::all_of).collect();
     let runs = each(&asked, "runs", terminal, run);
     let mut asked: Vec<Asked> = Vec::new();
     for point in points.iter().filter(|_| !args.no_knee) {
-        let of_knee = Asked::but_the_load(point, explorer.is_whole());
+        let of_knee = Asked::but_the_load(point, explorer);
         if asked.iter().all(|known| known.flags != of_knee.flags) {
             asked.push(of_knee);
         }

@@ -146,7 +146,7 @@ pub(super) struct Words {
     pub(super) exit: Exit,
 }
 
-/// Explains a scenario with words of flags upon it, by the questions that are asked by default; `None` where nobody waited to its end.
+/// Explains a scenario with words of flags upon it, by the questions that are asked by default, as far as somebody waits; `None` where nobody waited for its own run.
 ///
 /// # Errors
 /// Everything that is wrong with the flags.
@@ -167,11 +167,10 @@ pub(super) fn told(
         is_bare: !with_knees,
     };
     let found = inquire(resolved, inquiry, waiting);
-    let is_whole = (waiting.goes_on)();
     let words = |(base, outcome, view): (Planned, Outcome, Explained)| Words {
         said: explained::text(&view, Style::default()),
         json: report::json::explained(&view),
         exit: run::exit(&base.resolved, &outcome),
     };
-    Ok(found.filter(|_| is_whole).map(words))
+    Ok(found.map(words))
 }

@@ -3,20 +3,21 @@
 use std::collections::BTreeMap;
 use std::time::{Duration, Instant};
 
-use serde::{Deserialize, Serialize};
+use serde::Deserialize;
 use serde_json::value::RawValue;
 
 use super::super::disk::Disk;
 use super::super::terminal::Terminal;
 use super::super::{Colour, explain, interrupt, knee, run, subject};
+use super::allowed;
+use super::answer::{Explained, Problem, Ran, Searched, Start, Unanswered};
 use super::controls::{self, Group};
 use super::film::{self, Reel};
-use super::kept::Stops;
 use super::repeated::{flag_of, joined, repeated};
+use super::stops::{self, Stops};
 use crate::config::flags::ScenarioFlags;
 use crate::config::variant::{Said, variant};
 use crate::config::{Diagnostic, Diagnostics, Document, Resolved, is_scenario, resolve};
-use crate::report::film::Film;
 
 /// Says whether anybody waits.
 type GoesOn<'a> = &'a (dyn Fn() -> bool + Sync);
@@ -33,117 +34,6 @@ pub(in crate::cli) struct Asked {
     film: bool,
 }
 
-/// What a page begins with.
-#[derive(Debug, Default, Serialize)]
-pub(in crate::cli) struct Start {
-    version: &'static str,
-    /// What is simulated.
-    pub(in crate::cli) subject: String,
-    base: String,
-    groups: Vec<Group>,
-}
-
-/// A run.
-#[derive(Debug, Serialize)]
-pub(in crate::cli) struct Ran {
-    command: String,
-    said: String,
-    why: String,
-    exit: u8,
-    result: Box<RawValue>,
-    /// What times are made of, where the first requests were filmed.
-    anatomy: Option<Box<RawValue>>,
-    /// Left out where nothing can be turned that they depend on.
-    pub(super) groups: Option<Vec<Group>>,
-    subject: String,
-    film: Option<Film>,
-}
-
-impl Ran {
-    /// The same without what can be turned.
-    pub(in crate::cli) fn without_controls(self) -> Ran {
-        Ran { groups: None, ..self }
-    }
-
-    /// What the command would end with.
-    pub(in crate::cli) fn exit(&self) -> u8 {
-        self.exit
-    }
-
-    /// The answer, as it is printed.
-    pub(in crate::cli) fn headline(&self) -> &str {
-        let line = self.said.lines().next().unwrap_or_default();
-        line.trim_end_matches("(95 % below)").trim_end()
-    }
-}
-
-impl Searched {
-    /// The answer, as it is printed.
-    pub(in crate::cli) fn headline(&self) -> &str {
-        self.said.lines().next().unwrap_or_default()
-    }
-}
-
-/// A search.
-#[derive(Debug, Serialize)]
-pub(in crate::cli) struct Searched {
-    command: String,
-    said: String,
-    exit: u8,
-    knee: Box<RawValue>,
-}
-
-/// What an `explain` found out.
-#[derive(Debug, Serialize)]
-pub(in crate::cli) struct Explained {
-    command: String,
-    said: String,
-    exit: u8,
-    explained: Box<RawValue>,
-}
-
-/// Why there is no answer.
-#[derive(Debug)]
-pub(in crate::cli) enum Unanswered {
-    /// Nobody waits for it any more, or the program ends.
-    Gone,
-    /// What is wrong, and the command that it is wrong with.
-    Wrong {
-        /// As a command line.
-        command: String,
-        /// Everything that is.
-        problems: Vec<Problem>,
-    },
-}
-
-/// An answer that there is not, as a page is told.
-#[derive(Debug, Serialize)]
-pub(in crate::cli) struct Refused {
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub(in crate::cli) command: Option<String>,
-    pub(in crate::cli) problems: Vec<Problem>,
-}
-
-/// What is wrong.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
-pub(in crate::cli) struct Problem {
-    message: String,
-    help: Vec<String>,
-}
-
-impl Problem {
-    pub(in crate::cli) fn new(message: impl Into<String>) -> Problem {
-        Problem {
-            message: message.into(),
-            help: Vec::new(),
-        }
-    }
-
-    pub(in crate::cli) fn message(&self) -> &str {
-        &self.message
-    }
-}
-
 /// The scenario of the command line, which a page turns.
 #[derive(Debug)]
 pub(in crate::cli) struct Explorer {
@@ -153,8 +43,8 @@ pub(in crate::cli) struct Explorer {
     start: Start,
     /// Longest that is simulated for one answer.
     longest: Option<Duration>,
-    /// Whether the scenario says all that is needed without words of more.
-    is_whole: bool,
+    /// Whether the scenario says how strong the load is without words of more.
+    has_own_load: bool,
 }
 
 impl Explorer {
@@ -192,7 +82,7 @@ impl Explorer {
             base,
             start: Start::default(),
             longest,
-            is_whole: words.is_empty(),
+            has_own_load: words.is_empty(),
         };
         let resolved = explorer
             .resolve(words)
@@ -213,9 +103,9 @@ impl Explorer {
         &self.start
     }
 
-    /// Whether the scenario says all that is needed without words of more.
-    pub(in crate::cli) fn is_whole(&self) -> bool {
-        self.is_whole
+    /// Whether the scenario says how strong the load is without words of more.
+    pub(in crate::cli) fn has_own_load(&self) -> bool {
+        self.has_own_load
     }
 
     /// The same, for a page on which `axes` alone can be turned: other choices are left out.
@@ -226,13 +116,26 @@ impl Explorer {
             version: self.start.version,
             subject: subject::subject(&resolved),
             base: self.start.base.clone(),
-            groups: controls::settings(controls::of(&resolved), axes),
+            groups: stops::settings(controls::of(&resolved), axes),
         })
     }
 
-    /// A control of the page that has these values alone.
+    /// A control of the page that has these values alone: it stands at the one that is the scenario's own.
     pub(in crate::cli) fn stops(&self, flag: &str, values: &[String]) -> Stops {
-        controls::stops(&self.start.groups, flag, values)
+        let at = |groups: &[Group]| controls::find(groups, flag).and_then(stops::value_of);
+        let own = at(&self.start.groups);
+        // As the scenario would have it with that value: `h100` is H100-SXM-80GB, and `10s` is 10.
+        let is_own = |value: &&String| {
+            let turned = self.resolve(&[format!("--{flag}={value}")]);
+            own.is_some() && turned.is_ok_and(|(_, resolved)| at(&controls::of(&resolved)) == own)
+        };
+        let own = values.iter().find(is_own);
+        Stops::new(&self.start.groups, flag, values, own)
+    }
+
+    /// The flag that says how strong the load is.
+    pub(in crate::cli) fn load(&self) -> Option<&'static str> {
+        controls::load(&self.start.groups)
     }
 
     fn resolve(&self, words: &[String]) -> Result<(Document, Resolved), Diagnostics> {
@@ -252,10 +155,12 @@ impl Explorer {
     /// What is wrong with the flags, or that nobody waits.
     pub(in crate::cli) fn run(&self, asked: &Asked, goes_on: GoesOn) -> Result<Ran, Unanswered> {
         let words = self.words("run", &asked.flags)?;
-        self.run_with(&words, asked.film.then_some(film::LONG), goes_on)
+        let reel = asked.film.then_some(film::LONG);
+        // Who asks for a film looks closer than who drags a slider.
+        self.run_with(&words, reel, asked.film, goes_on)
     }
 
-    /// Simulates a run with words of flags upon the scenario, so much of it filmed.
+    /// Simulates a run with words of flags upon the scenario, so much of it filmed, and its times taken apart or not.
     ///
     /// # Errors
     /// What is wrong with the flags, or that nobody waits.
@@ -263,13 +168,16 @@ impl Explorer {
         &self,
         words: &[String],
         reel: Option<Reel>,
+        is_taken_apart: bool,
         goes_on: GoesOn,
     ) -> Result<Ran, Unanswered> {
         let resolved = self.resolve(words);
         let (_, resolved) = resolved.map_err(|problems| self.wrong("run", words, &problems))?;
         let filming = reel.map(|reel| film::of(&resolved, reel));
         let begun = Instant::now();
-        let told = run::told(&resolved, filming, &|| self.goes_on(goes_on, begun));
+        let told = run::told(&resolved, filming, is_taken_apart, &|| {
+            self.goes_on(goes_on, begun)
+        });
         let Some(told) = told else {
             return Err(self.cut("run", words, begun));
         };
@@ -280,7 +188,7 @@ impl Explorer {
             exit: told.exit as u8,
             result: written(&told.json),
             anatomy: told.anatomy.map(|anatomy| written(&anatomy)),
-            groups: Some(controls::of(&resolved)),
+            groups: controls::of(&resolved),
             subject: subject::subject(&resolved),
             film: told.film,
         })
@@ -328,10 +236,16 @@ impl Explorer {
     pub(in crate::cli) fn explain(&self, asked: &Asked, goes_on: GoesOn) -> Result<Explained, Unanswered> {
         let words = self.words("explain", &asked.flags)?;
         let silent = Terminal::new(Colour::Never, true);
-        self.explain_with(&words, true, &silent, goes_on)
+        let begun = Instant::now();
+        let found = self.explain_with(&words, true, &silent, goes_on)?;
+        // Half of the changes are no answer to whoever waited for them.
+        match self.goes_on(goes_on, begun) {
+            true => Ok(found),
+            false => Err(self.cut("explain", &words, begun)),
+        }
     }
 
-    /// Explains with words of flags upon the scenario, and tells a terminal how far it is.
+    /// Explains with words of flags upon the scenario, as far as somebody waits, and tells a terminal how far it is.
     ///
     /// # Errors
     /// What is wrong with the flags, or that nobody waits.
@@ -414,7 +328,7 @@ impl Explorer {
     fn words(&self, command: &str, flags: &BTreeMap<String, String>) -> Result<Vec<String>, Unanswered> {
         let (mut words, mut limits, mut problems) = (Vec::new(), BTreeMap::new(), Vec::new());
         for (flag, value) in flags {
-            if let Some(why) = controls::refused(flag, value) {
+            if let Some(why) = allowed::refused(flag, value) {
                 problems.push(Problem::new(why));
             } else if let Some(metric) = flag.strip_prefix("goodput:") {
                 match value.parse::<f64>() {

@@ -9,37 +9,35 @@ use clap::CommandFactory;
 use serde::Serialize;
 
 use super::super::Cli;
-use super::kept::Stops;
 use crate::config::{ENGINES, Resolved, SloMetric};
 use crate::hardware;
 use crate::model;
 use crate::workload::{Arrivals, in_flight, mean_rate};
 
-/// Flags that say how strong the load is, which a knee looks for.
-pub(in crate::cli) const LOADS: [&str; 3] = ["request-rate", "max-concurrency", "users"];
-
 /// Controls under one heading.
 #[derive(Debug, Serialize)]
 pub(super) struct Group {
     name: &'static str,
-    controls: Vec<Control>,
+    pub(super) controls: Vec<Control>,
 }
 
 /// A flag that can be turned.
 #[derive(Debug, Serialize)]
 pub(super) struct Control {
     /// Without its dashes; `goodput:ttft` is the part of `--goodput` that is of TTFT.
-    flag: &'static str,
-    name: &'static str,
-    unit: &'static str,
-    help: String,
+    pub(super) flag: &'static str,
+    pub(super) name: &'static str,
+    pub(super) unit: &'static str,
+    pub(super) help: String,
+    /// It says how strong the load is: a knee looks for that.
+    pub(super) load: bool,
     #[serde(flatten)]
-    kind: Kind,
+    pub(super) kind: Kind,
 }
 
 #[derive(Debug, Serialize)]
 #[serde(tag = "kind", rename_all = "lowercase")]
-enum Kind {
+pub(super) enum Kind {
     Number {
         scale: Scale,
         low: f64,
@@ -60,14 +58,14 @@ enum Kind {
 
 #[derive(Clone, Copy, Debug, Serialize)]
 #[serde(rename_all = "lowercase")]
-enum Scale {
+pub(super) enum Scale {
     Log,
     Linear,
 }
 
 #[derive(Debug, Serialize)]
-struct Choice {
-    value: String,
+pub(super) struct Choice {
+    pub(super) value: String,
     name: String,
 }
 
@@ -96,122 +94,20 @@ pub(super) fn of(resolved: &Resolved) -> Vec<Group> {
         .collect()
 }
 
-/// The controls as settings that are only read: what a list has beside the choice is left out, and what is an axis.
-pub(super) fn settings(mut groups: Vec<Group>, axes: &[Stops]) -> Vec<Group> {
-    for group in &mut groups {
-        group
-            .controls
-            .retain(|control| axes.iter().all(|axis| axis.flag != control.flag));
-        for control in &mut group.controls {
-            if let Kind::Choice { choices, value } = &mut control.kind {
-                choices.retain(|choice| Some(&choice.value) == value.as_ref());
-            }
-        }
-    }
-    groups.retain(|group| !group.controls.is_empty());
-    groups
+/// The flag that says how strong the load is; `None` where none does, as of a replayed trace.
+pub(super) fn load(groups: &[Group]) -> Option<&'static str> {
+    let mut controls = groups.iter().flat_map(|group| &group.controls);
+    controls.find(|control| control.load).map(|control| control.flag)
 }
 
-/// A control that has these values alone, under the name that it has among the others, and with its own value where that is one of them.
-pub(super) fn stops(groups: &[Group], flag: &str, values: &[String]) -> Stops {
-    let known = groups.iter().flat_map(|group| &group.controls);
-    let known = known.into_iter().find(|control| control.flag == flag);
-    let own = known.and_then(|control| match &control.kind {
-        Kind::Number { value, .. } => value.map(|value| value.to_string()),
-        Kind::Choice { value, .. } => value.clone(),
-        Kind::Switch { value } => Some(value.to_string()),
-    });
-    let is_own = |value: &&String| own.as_ref().is_some_and(|own| is_same(own, value));
-    let value = values.iter().find(is_own).or(values.first());
-    Stops {
-        flag: flag.to_owned(),
-        name: known.map_or_else(|| flag.to_owned(), |control| control.name.to_owned()),
-        unit: known.map_or("", |control| control.unit),
-        help: known.map_or_else(
-            || helps().get(flag).cloned().unwrap_or_default(),
-            |control| control.help.clone(),
-        ),
-        kind: "stops",
-        values: values.to_vec(),
-        value: value.cloned().unwrap_or_default(),
-    }
-}
-
-/// `8` and `8.0` are one number.
-fn is_same(one: &str, other: &str) -> bool {
-    one == other || matches!((one.parse::<f64>(), other.parse::<f64>()), (Ok(one), Ok(other)) if one == other)
-}
-
-/// Flags of controls whose values are judged as on the command line.
-const FREE: [&str; 20] = [
-    "burstiness",
-    "think-time",
-    "time-scale",
-    "input-len",
-    "output-len",
-    "random-range-ratio",
-    "seed",
-    "tensor-parallel-size",
-    "router",
-    "quantization",
-    "kv-cache-dtype",
-    "engine",
-    "max-num-batched-tokens",
-    "gpu-memory-utilization",
-    "enable-chunked-prefill",
-    "enable-prefix-caching",
-    "scheduling-policy",
-    "enforce-eager",
-    "schedule-policy",
-    "mem-fraction-static",
-];
-/// The others whose values are numbers, and the most that a page takes: who needs more has a machine that runs the command by itself.
-const BOUNDED: [(&str, f64); 7] = [
-    ("request-rate", 1e5),
-    ("max-concurrency", 1e5),
-    ("users", 1e5),
-    ("replicas", 256.0),
-    ("max-num-seqs", 1e6),
-    ("max-running-requests", 1e6),
-    ("chunked-prefill-size", 1e7),
-];
-/// Parts of the flag `--goodput`.
-pub(super) const LIMITS: [&str; 2] = ["goodput:ttft", "goodput:tpot"];
-
-/// What a page may not set, or not so.
-pub(super) fn refused(flag: &str, value: &str) -> Option<String> {
-    if let Some((_, most)) = BOUNDED.iter().find(|(bounded, _)| *bounded == flag) {
-        let is_more = value
-            .trim()
-            .parse::<f64>()
-            .is_ok_and(|value| value.is_finite() && value > *most);
-        return is_more
-            .then(|| format!("--{flag} {value}: a page takes at most {most}, the command line more"));
-    }
-    // Names of what ships: a path would be read for whoever can open the page.
-    let ships = match flag {
-        "model" => Some(model::names().any(|name| name == value)),
-        "gpu" => Some(
-            hardware::all()
-                .iter()
-                .any(|device| device.id.eq_ignore_ascii_case(value)),
-        ),
-        _ => None,
-    };
-    match ships {
-        Some(true) => None,
-        Some(false) => Some(format!(
-            "there is no {flag} `{value}` on this page: what does not ship is named on the command line of `plimsoll explore`"
-        )),
-        None => {
-            let is_known = FREE.contains(&flag) || LIMITS.contains(&flag);
-            (!is_known).then(|| format!("there is no control `{flag}`"))
-        }
-    }
+/// The control of a flag.
+pub(super) fn find<'a>(groups: &'a [Group], flag: &str) -> Option<&'a Control> {
+    let mut controls = groups.iter().flat_map(|group| &group.controls);
+    controls.find(|control| control.flag == flag)
 }
 
 /// What `run --help` says of its flags.
-fn helps() -> BTreeMap<String, String> {
+pub(super) fn helps() -> BTreeMap<String, String> {
     let all = Cli::command();
     let run = all.find_subcommand("run");
     let args = run.into_iter().flat_map(clap::Command::get_arguments);
@@ -225,7 +121,16 @@ fn control(flag: &'static str, name: &'static str, unit: &'static str, kind: Kin
         name,
         unit,
         help: String::new(),
+        load: false,
         kind,
+    }
+}
+
+/// The same of how strong the load is.
+fn of_load(control: Control) -> Control {
+    Control {
+        load: true,
+        ..control
     }
 }
 
@@ -312,12 +217,8 @@ fn traffic(resolved: &Resolved) -> Vec<Control> {
     match &workload.arrivals {
         Arrivals::Users { users, think_time } => {
             let users = Some(f64::from(*users));
-            controls.push(control(
-                "users",
-                "Users",
-                "",
-                whole(Scale::Log, 1.0, 10_000.0, users),
-            ));
+            let users = whole(Scale::Log, 1.0, 10_000.0, users);
+            controls.push(of_load(control("users", "Users", "", users)));
             let think = Some(think_time.seconds());
             controls.push(control("think-time", "Think time", "s", log(0.1, 1000.0, think)));
         }
@@ -329,11 +230,16 @@ fn traffic(resolved: &Resolved) -> Vec<Control> {
         _ if in_flight(workload).is_some() => {
             let most = workload.client.max_concurrency.map(f64::from);
             let most = whole(Scale::Log, 1.0, 4096.0, most);
-            controls.push(control("max-concurrency", "Requests in flight", "", most));
+            controls.push(of_load(control(
+                "max-concurrency",
+                "Requests in flight",
+                "",
+                most,
+            )));
         }
         _ => {
             let rate = log(0.1, 1000.0, mean_rate(workload));
-            controls.push(control("request-rate", "Request rate", "req/s", rate));
+            controls.push(of_load(control("request-rate", "Request rate", "req/s", rate)));
         }
     }
     let gamma = match &workload.arrivals {

@@ -9,7 +9,8 @@ use flate2::Compression;
 use flate2::write::GzEncoder;
 use serde::Serialize;
 
-use super::answers::{Explained, Ran, Refused, Searched, Start};
+use super::answer::{Explained, Ran, Refused, Searched, Start};
+use super::stops::Stops;
 use super::web::FILES;
 
 /// What is in the file.
@@ -25,20 +26,6 @@ pub(in crate::cli) struct Kept<'a> {
     pub(in crate::cli) runs: Vec<Point<Ran>>,
     pub(in crate::cli) knees: Vec<Point<Searched>>,
     pub(in crate::cli) explained: Option<Explained>,
-}
-
-/// A control with so many values and no others.
-#[derive(Clone, Debug, PartialEq, Serialize)]
-pub(in crate::cli) struct Stops {
-    /// Without its dashes.
-    pub(in crate::cli) flag: String,
-    pub(in crate::cli) name: String,
-    pub(in crate::cli) unit: &'static str,
-    pub(in crate::cli) help: String,
-    pub(in crate::cli) kind: &'static str,
-    pub(in crate::cli) values: Vec<String>,
-    /// Where it stands at first.
-    pub(in crate::cli) value: String,
 }
 
 /// An answer, and what is set for it.

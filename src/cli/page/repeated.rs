@@ -72,8 +72,9 @@ pub(in crate::cli) fn typed(args: &[String], command: &str, own: &[(&str, usize)
     let mut words = Vec::new();
     let mut args = args.iter().skip_while(|word| *word != command).skip(1);
     while let Some(word) = args.next() {
+        let spelt = in_kebab(word);
         let values = own.iter().find_map(|(flag, values)| {
-            let rest = word.strip_prefix(flag)?;
+            let rest = spelt.strip_prefix(flag)?;
             match (rest.chars().next(), flag.starts_with("--")) {
                 (None, _) => Some(*values),
                 // `--port=0`, and `-oFILE` with the value at the flag.
@@ -87,6 +88,18 @@ pub(in crate::cli) fn typed(args: &[String], command: &str, own: &[(&str, usize)
         }
     }
     words
+}
+
+/// A flag with dashes in its name, as it may be written with underscores; its value is left as it is.
+fn in_kebab(word: &str) -> String {
+    let (name, value) = match word.split_once('=') {
+        Some((name, value)) => (name, format!("={value}")),
+        None => (word, String::new()),
+    };
+    match word.starts_with("--") {
+        true => name.replace('_', "-") + &value,
+        false => word.to_owned(),
+    }
 }
 
 #[cfg(test)]

@@ -21,7 +21,7 @@ pub(in crate::cli) struct Told {
     pub(in crate::cli) why: String,
     /// As one JSON object.
     pub(in crate::cli) json: String,
-    /// What times are made of, as one JSON object, if the first requests were filmed.
+    /// What times are made of, as one JSON object, if they were taken apart.
     pub(in crate::cli) anatomy: Option<String>,
     /// What the command would end with.
     pub(in crate::cli) exit: Exit,
@@ -33,13 +33,13 @@ pub(in crate::cli) struct Told {
 pub(in crate::cli) fn told(
     resolved: &Resolved,
     filming: Option<Filming>,
+    is_taken_apart: bool,
     goes_on: &(dyn Fn() -> bool + Sync),
 ) -> Option<Told> {
     let scenario = &resolved.scenario;
     let experiment = present::experiment(resolved, Records::None);
     let mut watchers = Watchers {
-        // Who asks for a film looks closer than who drags a slider.
-        anatomy: filming.is_some().then(|| Anatomy::of(scenario)),
+        anatomy: is_taken_apart.then(|| Anatomy::of(scenario)),
         waits: watches_waits(scenario).then(|| Waits::new(caches_prefixes(scenario))),
         filming,
         ..Watchers::default()
