@@ -323,7 +323,7 @@ impl Knees {
     }
 
     /// Whether the client is the limit of a setting.
-    fn is_any_client(&self) -> bool {
+    pub(super) fn is_any_client(&self) -> bool {
         self.priced().any(|priced| priced.view.only_client().is_some())
     }
 

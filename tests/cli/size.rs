@@ -185,6 +185,14 @@ fn a_limit_in_flight_is_that_of_all_replicas() {
             && printed.contains("but the client's limit asks for so many"),
         "{printed}"
     );
+    let unseen = desk.expect(
+        3,
+        &format!("size {MODEL} --gpus h100 -tp 1 --max-concurrency 4 --request-rate 100"),
+    );
+    assert!(
+        unseen.starts_with("NOTHING was seen to meet the SLO for 100 req/s, ≤ 4 in flight: the client holds"),
+        "{unseen}"
+    );
     // Sooner than at once no number of them answers.
     let none = desk.expect(3, &format!("size {wanted} --for-rate 400"));
     assert!(
@@ -302,6 +310,10 @@ fn a_demand_and_an_slo_are_needed_and_there_is_one_of_each() {
             "is not a factor from 1",
         ),
         (format!("{MODEL} --for-rate nan"), "is not a rate"),
+        (
+            format!("{MODEL} --for-rate 5 --max-concurrency 4"),
+            "or give --request-rate 5 in its place",
+        ),
         (
             format!("{MODEL} --for-rate 1 -L request-rate 1,2"),
             "size buys for one demand",

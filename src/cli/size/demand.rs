@@ -85,14 +85,20 @@ impl Demand {
         let spec = &resolved.scenario.workload;
         let of_loop = closed(resolved, headroom)?;
         if let Some(of_loop) = of_loop {
-            if args.for_rate.is_some() {
+            if let Some(rate) = args.for_rate {
                 let problem = Diagnostic::new(
                     "--for-rate is a demand, and so are the requests in flight of a closed loop",
                 );
-                return Err(problem
+                let problem = problem
                     .at(Place::Flag("--for-rate".to_owned()))
-                    .help("leave one of the two out")
-                    .into());
+                    .help("leave one of the two out");
+                let open = format!(
+                    "or give --request-rate {rate} in its place: then --max-concurrency is a limit on who send at that rate"
+                );
+                return Err(match of_loop.is_users {
+                    true => problem.into(),
+                    false => problem.help(open).into(),
+                });
             }
             if args.disaggregated {
                 return Err(no_pools().into());

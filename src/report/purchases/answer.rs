@@ -50,6 +50,10 @@ fn found(shop: &Purchases) -> String {
                 significant(shop.demand.rate.unwrap_or_default())
             )
         }
+        None if shop.knees.is_any_client() => format!(
+            "NOTHING was seen to meet the SLO for {}: the client holds requests back, and a larger --max-concurrency may be what lacks",
+            wanted.trim_end_matches(',')
+        ),
         None => format!(
             "NOTHING meets the SLO for {}, however many",
             wanted.trim_end_matches(',')
