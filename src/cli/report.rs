@@ -1,6 +1,7 @@
 //! `plimsoll report`: a run, its knee and what explains both, as one file of HTML that opens anywhere.
 
-use std::collections::BTreeMap;
+mod turned;
+
 use std::io::Write;
 use std::path::Path;
 use std::process::ExitCode;
@@ -9,17 +10,13 @@ use std::sync::PoisonError;
 
 use rayon::prelude::*;
 
+use self::turned::{Flags, Turned};
 use super::page::kept::{self, Found, Kept, Point};
-use super::page::{
-    self, Explained, Explorer, Problem, Ran, Reel, Refused, Searched, Start, Stops, Unanswered,
-};
+use super::page::{self, Explained, Explorer, Problem, Ran, Reel, Refused, Searched, Unanswered};
 use super::progress::Progress;
 use super::terminal::Terminal;
 use super::{Exit, clock, files, interrupt};
-use crate::config::argv;
-use crate::config::axes::Axis;
 use crate::config::flags::ScenarioFlags;
-use crate::config::{Diagnostic, Diagnostics, Place};
 use crate::report::counted;
 
 /// What to put into a report.
@@ -86,12 +83,6 @@ pub(super) fn typed(args: &[String]) -> Vec<String> {
     page::typed(args, "report", &OWN)
 }
 
-/// What is set for an answer, by flag.
-type Flags = BTreeMap<String, String>;
-
-/// Most combinations of a report.
-const POINTS_MAX: usize = 1000;
-
 /// Writes the report.
 ///
 /// # Errors
@@ -99,39 +90,39 @@ const POINTS_MAX: usize = 1000;
 pub fn run(args: &Args, out: &mut dyn Write, terminal: &Terminal) -> anyhow::Result<ExitCode> {
     // Nothing is lost if reading ends here.
     let nothing_yet = interrupt::at_once();
-    let axes = axes(&args.turned)?;
-    let (explorer, notes) = explorer(args, &axes)?;
-    let mut axes: Vec<Stops> = (axes.iter())
-        .map(|axis| explorer.stops(&axis.name, &axis.values))
-        .collect();
-    let points = points(&axes);
-    let (begins_at, start) = beginning(&explorer, &axes, &points)?;
-    for axis in &mut axes {
-        axis.value.clone_from(&begins_at[&axis.flag]);
-    }
+    anyhow::ensure!(
+        args.title.as_ref().is_none_or(|title| !title.trim().is_empty()),
+        "--title is empty: leave it out, and the heading says what is simulated"
+    );
+    let mut turned = Turned::new(&args.scenario, &args.typed, &args.turned)?;
     if args.output != "-" {
         files::check_file(Path::new(&args.output), "--output")?;
     }
     drop(nothing_yet);
-    terminal.notes(&notes);
+    terminal.notes(&turned.notes);
 
-    let simulated = simulate(args, &explorer, (&axes, &points), terminal);
-    let Some(first) = simulated.runs.iter().find(|point| point.flags == begins_at) else {
+    let simulated = simulate(args, &turned, terminal);
+    let is_first = |point: &&Point<Ran>| point.flags == turned.begins_at;
+    let first = simulated.runs.iter().find(is_first).or(simulated.runs.first());
+    let Some(first) = first else {
         terminal.notes(&["interrupted before anything was simulated: nothing is written".to_owned()]);
         return Ok(Exit::Interrupted.into());
     };
     let exit = match &first.found {
-        Found::Answer(ran) if axes.is_empty() => ran.exit(),
+        Found::Answer(ran) if turned.axes.is_empty() => ran.exit(),
         _ => Exit::Ok as u8,
     };
+    if first.flags != turned.begins_at {
+        turned.begin_at(&first.flags.clone())?;
+    }
     let said = headlines(&simulated);
-    let missing = points.len() - simulated.runs.len();
+    let missing = turned.points.len() - simulated.runs.len();
     let kept = Kept {
         version: env!("CARGO_PKG_VERSION"),
         made: format!("{} UTC", clock::now().strftime("%Y-%m-%d %H:%M")),
         title: args.title.as_deref(),
-        start: &start,
-        axes: &axes,
+        start: &turned.start,
+        axes: &turned.axes,
         runs: simulated.runs,
         knees: simulated.knees,
         explained: simulated.explained,
@@ -154,130 +145,6 @@ pub fn run(args: &Args, out: &mut dyn Write, terminal: &Terminal) -> anyhow::Res
     Ok(ExitCode::from(exit))
 }
 
-/// The user's axes.
-///
-/// # Errors
-/// All that is wrong with them.
-fn axes(turned: &[String]) -> Result<Vec<Axis>, Diagnostics> {
-    let (mut axes, mut problems): (Vec<Axis>, Vec<Diagnostic>) = (Vec::new(), Vec::new());
-    for pair in turned.chunks(2) {
-        let [flag, values] = pair else { continue };
-        let name = match canonical(flag) {
-            Ok(name) => name,
-            Err(problem) => {
-                problems.push(problem);
-                continue;
-            }
-        };
-        match Axis::list(&name, values) {
-            Err(problem) => problems.push(problem),
-            Ok(axis) => {
-                let is_twice = axes.iter().any(|known| known.name == name);
-                let repeated = (axis.values.iter().enumerate())
-                    .find(|(at, value)| axis.values[..*at].iter().any(|other| is_same(other, value)))
-                    .map(|(_, value)| format!("`-L {name}` has the value {value} twice"));
-                let twice =
-                    is_twice.then(|| format!("`-L {name}` is given twice: write all its values with commas"));
-                problems.extend(repeated.into_iter().chain(twice).map(Diagnostic::new));
-                axes.push(axis);
-            }
-        }
-    }
-    let count = (axes.iter()).try_fold(1_usize, |count, axis| count.checked_mul(axis.values.len()));
-    if count.is_none_or(|count| count > POINTS_MAX) {
-        let message = format!(
-            "the values of {} make more than {POINTS_MAX} combinations",
-            counted(axes.len() as u64, "flag")
-        );
-        problems.push(
-            Diagnostic::new(message)
-                .help("a report holds each of them: take fewer values; `plimsoll sweep` has tables of more"),
-        );
-    }
-    match problems.is_empty() {
-        true => Ok(axes),
-        false => Err(Diagnostics(
-            (problems.into_iter())
-                .map(|problem| problem.at(Place::Flag("-L".to_owned())))
-                .collect(),
-        )),
-    }
-}
-
-/// A flag as it is called in full, `tp` and `max_num_seqs` as well as their long forms.
-fn canonical(flag: &str) -> Result<String, Diagnostic> {
-    if flag.contains('.') {
-        let problem = Diagnostic::new(format!("`-L {flag}` is the path of a key"));
-        return Err(problem.help("a control of a report is a flag: -L max-num-seqs 64,256"));
-    }
-    let name = flag.trim_start_matches('-').replace('_', "-");
-    let normal = argv::normalise(&[format!("--{name}=1")]);
-    let known = normal.args.iter().find_map(|word| word.strip_prefix("--"));
-    Ok(known.map_or(name.clone(), |known| {
-        known.split('=').next().unwrap_or(known).to_owned()
-    }))
-}
-
-/// `4` and `4.0` are one number.
-fn is_same(one: &str, other: &str) -> bool {
-    one == other || matches!((one.parse::<f64>(), other.parse::<f64>()), (Ok(one), Ok(other)) if one == other)
-}
-
-/// The scenario, which may say all only with a value of each axis.
-fn explorer(args: &Args, axes: &[Axis]) -> Result<(Explorer, Vec<String>), Diagnostics> {
-    let (flags, typed) = (&args.scenario, &args.typed);
-    let as_it_is = Explorer::new(flags.clone(), typed.clone(), None);
-    if as_it_is.is_ok() || axes.is_empty() {
-        return as_it_is;
-    }
-    let first = (axes.iter())
-        .filter_map(|axis| Some((axis.name.clone(), axis.values.first()?.clone())))
-        .collect();
-    Explorer::upon(flags.clone(), typed.clone(), None, &words(&first))
-}
-
-/// Where the page begins: with the scenario's own values, or else with the first combination that is not refused.
-///
-/// # Errors
-/// What is wrong with the former, where all are refused.
-fn beginning(explorer: &Explorer, axes: &[Stops], points: &[Flags]) -> Result<(Flags, Start), Diagnostics> {
-    let own: Flags = (axes.iter())
-        .map(|axis| (axis.flag.clone(), axis.value.clone()))
-        .collect();
-    let start = |flags: &Flags| explorer.kept_start(&words(flags), axes);
-    let wrong = match start(&own) {
-        Ok(found) => return Ok((own, found)),
-        Err(wrong) => wrong,
-    };
-    let mut others = points
-        .iter()
-        .filter_map(|flags| Some((flags.clone(), start(flags).ok()?)));
-    others.next().ok_or(wrong)
-}
-
-/// All combinations, the last axis the fastest.
-fn points(axes: &[Stops]) -> Vec<Flags> {
-    axes.iter().fold(vec![Flags::new()], |points, axis| {
-        let with_each = |point: &Flags| {
-            let with = |value: &String| {
-                let mut point = point.clone();
-                point.insert(axis.flag.clone(), value.clone());
-                point
-            };
-            axis.values.iter().map(with).collect::<Vec<_>>()
-        };
-        points.iter().flat_map(with_each).collect()
-    })
-}
-
-/// A combination as words of a command line.
-fn words(flags: &Flags) -> Vec<String> {
-    flags
-        .iter()
-        .map(|(flag, value)| format!("--{flag}={value}"))
-        .collect()
-}
-
 /// What is asked for: what is set for it, and as words of a command line.
 struct Asked {
     flags: Flags,
@@ -285,21 +152,22 @@ struct Asked {
 }
 
 impl Asked {
-    fn all_of(flags: &Flags) -> Asked {
+    fn all_of(flags: &Flags, explorer: &Explorer) -> Asked {
         Asked {
             flags: flags.clone(),
-            words: words(flags),
+            words: explorer.words_of(flags),
         }
     }
 
     /// Without the load, which a knee looks for: it is a word only where the scenario has none of its own, and a search has to begin somewhere.
-    fn but_the_load(flags: &Flags, explorer: &Explorer) -> Asked {
+    fn but_the_load(flags: &Flags, turned: &Turned) -> Asked {
         let mut others = flags.clone();
-        if let Some(load) = explorer.load() {
+        if let Some(load) = turned.load {
             others.remove(load);
         }
+        let has_own = turned.explorer.own_load() == turned.load;
         Asked {
-            words: words(if explorer.has_own_load() { &others } else { flags }),
+            words: turned.explorer.words_of(if has_own { &others } else { flags }),
             flags: others,
         }
     }
@@ -312,23 +180,27 @@ struct Simulated {
     explained: Option<Explained>,
 }
 
-fn simulate(
-    args: &Args,
-    explorer: &Explorer,
-    (axes, points): (&[Stops], &[Flags]),
-    terminal: &Terminal,
-) -> Simulated {
+fn simulate(args: &Args, turned: &Turned, terminal: &Terminal) -> Simulated {
+    let Turned {
+        explorer,
+        axes,
+        points,
+        ..
+    } = turned;
     let goes_on = || !interrupt::is_asked();
     let reel = (!args.no_film).then(|| reel(points.len()));
     let run = |words: &[String]| {
         let ran = explorer.run_with(words, reel, true, &goes_on);
         ran.map(|ran| ran.kept(axes))
     };
-    let asked: Vec<Asked> = points.iter().map(Asked::all_of).collect();
+    let asked: Vec<Asked> = points
+        .iter()
+        .map(|flags| Asked::all_of(flags, explorer))
+        .collect();
     let runs = each(&asked, "runs", terminal, run);
     let mut asked: Vec<Asked> = Vec::new();
     for point in points.iter().filter(|_| !args.no_knee) {
-        let of_knee = Asked::but_the_load(point, explorer);
+        let of_knee = Asked::but_the_load(point, turned);
         if asked.iter().all(|known| known.flags != of_knee.flags) {
             asked.push(of_knee);
         }

@@ -118,7 +118,7 @@ pub(super) fn resolve(
         defaults.scheduler_reserve_full_isl,
         profile.source(),
     );
-    // A version that cannot do both turns it off by itself where nobody asked for it (`VllmConfig.__post_init__`).
+    // A version that cannot do both turns it off by itself where nobody asked for it (`VllmConfig.__post_init__`, vLLM 0.14).
     let gives_way = defaults.async_scheduling && has_stages && !profile.startup.pipelines_ahead;
     let asynchronous = judge.take(
         "engine.async_scheduling",

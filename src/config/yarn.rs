@@ -19,7 +19,7 @@ const MOST: u32 = (1 << 30) - 1;
 
 /// The model with the context that the asked engine takes, overrides of its config included.
 pub(super) fn read_by(judge: &mut Judge, model: ModelShape, raw: &RawScenario) -> ModelShape {
-    let multiplies = multiplies(&raw.engine);
+    let multiplies = multiplies(&raw.engine, &model);
     refuse_foreign(judge, &raw.engine);
     let model = overridden(judge, model, &raw.model, multiplies);
     match model.yarn_position.filter(|_| multiplies) {
@@ -140,13 +140,14 @@ pub(super) fn longer(model: Option<&ModelShape>, tokens: u32, flag: &str) -> Opt
 }
 
 /// Whether the engine multiplies the original positions.
-fn multiplies(engine: &RawEngine) -> bool {
+fn multiplies(engine: &RawEngine, model: &ModelShape) -> bool {
     match engine.kind() {
         EngineKind::Sglang | EngineKind::Trtllm => false,
         EngineKind::Scheduled(kind) => kind == Scheduled::V0,
         EngineKind::Vllm => {
             let asked = engine.profile.as_deref().unwrap_or("vllm");
-            profile::find(asked).is_ok_and(|(found, _)| found.startup.yarn_multiplies_original)
+            profile::find_for(asked, Some(model))
+                .is_ok_and(|(found, _)| found.startup.yarn_multiplies_original)
         }
     }
 }

@@ -217,9 +217,8 @@ fn heading(view: &Explained) -> String {
         true => format!("with {}", view.load),
         false => "at this load".to_owned(),
     };
-    let marked = match (view.base.verdict, view.no_knee.is_none()) {
-        (Verdict::Finite, true) => "knee: intervals apart, latency: other by more than 2 %",
-        (Verdict::Finite, false) => "other by more than 2 %",
+    let marked = match view.base.verdict {
+        Verdict::Finite => "intervals apart, or without one other by more than 2 %",
         _ => "intervals apart",
     };
     let stable = match view.base.verdict {

@@ -1,4 +1,5 @@
-// The page of `plimsoll explore` in a real browser, against the real binary: what a person does first, and that the browser complains of nothing.
+// The page of `plimsoll explore` and the file of `plimsoll report` in a real browser, by the real binary: what a person does first, and that the browser
+// complains of nothing.
 //
 //   node tests/page/in-browser.mjs PLIMSOLL PLAYWRIGHT [PICTURE]
 //
@@ -6,9 +7,12 @@
 // photograph of the page goes, that of the README. Exit code 3: there is no browser that can be started.
 
 import assert from "node:assert/strict";
-import { spawn } from "node:child_process";
+import { execFileSync, spawn } from "node:child_process";
+import { mkdtempSync, rmSync } from "node:fs";
 import { createRequire } from "node:module";
-import { resolve } from "node:path";
+import { tmpdir } from "node:os";
+import { join, resolve } from "node:path";
+import { pathToFileURL } from "node:url";
 
 const [binary, library, picture] = process.argv.slice(2).map((path) => resolve(path));
 const { chromium } = createRequire(import.meta.url)(library);
@@ -25,6 +29,50 @@ const address = await new Promise((found, lost) => {
 });
 
 const complaints = [];
+
+/** A page of which all that the browser complains of is kept, and that may ask for what begins so. */
+async function watched(browser, begins) {
+  const page = await browser.newPage({ viewport: { width: 1440, height: 1330 }, colorScheme: "light" });
+  // What is refused is told by the browser, too.
+  page.on("console", (message) => {
+    if (!/status of 422/.test(message.text())) complaints.push(message.text());
+  });
+  page.on("pageerror", (error) => complaints.push(error.message));
+  page.on("request", (request) => {
+    if (!request.url().startsWith(begins) && !request.url().startsWith("data:")) complaints.push(`asks ${request.url()}`);
+  });
+  const shows = (id, pattern) =>
+    page.waitForFunction(
+      ([id, pattern]) => new RegExp(pattern).test(document.getElementById(id)?.textContent ?? ""),
+      [id, pattern],
+      { timeout: 60_000 },
+    );
+  return { page, shows };
+}
+
+/** A report with two controls, opened from its file. */
+async function opensReport(browser, folder) {
+  const file = join(folder, "report.html");
+  const words = "report quickstart --request-rate 2 --num-prompts 1500 --no-knee --title Seats -L gpu l40s,h100 -L max-num-seqs 4,128 --quiet -o";
+  execFileSync(binary, [...words.split(" "), file]);
+  const { page, shows } = await watched(browser, pathToFileURL(file).href);
+  await page.goto(pathToFileURL(file).href);
+  await shows("subject", "^Seats$");
+  // It begins with the scenario's own card.
+  await shows("command", "--gpu h100 --max-num-seqs 4");
+  await shows("settings", "Token budget of a step8192 tokens");
+  await shows("anatomy-sum", "^p99 TTFT ");
+  const before = await page.locator("#headline-rest").textContent();
+  await page.getByRole("slider", { name: "Most running sequences" }).press("ArrowRight");
+  await shows("command", "--gpu h100 --max-num-seqs 128");
+  assert.notEqual(await page.locator("#headline-rest").textContent(), before);
+  // Another card, other defaults.
+  await page.getByLabel("GPU", { exact: true }).selectOption("l40s");
+  await shows("settings", "Token budget of a step2048 tokens");
+  assert.match(page.url(), /#gpu=l40s&max-num-seqs=128$/);
+  await page.close();
+}
+
 let browser;
 try {
   browser = await chromium.launch({
@@ -37,22 +85,7 @@ try {
   process.exit(3);
 }
 try {
-  const page = await browser.newPage({ viewport: { width: 1440, height: 1330 }, colorScheme: "light" });
-  // What is refused is told by the browser, too.
-  page.on("console", (message) => {
-    if (!/status of 422/.test(message.text())) complaints.push(message.text());
-  });
-  page.on("pageerror", (error) => complaints.push(error.message));
-  page.on("request", (request) => {
-    if (!request.url().startsWith(address) && !request.url().startsWith("data:")) complaints.push(`asks ${request.url()}`);
-  });
-  const shows = (id, pattern) =>
-    page.waitForFunction(
-      ([id, pattern]) => new RegExp(pattern).test(document.getElementById(id)?.textContent ?? ""),
-      [id, pattern],
-      { timeout: 60_000 },
-    );
-
+  const { page, shows } = await watched(browser, address);
   await page.goto(address);
   await shows("headline", "^stable at 8.00 req/s");
   await shows("command", "^plimsoll run quickstart$");
@@ -103,6 +136,12 @@ try {
   await shows("command", "--replicas 2");
   assert.match(page.url(), /#.*replicas=2/);
   assert.match(await page.locator("#what-ifs").getAttribute("class"), /is-pale/);
+  const folder = mkdtempSync(join(tmpdir(), "plimsoll-"));
+  try {
+    await opensReport(browser, folder);
+  } finally {
+    rmSync(folder, { recursive: true });
+  }
   assert.deepEqual(complaints, []);
 } finally {
   await browser.close();

@@ -7,7 +7,7 @@ import { gzipSync } from "node:zlib";
 import { Kept, unpacked } from "../../src/cli/page/web/kept.js";
 import { fault, flagsOf, fromHash, inWords, loadAt, loadControl, turnable } from "../../src/cli/page/web/settings.js";
 
-const axis = (flag, values, value) => ({ flag, name: flag, unit: flag === "request-rate" ? "req/s" : "", help: "", kind: "stops", values, value });
+const axis = (flag, values, value) => ({ flag, name: flag, unit: flag === "request-rate" ? "req/s" : "", help: "", load: flag === "request-rate", values, value });
 const run = (rate, seqs) => ({ flags: { "request-rate": rate, "max-num-seqs": seqs }, answer: { said: `${rate} ${seqs}` } });
 const problem = { command: "plimsoll run x", problems: [{ message: "it does not fit", help: [] }] };
 
@@ -15,9 +15,8 @@ function report(changes = {}) {
   return {
     version: "0.1.0", made: "2026-11-29 17:20 UTC", title: null, explained: null,
     start: { version: "0.1.0", subject: "a model on a card", base: "quickstart", groups: [
-      { name: "Traffic", controls: [{ flag: "request-rate", name: "Request rate", unit: "req/s", kind: "number", value: 8 }] },
       { name: "Engine", controls: [
-        { flag: "max-num-seqs", name: "Seats", unit: "", kind: "number", whole: true, value: 16 }, { flag: "gpu", name: "GPU", unit: "", kind: "choice", choices: [{ value: "h100", name: "H100" }], value: "h100" }] },
+        { flag: "gpu", name: "GPU", unit: "", kind: "choice", choices: [{ value: "h100", name: "H100" }], value: "h100" }] },
     ] },
     axes: [axis("request-rate", ["12", "4", "8"], "8"), axis("max-num-seqs", ["16", "64"], "16")],
     runs: [run("4", "16"), run("8", "16"), run("12", "16"), run("8", "64"), { flags: { "request-rate": "12", "max-num-seqs": "64" }, problem }],
@@ -39,10 +38,11 @@ test("an axis that is not among the flags has its own value, and 8 is 8.0", () =
   assert.equal(kept.answer("/api/knee", { flags: {} }).answer.said, "knee 16");
 });
 
-test("a scenario's own value that was not simulated gives way to the first that was", () => {
-  const kept = new Kept(report({ axes: [axis("request-rate", ["4", "12"], "9"), axis("max-num-seqs", ["16", "64"], null)] }));
-  assert.equal(kept.answer("/api/run", { flags: {} }).answer.said, "4 16");
-  assert.deepEqual(kept.start().groups[0].controls.map(({ value }) => value), ["4", "16"]);
+test("each answer brings the list of its own settings, beside the axes", () => {
+  const groups = [{ name: "Engine", controls: [{ flag: "block-size", name: "Block", unit: "", kind: "number", value: 16 }] }];
+  const one = { flags: { "request-rate": "4", "max-num-seqs": "16" }, answer: { said: "4 16", groups } };
+  const { answer } = new Kept(report({ runs: [one] })).answer("/api/run", { flags: { "request-rate": "4" } });
+  assert.deepEqual(answer.groups.map(({ name, controls }) => [name, controls.map(({ flag }) => flag)]), [["Simulated", ["request-rate", "max-num-seqs"]], ["Engine", ["block-size"]]]);
 });
 
 test("a point that could not be simulated is a problem, and what is not there is one that says so", () => {
@@ -58,19 +58,19 @@ test("the axes are controls, sorted stops, and all else is fixed", () => {
   const { groups, kept, subject } = new Kept(report()).start();
   assert.deepEqual([subject, kept.hasAxes, kept.hasKnees, kept.explained], ["a model on a card", true, true, null]);
   assert.deepEqual(turnable(groups).map(({ name, controls }) => [name, controls.map(({ flag }) => flag)]), [["Simulated", ["request-rate", "max-num-seqs"]]]);
-  assert.deepEqual(groups.map(({ name }) => name), ["Simulated", "Engine"], "a group that has no other control is gone");
+  assert.deepEqual(groups.map(({ name }) => name), ["Simulated", "Engine"], "the axes first");
   assert.deepEqual(groups[0].controls[0].values, ["4", "8", "12"]);
   assert.ok(groups[1].controls.every(({ isFixed }) => isFixed));
 });
 
-test("values that are no numbers are a choice, by the names that the control has", () => {
+test("values that are no numbers are a choice, and a switch is on or off", () => {
   const { groups: [{ controls: [gpu, caching] }] } = new Kept(report({ axes: [axis("gpu", ["h100", "l40s"], "h100"), axis("enable-prefix-caching", ["true", "false"], "true")] })).start();
-  assert.deepEqual([gpu.kind, gpu.choices], ["choice", [{ value: "h100", name: "H100" }, { value: "l40s", name: "l40s" }]]);
-  assert.equal(caching.kind, "choice");
+  assert.deepEqual([gpu.kind, gpu.choices], ["choice", [{ value: "h100", name: "h100" }, { value: "l40s", name: "l40s" }]]);
+  assert.deepEqual(caching.choices.map(({ name }) => name), ["on", "off"]);
 });
 
 test("without axes nothing can be turned", () => {
-  const { groups, kept } = new Kept(report({ axes: [], knees: [], runs: [{ flags: {}, answer: { said: "one" } }], explained: { command: "x", problems: [] } })).start();
+  const { groups, kept } = new Kept(report({ axes: [], knees: [], runs: [{ flags: {}, answer: { said: "one" } }], explained: null })).start();
   assert.deepEqual([turnable(groups), kept.hasAxes, kept.hasKnees, kept.explained], [[], false, false, null]);
   assert.equal(loadAt(loadControl(groups), 9), null, "a click on the curve goes nowhere");
 });

@@ -6,7 +6,7 @@ import { controlOf, dropped, fault, flagsOf, fromHash, inWords, kneeFlags, loadC
 
 const number = (flag, value, whole = false) => ({ flag, name: flag, unit: "", kind: "number", scale: "log", low: 0.1, high: 100, whole, value });
 const groups = [
-  { name: "Traffic", controls: [{ ...number("request-rate", 8), name: "Request rate", unit: "req/s" }, number("input-len", null, true)] },
+  { name: "Traffic", controls: [{ ...number("request-rate", 8), name: "Request rate", unit: "req/s", load: true }, number("input-len", null, true)] },
   { name: "Machines", controls: [
     { flag: "gpu", name: "GPU", unit: "", kind: "choice", choices: [{ value: "H100", name: "H100" }, { value: "L40S & co", name: "L40S" }], value: "H100" },
     { flag: "model", name: "Model", unit: "", kind: "choice", choices: Array.from({ length: 30 }, (_, i) => ({ value: `m${i}`, name: `m${i}` })), value: "m0" },
@@ -68,7 +68,7 @@ test("what is searched may be typed freely, a short list not", () => {
 });
 
 test("a knee is asked without what it looks for", () => {
-  assert.deepEqual(kneeFlags({ "request-rate": "12", users: "3", gpu: "H100" }), { gpu: "H100" });
+  assert.deepEqual(kneeFlags(groups, { "request-rate": "12", "max-concurrency": "3", gpu: "H100" }), { "max-concurrency": "3", gpu: "H100" });
   assert.equal(loadControl(groups).flag, "request-rate");
   assert.equal(loadControl([]), null);
 });

@@ -133,30 +133,34 @@ impl Draft<'_> {
         };
         // Of TensorRT-LLM's there are as many as GPUs: no other flag counts them.
         let counts_ranks = kind == EngineKind::Sglang;
-        if let Some(said) = self.said.keys.get(key) {
-            let group = None;
-            return (said.as_bool() == Some(true)).then_some(ByRank { group, counts_ranks });
+        let said = self.said.keys.get(key).map(|said| said.as_bool() == Some(true));
+        if said == Some(false) {
+            return None;
         }
+        let is_said = said.is_some();
         let (Some(tp), Some(dp), Some(gpus)) = (setup.tensor_parallel, setup.data_parallel, setup.n_gpus)
         else {
-            return None;
+            let group = None;
+            return is_said.then_some(ByRank { group, counts_ranks });
         };
         let product = u64::from(tp) * u64::from(dp);
         let each_is_alone = tp == 1 || counts_ranks;
+        let are_all = dp > 1 && each_is_alone && product == u64::from(gpus);
+        let over = self.experts_lie_on();
         let (group, why) = if dp > 1 && tp == dp && tp == gpus {
-            (tp, "tp, dp and n_gpus are equal".to_owned())
-        } else if dp > 1 && each_is_alone && product == u64::from(gpus) && self.experts_lie_on() > tp {
-            let over = self.experts_lie_on();
-            (
-                gpus,
-                format!("experts lie on {over} GPUs and attention on {tp}, {dp} times over"),
-            )
+            (Some(tp), "tp, dp and n_gpus are equal".to_owned())
+        } else if are_all && (is_said || over > tp) {
+            let why = format!("experts lie on {over} GPUs and attention on {tp}, {dp} times over");
+            (Some(gpus), why)
+        } else if is_said {
+            (None, String::new())
         } else {
             return None;
         };
-        self.said.keys.insert(key.to_owned(), Value::Boolean(true));
-        self.assume(format!("{why}: each rank attends by itself ({flag})"));
-        let group = Some(group);
+        if !is_said {
+            self.said.keys.insert(key.to_owned(), Value::Boolean(true));
+            self.assume(format!("{why}: each rank attends by itself ({flag})"));
+        }
         Some(ByRank { group, counts_ranks })
     }
 
@@ -263,6 +267,7 @@ mod tests {
             );
             assert!(!trtllm.contains("data_parallel_size"), "{trtllm}");
         }
+        // Where the flags say it, the columns still say of how many GPUs.
         // Engines side by side, each with experts of its own; and vLLM's, whose engines share them anyway.
         let beside = of("sglang", (4, 2), "moe_tp=4 moe_ep=1").unwrap();
         assert!(!beside.contains("attention"), "{beside}");

@@ -43,8 +43,8 @@ pub(in crate::cli) struct Explorer {
     start: Start,
     /// Longest that is simulated for one answer.
     longest: Option<Duration>,
-    /// Whether the scenario says how strong the load is without words of more.
-    has_own_load: bool,
+    /// Whether the scenario says all that is needed without words of more.
+    is_whole: bool,
 }
 
 impl Explorer {
@@ -82,19 +82,22 @@ impl Explorer {
             base,
             start: Start::default(),
             longest,
-            has_own_load: words.is_empty(),
+            is_whole: words.is_empty(),
         };
         let resolved = explorer
             .resolve(words)
             .map_err(|problems| reworded(&problems, words));
-        let (_, resolved) = resolved?;
+        let (document, resolved) = resolved?;
         explorer.start = Start {
             version: env!("CARGO_PKG_VERSION"),
             subject: subject::subject(&resolved),
             base: joined(&explorer.base),
             groups: controls::of(&resolved),
         };
-        let notes = note.into_iter().chain(resolved.notes.iter().cloned()).collect();
+        let swept = "the scenario has a [sweep]: this shows what stands outside";
+        let swept = document.get("sweep").map(|_| swept.to_owned());
+        let notes = note.into_iter().chain(resolved.notes.iter().cloned());
+        let notes = notes.chain(swept).collect();
         Ok((explorer, notes))
     }
 
@@ -103,9 +106,9 @@ impl Explorer {
         &self.start
     }
 
-    /// Whether the scenario says how strong the load is without words of more.
-    pub(in crate::cli) fn has_own_load(&self) -> bool {
-        self.has_own_load
+    /// The flag of the scenario that says how strong its load is; `None` where words of more do, or nothing.
+    pub(in crate::cli) fn own_load(&self) -> Option<&'static str> {
+        controls::load(&self.start.groups).filter(|_| self.is_whole)
     }
 
     /// The same, for a page on which `axes` alone can be turned: other choices are left out.
@@ -123,19 +126,49 @@ impl Explorer {
     /// A control of the page that has these values alone: it stands at the one that is the scenario's own.
     pub(in crate::cli) fn stops(&self, flag: &str, values: &[String]) -> Stops {
         let at = |groups: &[Group]| controls::find(groups, flag).and_then(stops::value_of);
-        let own = at(&self.start.groups);
-        // As the scenario would have it with that value: `h100` is H100-SXM-80GB, and `10s` is 10.
-        let is_own = |value: &&String| {
-            let turned = self.resolve(&[format!("--{flag}={value}")]);
-            own.is_some() && turned.is_ok_and(|(_, resolved)| at(&controls::of(&resolved)) == own)
+        // As the scenario would have it with each value: `h100` is H100-SXM-80GB, and `10s` is 10.
+        let with = |value: &String| {
+            let one = BTreeMap::from([(flag.to_owned(), value.clone())]);
+            let (_, resolved) = self.resolve(&self.words_of(&one)).ok()?;
+            Some(controls::of(&resolved))
         };
-        let own = values.iter().find(is_own);
-        Stops::new(&self.start.groups, flag, values, own)
+        let turned: Vec<Option<Vec<Group>>> = values.iter().map(with).collect();
+        let own = at(&self.start.groups).filter(|_| self.is_whole);
+        let is_own = |groups: &Option<Vec<Group>>| own.is_some() && groups.as_deref().and_then(at) == own;
+        let own = turned.iter().position(is_own).map(|at| &values[at]);
+        // A control that comes with its value, as requests in flight do.
+        let has = |groups: &&[Group]| controls::find(groups, flag).is_some();
+        let mut all =
+            std::iter::once(self.start.groups.as_slice()).chain(turned.iter().flatten().map(Vec::as_slice));
+        Stops::new(all.find(has).unwrap_or_default(), flag, values, own)
     }
 
-    /// The flag that says how strong the load is.
-    pub(in crate::cli) fn load(&self) -> Option<&'static str> {
-        controls::load(&self.start.groups)
+    /// The flag that says how strong the load is with words of more.
+    pub(in crate::cli) fn load_of(&self, words: &[String]) -> Option<&'static str> {
+        let (_, resolved) = self.resolve(words).ok()?;
+        controls::load(&controls::of(&resolved))
+    }
+
+    /// Flags as words of a command line, and of one length the other's mean.
+    pub(in crate::cli) fn words_of(&self, flags: &BTreeMap<String, String>) -> Vec<String> {
+        let mut words: Vec<String> = (flags.iter())
+            .map(|(flag, value)| format!("--{flag}={value}"))
+            .collect();
+        words.extend(self.other_length(flags));
+        words
+    }
+
+    /// Reads words of more upon the scenario, and judges nothing.
+    ///
+    /// # Errors
+    /// Flags and values that nobody knows.
+    pub(in crate::cli) fn read(&self, words: &[String]) -> Result<(), Diagnostics> {
+        let said = Said {
+            name: None,
+            words: words.to_vec(),
+        };
+        let read = variant(&self.flags, &said, &Disk);
+        read.map(drop).map_err(|problems| reworded(&problems, words))
     }
 
     fn resolve(&self, words: &[String]) -> Result<(Document, Resolved), Diagnostics> {

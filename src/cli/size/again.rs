@@ -59,12 +59,16 @@ pub(super) fn commands(args: &Args, demand: Option<&Demand>, offers: &[Offer]) -
 
 /// The flags of the demand that one of so many replicas has.
 fn share(demand: &Demand, replicas: u64) -> Vec<String> {
+    let limit = demand.in_flight_max;
     match demand.of_loop {
         Some(of_loop) => of_a_loop(of_loop, u64::from(of_loop.number).div_ceil(replicas)),
-        None => vec![
-            "--request-rate".to_owned(),
-            (demand.rate / replicas as f64).to_string(),
-        ],
+        None => {
+            let rate = (demand.rate / replicas as f64).to_string();
+            let limit = limit.map(|limit| u64::from(limit).div_ceil(replicas).to_string());
+            let limit = limit.map(|limit| ["--max-concurrency".to_owned(), limit]);
+            let rate = ["--request-rate".to_owned(), rate];
+            rate.into_iter().chain(limit.into_iter().flatten()).collect()
+        }
     }
 }
 

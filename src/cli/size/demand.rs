@@ -30,7 +30,7 @@ pub(super) struct Demand {
     /// Who asked for it.
     source: Source,
     /// Most that the client of a rate has in flight.
-    in_flight_max: Option<u32>,
+    pub(super) in_flight_max: Option<u32>,
     /// Requests per second in the busiest minute of a trace, the headroom in it.
     busiest: Option<f64>,
 }

@@ -167,6 +167,13 @@ mod tests {
                 note.contains("the nearest of those that serve this model"),
                 "{note}"
             );
+            let text = crate::config::tests::BASE
+                .replacen("meta-llama/Llama-3.1-8B-Instruct", unlike, 1)
+                .replacen("[cluster]\n", "[cluster]\ntensor_parallel_size = 8\n", 1)
+                .replacen("[engine]\n", "[engine]\nprofile = \"vllm@0.18\"\n", 1);
+            if let Err(problems) = crate::config::tests::resolve_text(&text) {
+                panic!("{unlike}: {problems}");
+            }
             // Who names a profile, or an older version than the oldest, has that.
             assert_eq!(of("vllm@0.11.2", unlike).0, "vllm@0.11");
             assert_eq!(of("vllm@0.10", unlike).0, "vllm@0.11");

@@ -237,7 +237,7 @@ fn the_heading_says_what_all_have_in_common_and_what_the_mark_means() {
     loops.base.verdict = Verdict::Finite;
     assert!(
         heading(&loops).contains("the same clients")
-            && heading(&loops).contains("* knee: intervals apart, latency: other by more than 2 %"),
+            && heading(&loops).contains("* intervals apart, or without one other by more than 2 %"),
     );
     loops.are_same_requests = false;
     assert!(heading(&loops).starts_with("what if (each alone; latencies at this load; "));

@@ -118,7 +118,7 @@ function readHash() {
 /** Asks for the run now, for its film and for the knee when the controls have come to rest. */
 function ask() {
   const number = state.set.size;
-  say(byId("changes"), number ? `${number} changed` : "as the scenario has it");
+  say(byId("changes"), number ? `${number} changed` : state.kept ? "as the report begins" : "as the scenario has it");
   showControls();
   byId("reset-all").disabled = number === 0;
   view.whatIfs.moved();
@@ -133,8 +133,8 @@ function ask() {
   if (key !== state.kneeOf) {
     view.knee.stop();
     const known = curves.get(key);
-    if (known) heardKnee(known, { flags: kneeFlags(flags()) });
-    else if (!state.kept || state.kept.hasKnees) timers.knee = setTimeout(() => view.knee.ask({ flags: kneeFlags(flags()) }), state.kept ? 0 : KNEE_MS);
+    if (known) heardKnee(known, { flags: kneeFlags(state.groups, flags()) });
+    else if (!state.kept || state.kept.hasKnees) timers.knee = setTimeout(() => view.knee.ask({ flags: kneeFlags(state.groups, flags()) }), state.kept ? 0 : KNEE_MS);
   }
   clearTimeout(timers.rest);
   timers.rest = setTimeout(() => { state.isMoving = false; }, KNEE_MS);
@@ -146,7 +146,7 @@ function showControls() {
 }
 
 function kneeKey() {
-  return JSON.stringify(kneeFlags(flags()));
+  return JSON.stringify(kneeFlags(state.groups, flags()));
 }
 
 function heardRun(answer, body) {
@@ -161,6 +161,7 @@ function heardRun(answer, body) {
   if (answer.groups) heardGroups(answer.groups, body.flags);
   showSubject(state.kept, answer);
   Object.assign(state, { answer, answerOf: JSON.stringify(body.flags), answerWords: inWords(state.groups, body.flags), answerLoad: loadOf(body.flags), answeredAt: new Date() });
+  if (state.kept) show(byId("film"), Boolean(answer.film));
   if (body.film) {
     view.film.load(answer.film);
     view.anatomy.show(answer, state.groups);

@@ -97,11 +97,13 @@ function tilesOf(result) {
   const most = (name) => (occupancy[name] === undefined ? "" : significant(occupancy[name]));
   const share = figures.request_throughput ? figures.request_goodput / figures.request_throughput : null;
   const isAsked = hasSlo(told);
+  // Promised are shares of requests, or percentiles of all: of these no request is good by itself.
+  const promised = Object.entries(told.percentile_limits_s ?? {}).map(([name, limit]) => `${name.replace("_", " ")} ≤ ${time(limit)}`).join(", ");
   return {
     requests: { value: figures.request_throughput, ends: ends.throughput, word: significant },
     output: { value: figures.output_throughput, ends: ends.output_throughput, word: significant },
     input: { value: figures.input_throughput, word: significant },
-    good: { value: isAsked && isQuotable ? share : null, range: isAsked ? (ends.attainment && isQuotable ? `[${percent(ends.attainment[0])}, ${percent(ends.attainment[1])}]` : " ") : "no SLO", word: percent },
+    good: promised ? { value: null, range: promised, word: percent } : { value: isAsked && isQuotable ? share : null, range: isAsked ? (ends.attainment && isQuotable ? `[${percent(ends.attainment[0])}, ${percent(ends.attainment[1])}]` : " ") : "no SLO", word: percent },
     inside: { value: occupancy.running, range: `most ${most("running_max")} · ${most("waiting_max")}`, word: () => `${significant(occupancy.running)} · ${significant(occupancy.waiting)}` },
     cost: { value: told.cost?.usd_per_million_output_tokens, range: told.cost?.usd_per_hour ? `${significant(told.cost.usd_per_hour)} $/h` : " ", word: (v) => `${significant(v)} $` },
   };

@@ -1,4 +1,4 @@
-// Settings as a plain list: of a page that is kept, where nothing can be turned.
+// Settings as a plain list: those of a page that is kept.
 
 import { h } from "./dom.js";
 import { withUnit } from "./format.js";

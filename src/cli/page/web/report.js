@@ -5,7 +5,7 @@ import { listed } from "./listed.js";
 import { loadControl } from "./settings.js";
 
 /** Makes the page one; `start` is what it begins with. */
-export function dressAsReport({ base, groups, kept }) {
+export function dressAsReport({ groups, kept }) {
   document.documentElement.classList.add("report");
   document.documentElement.classList.toggle("has-axes", kept.hasAxes);
   document.querySelector("aside").setAttribute("aria-label", kept.hasAxes ? "Controls and settings" : "Settings");
@@ -17,7 +17,6 @@ export function dressAsReport({ base, groups, kept }) {
   byId("curve").classList.toggle("is-fixed", !loadControl(groups)?.isAxis);
   if (!loadControl(groups)?.isAxis) byId("curve").setAttribute("aria-label", "Points of the curve: arrow keys go through them");
   say(byId("report-made"), `A report of plimsoll ${kept.version}, made ${kept.made}; nothing in it is computed anew.`);
-  say(byId("report-page"), `plimsoll explore ${base}`.trim());
   show(byId("report"), true);
   if (kept.title) {
     say(byId("subject"), kept.title);
@@ -36,7 +35,10 @@ export function showSettings(groups, set) {
 
 /** What is simulated, as an answer or the begin says it; in a report, too, the command that computes it again. `kept`: null where it is none. */
 export function showSubject(kept, { subject, command }) {
-  if (kept && command) say(byId("report-command"), command);
+  if (kept && command) {
+    say(byId("report-command"), command);
+    say(byId("report-page"), command.replace(/^plimsoll run/, "plimsoll explore"));
+  }
   const name = subject ?? kept?.subject;
   if (!name) return;
   say(byId(kept?.title ? "under-title" : "subject"), name);

@@ -112,17 +112,15 @@ function decode(text) {
   }
 }
 
-/** Flags of a load's strength: a knee does not depend on them, since it looks for them. */
-const LOADS = ["request-rate", "max-concurrency", "users"];
-
-/** The flags for a knee: without those that it looks for. */
-export function kneeFlags(flags) {
-  return Object.fromEntries(Object.entries(flags).filter(([flag]) => !LOADS.includes(flag)));
+/** The flags for a knee: without that of the load, which it looks for. */
+export function kneeFlags(groups, flags) {
+  const load = loadControl(groups)?.flag;
+  return Object.fromEntries(Object.entries(flags).filter(([flag]) => flag !== load));
 }
 
 /** The control that says how strong the load is, or null (a replayed trace). */
 export function loadControl(groups) {
-  return controlsOf(groups).find((control) => LOADS.includes(control.flag)) ?? null;
+  return controlsOf(groups).find((control) => control.load) ?? null;
 }
 
 /** The load that a click at `rate` sets, as a text: of a report the nearest of its stops; null: none. */

@@ -65,7 +65,7 @@ export function sentenceOf(said) {
 /** What the mark means: with requests that all come to an end no interval of a latency is known. */
 export function markOf(explained) {
   const isFinite = explained.as_it_is.verdict === "finite";
-  const marked = isFinite ? "other by more than 2 %, a knee: intervals apart" : "beyond chance: the 95 % intervals are apart";
+  const marked = isFinite ? "the 95 % intervals are apart; a figure without one is other by more than 2 %" : "beyond chance: the 95 % intervals are apart";
   return `${marked}${explained.as_it_is.verdict === "unstable" ? ", or stable where this load is not" : ""}`;
 }
 
