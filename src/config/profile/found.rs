@@ -170,6 +170,7 @@ mod tests {
             let text = crate::config::tests::BASE
                 .replacen("meta-llama/Llama-3.1-8B-Instruct", unlike, 1)
                 .replacen("[cluster]\n", "[cluster]\ntensor_parallel_size = 8\n", 1)
+                .replacen("H100-SXM-80GB", "H200-SXM-141GB", 1)
                 .replacen("[engine]\n", "[engine]\nprofile = \"vllm@0.18\"\n", 1);
             if let Err(problems) = crate::config::tests::resolve_text(&text) {
                 panic!("{unlike}: {problems}");
