@@ -118,8 +118,7 @@ fn a_report_needs_nothing_from_elsewhere_and_has_the_same_bytes_again() {
 #[test]
 fn what_can_be_turned_was_simulated_in_all_combinations() {
     let desk = Desk::new();
-    let words =
-        "quickstart --num-prompts 800 --no-film -L request-rate 6,9 -L max_num_seqs 8,1024,9999999999";
+    let words = "quickstart --num-prompts 800 --precision 0.3 --no-film -L request-rate 6,9 -L max_num_seqs 8,1024,9999999999";
     let (_, kept) = report(&desk, 0, words);
     let names: Vec<_> = (kept["axes"].as_array().unwrap().iter())
         .map(|axis| {
@@ -230,7 +229,7 @@ fn each_setting_has_its_own_list_and_each_load_its_own_knee() {
 #[test]
 fn exit_codes_are_those_of_the_run() {
     let desk = Desk::new();
-    let missed = "quickstart --request-rate 19 --goodput ttft:20 tpot:10 --no-knee --no-what-if --no-film";
+    let missed = "quickstart --request-rate 19 --precision 0.3 --goodput ttft:20 tpot:10 --no-knee --no-what-if --no-film";
     let said = desk.expect(3, &format!("report {missed} -o report.html"));
     assert!(said.contains("SLO MISSED"), "{said}");
     desk.expect(

@@ -374,7 +374,8 @@ fn what_cannot_cost_less_than_twice_the_cheapest_is_named_and_not_searched() {
 #[test]
 fn finished_settings_are_kept_and_every_form_has_the_answer() {
     let desk = Desk::new();
-    let wanted = format!("size {MODEL} --for-rate 60 --gpus h100,l40s --tensor-parallel-size 1");
+    let wanted =
+        format!("size {MODEL} --for-rate 60 --precision 0.15 --gpus h100,l40s --tensor-parallel-size 1");
     let printed = desk.expect(0, &format!("{wanted} -o kept.jsonl"));
     let kept = std::fs::read_to_string(desk.path().join("kept.jsonl")).unwrap();
     let again = desk.run(&format!("{wanted} -o kept.jsonl"));
@@ -480,7 +481,7 @@ fn a_trace_is_a_demand() {
 #[test]
 fn stages_are_named_and_counted() {
     let desk = Desk::new();
-    let wanted = format!("size {MODEL} --for-rate 100 -pp 2 --gpus h100,l40s -tp 1");
+    let wanted = format!("size {MODEL} --for-rate 100 --precision 0.15 -pp 2 --gpus h100,l40s -tp 1");
     let found = json(&desk.expect(0, &format!("{wanted} --format json")));
     for best in purchases(&found) {
         assert_eq!(best["pipeline_parallel_size"], 2, "{best}");
