@@ -270,21 +270,18 @@ fn headlines(simulated: &Simulated) -> String {
     };
     let why = |refused: &Refused| {
         let first = refused.problems.first().map(Problem::message);
-        format!("not possible: {}", first.unwrap_or("no reason is given"))
+        first.unwrap_or("no reason is given").to_owned()
     };
     for Point { flags, found } in &simulated.runs {
         match found {
             Found::Answer(ran) => add(flags, ran.headline()),
-            Found::Problem(refused) => add(flags, &why(refused)),
+            Found::Problem(refused) => add(flags, &format!("not possible: {}", why(refused))),
         }
     }
     for Point { flags, found } in &simulated.knees {
         match found {
             Found::Answer(found) => add(flags, found.headline()),
-            Found::Problem(refused) => add(
-                flags,
-                &format!("no knee: {}", why(refused).trim_start_matches("not possible: ")),
-            ),
+            Found::Problem(refused) => add(flags, &format!("no knee: {}", why(refused))),
         }
     }
     said

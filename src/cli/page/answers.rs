@@ -17,7 +17,7 @@ use super::repeated::{flag_of, joined, repeated};
 use super::stops::{self, Stops};
 use crate::config::flags::ScenarioFlags;
 use crate::config::variant::{Said, variant};
-use crate::config::{Diagnostic, Diagnostics, Document, Resolved, is_scenario, resolve};
+use crate::config::{Assembled, Diagnostic, Diagnostics, Document, Resolved, is_scenario, resolve};
 
 /// Says whether anybody waits.
 type GoesOn<'a> = &'a (dyn Fn() -> bool + Sync);
@@ -111,7 +111,10 @@ impl Explorer {
         controls::load(&self.start.groups).filter(|_| self.is_whole)
     }
 
-    /// The same, for a page on which `axes` alone can be turned: other choices are left out.
+    /// What a page begins with on which `axes` alone can be turned, with words of more: what a list has beside the choice is left out.
+    ///
+    /// # Errors
+    /// Everything that is wrong with the words.
     pub(in crate::cli) fn kept_start(&self, words: &[String], axes: &[Stops]) -> Result<Start, Diagnostics> {
         let resolved = self.resolve(words).map_err(|problems| reworded(&problems, words));
         let (_, resolved) = resolved?;
@@ -163,20 +166,20 @@ impl Explorer {
     /// # Errors
     /// Flags and values that nobody knows.
     pub(in crate::cli) fn read(&self, words: &[String]) -> Result<(), Diagnostics> {
-        let said = Said {
-            name: None,
-            words: words.to_vec(),
-        };
-        let read = variant(&self.flags, &said, &Disk);
+        let read = self.assembled(words);
         read.map(drop).map_err(|problems| reworded(&problems, words))
     }
 
-    fn resolve(&self, words: &[String]) -> Result<(Document, Resolved), Diagnostics> {
+    fn assembled(&self, words: &[String]) -> Result<Assembled, Diagnostics> {
         let said = Said {
             name: None,
             words: words.to_vec(),
         };
-        let input = variant(&self.flags, &said, &Disk)?;
+        variant(&self.flags, &said, &Disk)
+    }
+
+    fn resolve(&self, words: &[String]) -> Result<(Document, Resolved), Diagnostics> {
+        let input = self.assembled(words)?;
         let mut resolved = resolve(input.document.clone(), &Disk)?;
         resolved.said_before(&input.notes, &input.ignored);
         Ok((input.document, resolved))
